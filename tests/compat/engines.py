@@ -10,7 +10,7 @@ import hitl_django
 from hitl_django.engine import channels
 from hitl_django.engine.task.pushed_messages import push_message
 from hitl_django.langgraph import prebuilt
-from hitl_django.langgraph.prebuilt import tool_node
+from hitl_django.langgraph.prebuilt import chat_agent_executor, tool_node
 
 with warnings.catch_warnings():
     warnings.simplefilter("ignore")
@@ -28,6 +28,7 @@ with warnings.catch_warnings():
     import langgraph.graph.message
     import langgraph.managed
     import langgraph.prebuilt
+    import langgraph.prebuilt.chat_agent_executor
     import langgraph.prebuilt.tool_node
     import langgraph.pregel
     import langgraph.runtime
@@ -37,6 +38,7 @@ Engine = Any  # a namespace of public names
 
 OURS: Engine = SimpleNamespace(
     channels=channels,
+    agents=chat_agent_executor,
     prebuilt=prebuilt,
     push_message=push_message,
     tool_node=tool_node,
@@ -55,6 +57,7 @@ OURS: Engine = SimpleNamespace(
 
 LANGGRAPH: Engine = SimpleNamespace(
     name="langgraph",
+    agents=langgraph.prebuilt.chat_agent_executor,
     prebuilt=langgraph.prebuilt,
     tool_node=langgraph.prebuilt.tool_node,
     channels=SimpleNamespace(

@@ -31,7 +31,7 @@ CHANGED = {
 }
 KEPT = {
     "from langgraph.checkpoint.postgres import PostgresSaver": "runs are stored by the ORM",
-    "from langgraph.prebuilt import ToolNode, create_react_agent": "has no create_react_agent here",
+    "from langgraph.prebuilt import ToolNode, ToolCallTransformer": "no ToolCallTransformer here",
     "from langgraph.nowhere import x": "langgraph.nowhere has no counterpart here",
     "import langgraph.graph": "has to be renamed too",
 }

@@ -5,9 +5,16 @@ from __future__ import annotations
 from .ambient import enter_config
 from .message_stream import MessageStream, add_handler
 from .messages import complete_message, convert_message, format_for_openai, register_messages
+from .models import load_model
 from .tool_callbacks import ToolCallbacks
 from .tool_outputs import keep_commands, unwrap_output
-from .tools import DirectlyInjectedToolArg, InjectedToolArg, ToolException, ToolMessage
+from .tools import (
+    DirectlyInjectedToolArg,
+    InjectedToolArg,
+    ToolException,
+    ToolMessage,
+    convert_tool,
+)
 
 __all__ = [
     "DirectlyInjectedToolArg",
@@ -19,9 +26,11 @@ __all__ = [
     "add_handler",
     "complete_message",
     "convert_message",
+    "convert_tool",
     "enter_config",
     "format_for_openai",
     "keep_commands",
+    "load_model",
     "unwrap_output",
 ]
 

@@ -1,9 +1,17 @@
-"""Langchain's classes for tools: their marks, their error, their message."""
+"""Langchain's classes for tools: their marks, their error, their message; tools of functions."""
 
 from __future__ import annotations
 
+from typing import Any
+
 from langchain_core.messages import ToolMessage
-from langchain_core.tools import InjectedToolArg, ToolException
+from langchain_core.tools import BaseTool, InjectedToolArg, ToolException
+from langchain_core.tools import tool as create_tool
 from langchain_core.tools.base import _DirectlyInjectedToolArg as DirectlyInjectedToolArg
 
 __all__ = ["DirectlyInjectedToolArg", "InjectedToolArg", "ToolException", "ToolMessage"]
+
+
+def convert_tool(tool: Any) -> Any:
+    """Returns a function as a tool of langchain; what is a tool stays as it is."""
+    return tool if isinstance(tool, BaseTool) or hasattr(tool, "invoke") else create_tool(tool)

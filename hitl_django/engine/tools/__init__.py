@@ -17,6 +17,7 @@ from .tool_request import (
     ToolCallWithContext,
     ToolCallWrapper,
 )
+from .validation_node import ValidationNode
 
 __all__ = [
     "ActionRequest",
@@ -33,5 +34,6 @@ __all__ = [
     "ToolInvocationError",
     "ToolNode",
     "ToolRuntime",
+    "ValidationNode",
     "tools_condition",
 ]

@@ -55,10 +55,11 @@ def build_message(result: Any, name: str, call_id: str | None, asker: Any, key: 
     fields: dict[str, Any] = {"content": _content(result), "name": name, "tool_call_id": call_id}
     if isinstance(result, Failure):
         fields["status"] = "error"
-    return _make_message(fields, asker)
+    return make_tool_message(fields, asker)
 
 
-def _make_message(fields: dict[str, Any], asker: Any) -> Any:
+def make_tool_message(fields: dict[str, Any], asker: Any) -> Any:
+    """Returns the fields of a tool's message as one of the same kind as ``asker``."""
     is_foreign = any(cls.__module__.startswith(_LANGCHAIN) for cls in type(asker).__mro__)
     langchain = find_langchain() if is_foreign or asker is None else None
     if langchain is None:

@@ -1,13 +1,23 @@
-"""A node that runs tool calls."""
+"""Agents, and nodes that run tool calls or check them."""
 
 from __future__ import annotations
 
+from hitl_django.engine.agents import create_react_agent
 from hitl_django.engine.tools import (
     InjectedState,
     InjectedStore,
     ToolNode,
     ToolRuntime,
+    ValidationNode,
     tools_condition,
 )
 
-__all__ = ["InjectedState", "InjectedStore", "ToolNode", "ToolRuntime", "tools_condition"]
+__all__ = [
+    "InjectedState",
+    "InjectedStore",
+    "ToolNode",
+    "ToolRuntime",
+    "ValidationNode",
+    "create_react_agent",
+    "tools_condition",
+]

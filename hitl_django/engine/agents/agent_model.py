@@ -1,0 +1,180 @@
+"""The model of an agent: which it is, what it is asked, and which tools it knows of."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import Any
+
+from ..bridges import find_langchain
+from ..drivers.node_call import get_injected
+from ..task.node_api import get_context
+from ..task.nodes import Action, build_action, is_coroutine_function
+from ..tools.tool import Tool
+from ..tools.tool_messages import get_messages, get_part
+
+
+class AgentModel:
+    """The model of an agent, with its prompt.
+
+    ``model`` is a model, the name of one for langchain, or a function of state and runtime that
+    chooses one. ``needs_loop`` says that a part of it is async alone.
+    """
+
+    def __init__(
+        self, model: Any, prompt: Any, tools: Sequence[Any], builtin: Sequence[dict[str, Any]]
+    ) -> None:
+        self._choose: Callable[..., Any] | None = None
+        self._model: Any = None
+        if not isinstance(model, str) and not hasattr(model, "invoke") and callable(model):
+            self._choose = model
+        else:
+            self._model = _bind_tools(_load_model(model), tools, builtin)
+        self._prompt = _build_prompt(prompt)
+        self.needs_loop = (
+            self._choose is not None and is_coroutine_function(self._choose)
+        ) or _is_async_alone(self._prompt)
+
+    def ask(self, state: Any) -> Any:
+        """Returns what the model says to the state's messages."""
+        model = self.resolve(state)
+        return call_now(build_action(model), call_now(self._prompt, state))
+
+    async def aask(self, state: Any) -> Any:
+        """Like ask, on the running event loop."""
+        model = await self.aresolve(state)
+        return await call_later(build_action(model), await call_later(self._prompt, state))
+
+    def resolve(self, state: Any) -> Any:
+        """Returns the model for a state."""
+        if self._choose is None:
+            return self._model
+        return self._choose(state, get_context().runtime())
+
+    async def aresolve(self, state: Any) -> Any:
+        """Like resolve, on the running event loop."""
+        found = self.resolve(state)
+        return await found if is_coroutine_function(self._choose) else found
+
+
+def call_now(action: Action, value: Any) -> Any:
+    """Calls what a node calls by itself, with the arguments that it wants filled in."""
+    action = action.sync or action
+    return action.call(value, **get_injected(get_context(), action))
+
+
+async def call_later(action: Action, value: Any) -> Any:
+    """Like call_now, on the running event loop, which isn't blocked by it."""
+    call = partial(action.call, value, **get_injected(get_context(), action))
+    return await call() if action.is_async else await asyncio.to_thread(call)
+
+
+def find_chat_model(model: Any) -> Any:
+    """Returns the chat model in what may be a sequence of steps, or have tools bound to it.
+
+    Raises TypeError where it can't give structured output.
+    """
+    found = _find_step(model)
+    found = found.bound if _is_binding(found) else found
+    if not hasattr(found, "with_structured_output"):
+        raise TypeError(
+            "A response_format needs a chat model with with_structured_output, got "
+            f"{type(found).__name__}."
+        )
+    return found
+
+
+def _load_model(model: Any) -> Any:
+    if not isinstance(model, str):
+        if not hasattr(model, "invoke"):
+            raise TypeError(
+                "The model of an agent is a chat model, the name of one, or a function that "
+                f"returns one; got {type(model).__name__}."
+            )
+        return model
+    langchain = find_langchain()
+    if langchain is None:
+        raise ImportError(f"The model {model!r} is given by its name, which langchain knows.")
+    return langchain.load_model(model)
+
+
+def _build_prompt(prompt: Any) -> Action:
+    """Returns what makes the model's input of a state."""
+    if prompt is None:
+        return Action(partial(get_messages, key="messages"))
+    if isinstance(prompt, str):
+        prompt = make_message({"role": "system", "content": prompt})
+    if get_part(prompt, "type") == "system" or get_part(prompt, "role") == "system":
+        return Action(lambda state: [prompt, *get_messages(state, "messages")])
+    if not callable(prompt) and not hasattr(prompt, "invoke"):
+        raise ValueError(
+            "The prompt of an agent is a text, a system message, a function of the state or a "
+            f"runnable, got {type(prompt).__name__}."
+        )
+    return build_action(prompt)
+
+
+def make_message(fields: dict[str, Any]) -> Any:
+    """Returns a message: langchain's where it is installed, else the dict."""
+    langchain = find_langchain()
+    return fields if langchain is None else langchain.convert_message(fields)
+
+
+def _is_async_alone(action: Action) -> bool:
+    return action.is_async and action.sync is None
+
+
+# Tools.
+
+
+def _bind_tools(model: Any, tools: Sequence[Any], builtin: Sequence[dict[str, Any]]) -> Any:
+    """Returns the model with the tools bound to it, unless they are."""
+    if not tools and not builtin:
+        return model
+    bound = _find_step(model)
+    if _is_binding(bound) and "tools" in bound.kwargs:
+        _check_bound(bound.kwargs["tools"], tools, len(builtin))
+        return model
+    if not hasattr(model, "bind_tools"):
+        raise TypeError(f"{type(model).__name__} has no bind_tools, and the agent has tools.")
+    return model.bind_tools([*map(_shown_to_model, tools), *builtin])
+
+
+def _shown_to_model(tool: Any) -> Any:
+    """Returns a tool as a model is shown it: a function as langchain's tool where it is there."""
+    function = tool.function if isinstance(tool, Tool) else tool
+    langchain = find_langchain()
+    return function if langchain is None else langchain.convert_tool(function)
+
+
+def _check_bound(bound: Sequence[Any], tools: Sequence[Any], builtin: int) -> None:
+    """Raises ValueError where a model knows of other tools than the agent has."""
+    if len(bound) - builtin != len(tools):
+        raise ValueError(
+            f"The model has {len(bound) - builtin} tools bound to it, and the agent {len(tools)}: "
+            "they have to be the same."
+        )
+    names = {name for name in map(_name_bound, bound) if name}
+    missing = sorted({tool.name for tool in tools} - names)
+    if missing:
+        raise ValueError(f"Tools that aren't bound to the model: {', '.join(missing)}.")
+
+
+def _name_bound(tool: Any) -> str | None:
+    """Returns the name of a tool as OpenAI's and Anthropic's models are given it."""
+    if tool.get("type") == "function":
+        return str(tool["function"]["name"])
+    name: str | None = tool.get("name")
+    return name
+
+
+def _find_step(model: Any) -> Any:
+    """Returns the chat model of a sequence of steps, with what is bound to it; else the model."""
+    steps = getattr(model, "steps", None) or ()
+    return next((s for s in steps if _is_binding(s) or hasattr(s, "bind_tools")), model)
+
+
+def _is_binding(model: Any) -> bool:
+    """Returns whether something is bound to a model, as langchain does it."""
+    return hasattr(model, "bound") and isinstance(getattr(model, "kwargs", None), dict)

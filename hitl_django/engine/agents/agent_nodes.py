@@ -1,0 +1,120 @@
+"""The nodes of an agent that ask its model."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Sequence
+from typing import Any
+
+from ..task.nodes import build_action
+from ..tools.tool_call import list_calls
+from ..tools.tool_messages import asks_for_tools, get_messages, get_part
+from .agent_model import AgentModel, call_later, call_now, find_chat_model, make_message
+from .agent_state import LLM_INPUT
+
+#: What an agent says that has no steps left for the tools which its model calls.
+_NO_STEPS = "There are no steps left for what this request needs."
+
+
+class ModelNode:
+    """Asks the model, and adds what it says to the messages.
+
+    ``speaker`` is the name that its messages get. Raises ValueError where there are no messages,
+    or a call of a tool without its result.
+    """
+
+    def __init__(self, model: AgentModel, speaker: str | None, *, has_hook: bool) -> None:
+        self.name = "agent"
+        self._model, self._speaker, self._has_hook = model, speaker, has_hook
+
+    def invoke(self, state: Any) -> dict[str, Any]:
+        """Returns the update with the model's message."""
+        return self._build_update(state, self._model.ask(self._view(state)))
+
+    async def ainvoke(self, state: Any) -> dict[str, Any]:
+        """Like invoke, on the running event loop."""
+        return self._build_update(state, await self._model.aask(self._view(state)))
+
+    def _view(self, state: Any) -> Any:
+        """Returns the state as prompt and model see it: with what a hook chose as its messages."""
+        messages = (get_part(state, LLM_INPUT) if self._has_hook else None) or get_part(
+            state, "messages"
+        )
+        if messages is None:
+            also = f"{LLM_INPUT!r} or " if self._has_hook else ""
+            raise ValueError(f"The agent's model needs {also}'messages' in the state.")
+        _check_calls(messages)
+        if isinstance(state, dict):
+            return {**state, "messages": messages}
+        seen = copy.copy(state)
+        seen.messages = messages
+        return seen
+
+    def _build_update(self, state: Any, response: Any) -> dict[str, Any]:
+        if isinstance(response, dict):
+            response = {**response, "name": self._speaker} if self._speaker else response
+        else:
+            response.name = self._speaker
+        if _lacks_steps(state, response):
+            id = get_part(response, "id")
+            response = make_message({"role": "assistant", "content": _NO_STEPS, "id": id})
+        return {"messages": [response]}
+
+
+def _lacks_steps(state: Any, response: Any) -> bool:
+    """Returns whether the model calls tools for which no step is left."""
+    left = get_part(state, "remaining_steps")
+    return left is not None and left < 2 and bool(get_part(response, "tool_calls"))
+
+
+class ResponseNode:
+    """Has the model put its answer into the form of a schema.
+
+    ``format`` is the schema, or a pair of what the model is told and the schema.
+    """
+
+    def __init__(self, model: AgentModel, format: Any) -> None:
+        self.name = "generate_structured_response"
+        self._model = model
+        self._told, self._schema = format if isinstance(format, tuple) else (None, format)
+
+    def invoke(self, state: Any) -> dict[str, Any]:
+        """Returns the update with the answer in its form."""
+        model = find_chat_model(self._model.resolve(state))
+        asked = build_action(model.with_structured_output(self._schema))
+        return {"structured_response": call_now(asked, self._read(state))}
+
+    async def ainvoke(self, state: Any) -> dict[str, Any]:
+        """Like invoke, on the running event loop."""
+        model = find_chat_model(await self._model.aresolve(state))
+        asked = build_action(model.with_structured_output(self._schema))
+        return {"structured_response": await call_later(asked, self._read(state))}
+
+    def _read(self, state: Any) -> list[Any]:
+        messages = get_messages(state, "messages")
+        if self._told is None:
+            return messages
+        return [make_message({"role": "system", "content": self._told}), *messages]
+
+
+def is_result(message: Any) -> bool:
+    """Returns whether a message is the result of a tool."""
+    return "tool" in (get_part(message, "type"), get_part(message, "role"))
+
+
+def list_open_calls(messages: Sequence[Any], askers: Sequence[Any]) -> list[Any]:
+    """Returns the calls in messages of a model, ``askers``, that have no result among messages."""
+    ended = {get_part(message, "tool_call_id") for message in messages if is_result(message)}
+    calls = [call for asker in askers for call in get_part(asker, "tool_calls") or ()]
+    return [call for call in calls if call.get("id") not in ended]
+
+
+def _check_calls(messages: Sequence[Any]) -> None:
+    """Refuses what most providers do: a conversation in which a call has no result."""
+    left = list_open_calls(messages, [each for each in messages if asks_for_tools(each)])
+    if left:
+        named = ", ".join(f"{call.name} ({call.id})" for call in list_calls(left[:3]))
+        raise ValueError(
+            f"There are calls of tools in the messages that have no result: {named}. Each has to "
+            "be followed by its result before the model is asked again."
+        )

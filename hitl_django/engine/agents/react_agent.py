@@ -1,0 +1,199 @@
+"""create_react_agent: the graph of a model and its tools."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable, Sequence
+from typing import Any, Literal
+
+from ..bridges import find_langchain
+from ..constants import END
+from ..graph.state_graph import CompiledStateGraph, StateGraph
+from ..state.register_types import register_schema_types
+from ..tools.tool_call import list_calls
+from ..tools.tool_messages import asks_for_tools, get_messages, get_part
+from ..tools.tool_node import ToolNode
+from ..tools.tool_request import WITH_CONTEXT
+from ..types import Send
+from .agent_model import AgentModel
+from .agent_nodes import ModelNode, ResponseNode, is_result, list_open_calls
+from .agent_state import (
+    AgentState,
+    AgentStateWithStructuredResponse,
+    add_llm_input,
+    check_state_schema,
+)
+
+_BEFORE, _AFTER = "pre_model_hook", "post_model_hook"
+_ASK, _ACT, _FORM = "agent", "tools", "generate_structured_response"
+
+
+def create_react_agent(
+    model: Any,
+    tools: Sequence[Any] | ToolNode,
+    *,
+    prompt: Any = None,
+    response_format: Any = None,
+    pre_model_hook: Any = None,
+    post_model_hook: Any = None,
+    state_schema: Any = None,
+    context_schema: Any = None,
+    checkpointer: Any = None,
+    store: Any = None,
+    interrupt_before: list[str] | None = None,
+    interrupt_after: list[str] | None = None,
+    debug: bool = False,
+    version: Literal["v1", "v2"] = "v2",
+    name: str | None = None,
+    **deprecated_kwargs: Any,
+) -> CompiledStateGraph:
+    """Returns a graph in which a model calls tools until it has an answer.
+
+    ``model`` is a chat model (anything with ``invoke``, and ``bind_tools`` for tools), its name as
+    langchain's init_chat_model takes it, or a function of state and runtime that chooses one, with
+    its tools bound, for each call; the function may be async. ``tools`` are functions, tools of
+    langchain, dicts that the model's provider knows, or a ToolNode. ``prompt`` is a text or a
+    system message that comes first, or a function or runnable that makes the model's input of the
+    state.
+
+    ``response_format``, a schema or a pair of a prompt and a schema, has the model put its answer
+    into that form, as ``structured_response``. ``pre_model_hook`` runs before each call of the
+    model, and may say by ``llm_input_messages`` what that sees; ``post_model_hook`` runs after it,
+    and may ask a person. ``state_schema`` has to have ``messages`` and ``remaining_steps``: an
+    agent that has no steps left says so instead of calling tools.
+
+    With ``version="v2"`` each call of a tool is a task of its own, with "v1" all calls of a message
+    are one. A tool that is ``return_direct`` ends the run. ``debug`` is taken for LangGraph's sake.
+
+    Raises ValueError, TypeError or ImportError where the parts don't fit together.
+    """
+    context_schema = _take_old_names(deprecated_kwargs, context_schema)
+    if version not in ("v1", "v2"):
+        raise ValueError(f"The version of an agent is 'v1' or 'v2', not {version!r}.")
+    if version == "v1" and post_model_hook is not None:
+        raise ValueError("A post_model_hook needs version='v2'.")
+    if state_schema is None:
+        state_schema = AgentState if response_format is None else AgentStateWithStructuredResponse
+    else:
+        check_state_schema(state_schema, is_structured=response_format is not None)
+    builtin: list[dict[str, Any]] = []
+    if not isinstance(tools, ToolNode):
+        builtin = [tool for tool in tools if isinstance(tool, dict)]
+        tools = ToolNode([_convert_tool(tool) for tool in tools if not isinstance(tool, dict)])
+    known = list(tools.tools_by_name.values())
+    direct = frozenset(tool.name for tool in known if getattr(tool, "return_direct", False))
+    asked = AgentModel(model, prompt, known, builtin)
+    node = ModelNode(asked, name, has_hook=pre_model_hook is not None)
+    form = None
+    if response_format is not None:
+        form = ResponseNode(asked, response_format)
+        schema = response_format[1] if isinstance(response_format, tuple) else response_format
+        if isinstance(schema, type):
+            register_schema_types(schema)
+
+    graph: StateGraph = StateGraph(state_schema, context_schema)
+    seen = state_schema if pre_model_hook is None else add_llm_input(state_schema)
+    graph.add_node(_ASK, _suited(node, asked), input_schema=seen)
+    first = _ASK
+    if pre_model_hook is not None:
+        first = _BEFORE
+        graph.add_node(_BEFORE, pre_model_hook).add_edge(_BEFORE, _ASK)
+    graph.set_entry_point(first)
+    if post_model_hook is not None:
+        graph.add_node(_AFTER, post_model_hook).add_edge(_ASK, _AFTER)
+    if form is not None:
+        graph.add_node(_FORM, _suited(form, asked))
+    last = END if form is None else _FORM
+    decides = _ASK if post_model_hook is None else _AFTER
+    if not known:
+        graph.add_edge(decides, last)
+    else:
+        graph.add_node(_ACT, tools)
+        if post_model_hook is None:
+            route = _route_from_model(last, version)
+            graph.add_conditional_edges(_ASK, route, [_ACT, last])
+        else:
+            route = _route_from_hook(first, last)
+            graph.add_conditional_edges(_AFTER, route, [first, _ACT, last])
+        if direct:
+            graph.add_conditional_edges(_ACT, _route_from_tools(first, direct), [first, END])
+        else:
+            graph.add_edge(_ACT, first)
+    return graph.compile(
+        checkpointer=checkpointer,
+        store=store,
+        interrupt_before=interrupt_before,
+        interrupt_after=interrupt_after,
+        name=name,
+    )
+
+
+def _take_old_names(given: dict[str, Any], context_schema: Any) -> Any:
+    """Returns the context's schema, which had another name; refuses what never was a parameter."""
+    if "config_schema" in given:
+        warnings.warn(
+            "config_schema is deprecated; use context_schema.", DeprecationWarning, stacklevel=3
+        )
+        old = given.pop("config_schema")
+        context_schema = old if context_schema is None else context_schema
+    if given:
+        raise TypeError(f"create_react_agent() takes no {', '.join(given)}.")
+    return context_schema
+
+
+def _convert_tool(tool: Any) -> Any:
+    """Returns a function as a tool of langchain, where that is installed, as its models see it."""
+    langchain = find_langchain()
+    return tool if langchain is None else langchain.convert_tool(tool)
+
+
+def _suited(node: Any, model: AgentModel) -> Any:
+    """Returns what a graph calls: of a node that can't do without an event loop its async form."""
+    return node.ainvoke if model.needs_loop else node
+
+
+def _send_call(call: Any) -> Send:
+    """Returns one call of a tool as a task, which finds the state in the graph."""
+    return Send(_ACT, {"__type": WITH_CONTEXT, "tool_call": call})
+
+
+def _route_from_model(last: str, version: str) -> Callable[[Any], Any]:
+    def route_from_model(state: Any) -> Any:
+        message = get_messages(state, "messages")[-1]
+        calls = get_part(message, "tool_calls") if asks_for_tools(message) else None
+        if not calls:
+            return last
+        return _ACT if version == "v1" else [_send_call(call) for call in calls]
+
+    return route_from_model
+
+
+def _route_from_hook(first: str, last: str) -> Callable[[Any], Any]:
+    """Returns what comes after the hook: the calls that it left without a result, if any."""
+
+    def route_from_hook(state: Any) -> Any:
+        messages = get_messages(state, "messages")
+        asker = next(message for message in reversed(messages) if asks_for_tools(message))
+        left = list_open_calls(messages, [asker])
+        if left:
+            return [_send_call(call) for call in left]
+        return first if is_result(messages[-1]) else last
+
+    return route_from_hook
+
+
+def _route_from_tools(first: str, direct: frozenset[str]) -> Callable[[Any], Any]:
+    """Returns what comes after tools of which some end the run."""
+
+    def route_from_tools(state: Any) -> str:
+        for message in reversed(get_messages(state, "messages")):
+            if is_result(message):
+                if get_part(message, "name") in direct:
+                    return END
+                continue
+            # Beside it another call of the same message may have ended the run.
+            calls = list_calls(get_part(message, "tool_calls") or ())
+            return END if any(call.name in direct for call in calls) else first
+        return first
+
+    return route_from_tools

@@ -1,0 +1,90 @@
+"""The node that checks the tool calls of a model and runs none of them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from pydantic import ValidationError
+
+from ..state.schema import coerce, is_model
+from .invocation_error import ToolInvocationError
+from .tool import Tool
+from .tool_call import ToolCall, list_calls
+from .tool_messages import asks_for_tools, get_messages, get_part, make_tool_message
+
+
+class ValidationNode:
+    """A node that checks the arguments in the tool calls of the last message by their schemas.
+
+    Each call becomes a message with its arguments as they were read, as JSON; or, where they don't
+    fit, with what is wrong, and ``is_error`` in its ``additional_kwargs``. ``schemas`` are pydantic
+    models, tools with one (``args_schema``), or functions, by whose annotations it is done.
+    ``format_error(error, call, schema)`` makes the text of a refusal.
+
+    Raises ValueError for other schemas, and where the last message isn't a model's.
+    """
+
+    def __init__(
+        self,
+        schemas: Sequence[Any],
+        *,
+        format_error: Callable[[BaseException, Any, Any], str] | None = None,
+        name: str = "validation",
+        tags: list[str] | None = None,
+    ) -> None:
+        self.name, self.tags = name, tuple(tags or ())
+        self._format_error = format_error or _describe_error
+        self._by_alias: set[str] = set()
+        self.schemas_by_name: dict[str, Any] = dict(map(self._read_schema, schemas))
+
+    def _read_schema(self, schema: Any) -> tuple[str, Any]:
+        if is_model(schema):
+            return schema.__name__, schema
+        if hasattr(schema, "args_schema"):
+            if not is_model(schema.args_schema):
+                raise ValueError(
+                    f"The tool {schema.name} has no pydantic model as its args_schema, but "
+                    f"{schema.args_schema!r}."
+                )
+            return str(schema.name), schema.args_schema
+        if not callable(schema) or isinstance(schema, type):
+            raise ValueError(
+                "A ValidationNode takes pydantic models, tools and functions, got "
+                f"{type(schema).__name__}: {schema!r}"
+            )
+        tool = Tool(schema)
+        self._by_alias.add(tool.name)  # its fields have names of their own
+        return tool.name, tool.args_schema
+
+    def invoke(self, state: Any, config: Any = None) -> Any:
+        """Checks the calls and returns their messages as an update of the state."""
+        messages = get_messages(state, "messages")
+        if not messages:
+            raise ValueError("No message found in input")
+        asker = messages[-1]
+        if not asks_for_tools(asker):
+            raise ValueError("The last message isn't a model's: there are no calls to check.")
+        calls = list_calls(get_part(asker, "tool_calls") or ())
+        checked = [self._check(call, asker) for call in calls]
+        return checked if isinstance(state, list) else {"messages": checked}
+
+    def _check(self, call: ToolCall, asker: Any) -> Any:
+        if call.name not in self.schemas_by_name:
+            known = ", ".join(self.schemas_by_name)
+            raise KeyError(f"There is no schema for calls of {call.name}. Schemas: {known}.")
+        schema = self.schemas_by_name[call.name]
+        fields: dict[str, Any] = {"name": call.name, "tool_call_id": call.id}
+        try:
+            read = coerce(schema, call.args)
+            fields["content"] = read.model_dump_json(by_alias=call.name in self._by_alias)
+        except ValidationError as error:
+            fields["content"] = self._format_error(error, call.wire, schema)
+            fields["additional_kwargs"] = {"is_error": True}
+        return make_tool_message(fields, asker)
+
+
+def _describe_error(error: BaseException, call: Any, schema: Any) -> str:
+    if not isinstance(error, ValidationError):
+        return str(error)
+    return ToolInvocationError(call["name"], error, call["args"]).message

@@ -1,0 +1,23 @@
+"""Agents that call tools until they have an answer."""
+
+from __future__ import annotations
+
+from hitl_django.engine.agents import (
+    AgentState,
+    AgentStatePydantic,
+    AgentStateWithStructuredResponse,
+    AgentStateWithStructuredResponsePydantic,
+    create_react_agent,
+)
+
+#: The name that it had before.
+create_tool_calling_executor = create_react_agent
+
+__all__ = [
+    "AgentState",
+    "AgentStatePydantic",
+    "AgentStateWithStructuredResponse",
+    "AgentStateWithStructuredResponsePydantic",
+    "create_react_agent",
+    "create_tool_calling_executor",
+]

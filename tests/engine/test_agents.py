@@ -1,0 +1,144 @@
+"""Agents without langchain: models and messages of one's own."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from hitl_django.engine import bridges
+from hitl_django.engine.agents import create_react_agent
+from hitl_django.engine.savers.memory import InMemorySaver
+from hitl_django.engine.task.node_api import interrupt
+from hitl_django.engine.task.pushed_messages import push_message
+from hitl_django.engine.tools import ToolNode
+from hitl_django.engine.types import Command
+
+CONFIG = {"configurable": {"thread_id": "t"}}
+HI = {"messages": [{"role": "user", "content": "hi", "id": "1"}]}
+
+
+@pytest.fixture(autouse=True)
+def without_langchain(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Has the bridge find nothing, as where langchain-core isn't installed."""
+    bridges.find_langchain.cache_clear()
+    monkeypatch.setattr(bridges, "find_spec", lambda name: None)
+    yield
+    bridges.find_langchain.cache_clear()
+
+
+class Model:
+    """Calls each tool that it has once, and then says what it was told."""
+
+    def __init__(self, tools: Any = ()) -> None:
+        self.tools = tools
+
+    def bind_tools(self, tools: Any) -> Model:
+        return Model(tools)
+
+    def invoke(self, messages: Any, config: Any = None) -> Any:
+        results = [m["content"] for m in messages if m["role"] == "tool"]
+        if results or not self.tools:
+            said = ", ".join([m["content"] for m in messages if m["role"] == "system"] + results)
+            return {"role": "assistant", "content": said}
+        calls = [
+            {"id": tool.__name__, "type": "function",
+             "function": {"name": tool.__name__, "arguments": '{"word": "x"}'}}
+            for tool in self.tools
+        ]  # fmt: skip
+        return {"role": "assistant", "content": "", "tool_calls": calls}
+
+
+def shout(word: str) -> str:
+    return word.upper()
+
+
+def ask(word: str) -> str:
+    return str(interrupt(f"{word}?"))
+
+
+def run(agent: Any, value: Any, way: str) -> Any:
+    if way == "invoke":
+        return agent.invoke(value, CONFIG)
+    return asyncio.run(agent.ainvoke(value, CONFIG))
+
+
+@pytest.mark.parametrize("way", ["invoke", "ainvoke"])
+@pytest.mark.parametrize("version", ["v1", "v2"])
+def test_an_agent_runs_its_tools_and_asks(version: Any, way: str) -> None:
+    agent = create_react_agent(
+        Model(), [shout, ask], prompt="Be brief.", name="ann", version=version,
+        checkpointer=InMemorySaver(),
+    )  # fmt: skip
+    (question,) = run(agent, HI, way)["__interrupt__"]
+    assert question.value == "x?"
+    messages = run(agent, Command(resume="yes"), way)["messages"]
+    assert messages[-1]["content"] == "Be brief., X, yes"
+    assert messages[-1]["name"] == "ann"
+
+
+def test_an_agent_says_that_it_has_no_steps_left() -> None:
+    result = create_react_agent(Model(), [shout]).invoke(HI, {"recursion_limit": 2})
+    assert result["messages"][-1]["role"] == "assistant"
+    assert "no steps left" in result["messages"][-1]["content"]
+
+
+def test_a_model_by_its_name_needs_langchain() -> None:
+    with pytest.raises(ImportError, match="'openai:gpt' is given by its name"):
+        create_react_agent("openai:gpt", [])
+
+
+def test_a_message_that_is_a_dict_is_pushed() -> None:
+    def speak(word: str) -> str:
+        push_message({"role": "assistant", "content": f"pushed {word}", "id": "p"})
+        return word
+
+    node = ToolNode([speak])
+    messages = create_react_agent(Model(), node).invoke(HI)["messages"]
+    assert [message["content"] for message in messages] == ["hi", "", "pushed x", "x", "x"]
+
+
+def test_a_message_is_pushed_with_an_id() -> None:
+    def speak(word: str) -> str:
+        push_message({"role": "assistant", "content": word})
+        return word
+
+    with pytest.raises(ValueError, match="has an id"):
+        create_react_agent(Model(), [speak]).invoke(HI)
+
+
+def test_a_wrapper_gets_calls_as_dicts() -> None:
+    def twice(request: Any, execute: Any) -> Any:
+        call = request.tool_call
+        assert (call["name"], request.tool.name) == ("shout", "shout")
+        return execute(request.override(tool_call={**call, "args": {"word": "yy"}}))
+
+    agent = create_react_agent(Model(), ToolNode([shout], wrap_tool_call=twice))
+    assert agent.invoke(HI)["messages"][-1]["content"] == "YY"
+
+
+def test_calls_of_tools_are_streamed() -> None:
+    agent = create_react_agent(Model(), [shout])
+    begun, ended = agent.stream(HI, stream_mode="tools")
+    assert begun == {
+        "event": "tool-started", "tool_call_id": "shout", "tool_name": "shout",
+        "input": {"word": "x"},
+    }  # fmt: skip
+    assert (ended["event"], ended["output"]["content"]) == ("tool-finished", "X")
+
+
+def test_tools_that_are_functions_are_invoked_by_themselves() -> None:
+    async def later(word: str) -> str:
+        """Say it later."""
+        return word
+
+    node = ToolNode([shout, later])
+    tools = node.tools_by_name
+    assert tools["shout"].invoke({"word": "a"}) == "A"
+    call = {"name": "later", "args": {"word": "b"}, "id": "1", "type": "tool_call"}
+    assert tools["later"].invoke(call) == "b"
+    assert asyncio.run(tools["later"].ainvoke({"word": "c"})) == "c"
+    assert asyncio.run(tools["shout"].ainvoke({"word": "c"})) == "C"
+    assert tools["later"].description == "Say it later."
