@@ -267,6 +267,28 @@ def several(tool_call_id: Annotated[str, InjectedToolCallId]) -> Any:
     ]
 
 
+BLOCK = {"type": "text", "text": "x"}
+RETURNED: list[Any] = [
+    [], (), "", "ä", None, 1.5, (1, 2), {"k": "ä"}, ["a"], [BLOCK], (BLOCK,), [BLOCK, "a"],
+    [{"type": "odd"}], {1}, b"x", ToolMessage([1, 2], tool_call_id="c0"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("kind", ["function", "langchain tool"])
+@pytest.mark.parametrize("returned", RETURNED, ids=repr)
+def test_what_a_tool_returns_becomes_what_a_model_reads(returned: Any, kind: str) -> None:
+    def give() -> Any:
+        """Give it."""
+        return returned.model_copy() if isinstance(returned, ToolMessage) else returned
+
+    def result(engine: Engine) -> Any:
+        node = engine.prebuilt.ToolNode([give if kind == "function" else tool(give)])
+        last = run(graph_of(engine, node), {"messages": [calling(("give", {}))]})["messages"][-1]
+        return last.content, last.name
+
+    assert result(OURS) == result(LANGGRAPH)
+
+
 @pytest.mark.parametrize("way", WAYS)
 def test_a_tool_may_return_several_messages(way: str) -> None:
     def result(engine: Engine) -> Any:

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterator
-from typing import Any
+from dataclasses import dataclass
+from typing import Annotated, Any
 
 import pytest
 
 from hitl_django.engine import bridges
 from hitl_django.engine.agents import create_react_agent
 from hitl_django.engine.savers.memory import InMemorySaver
+from hitl_django.engine.state.messages import add_messages
+from hitl_django.engine.state.schema import RemainingSteps
 from hitl_django.engine.task.node_api import interrupt
 from hitl_django.engine.task.pushed_messages import push_message
 from hitl_django.engine.tools import ToolNode
@@ -142,3 +145,20 @@ def test_tools_that_are_functions_are_invoked_by_themselves() -> None:
     assert asyncio.run(tools["later"].ainvoke({"word": "c"})) == "c"
     assert asyncio.run(tools["shout"].ainvoke({"word": "c"})) == "C"
     assert tools["later"].description == "Say it later."
+
+
+@dataclass
+class Talk:
+    """A state of one's own."""
+
+    messages: Annotated[list[Any], add_messages]
+    remaining_steps: RemainingSteps = 25
+
+
+def test_a_hook_chooses_what_the_model_sees_of_a_dataclass() -> None:
+    def choose(state: Talk) -> Any:
+        return {"llm_input_messages": [{"role": "system", "content": "Nothing else."}]}
+
+    agent = create_react_agent(Model(), [], state_schema=Talk, pre_model_hook=choose)
+    messages = agent.invoke(HI)["messages"]
+    assert [message["content"] for message in messages] == ["hi", "Nothing else."]

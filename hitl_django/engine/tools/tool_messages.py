@@ -107,18 +107,18 @@ def _as_dict(message: Any) -> Any:
 
 def _is_blocks(result: Any) -> bool:
     """Returns whether a result is a list of content blocks, which models read as they are."""
-    return (
-        isinstance(result, list)
-        and bool(result)
-        and all(isinstance(item, dict) and item.get("type") in _BLOCKS for item in result)
+    return isinstance(result, list | tuple) and all(
+        isinstance(item, dict) and item.get("type") in _BLOCKS for item in result
     )
 
 
 def _content(result: Any) -> Any:
     if isinstance(result, Failure):
         return result.text
-    if isinstance(result, str) or _is_blocks(result):
+    if isinstance(result, str):
         return result
+    if _is_blocks(result):
+        return list(result)
     try:
         return json.dumps(result, ensure_ascii=False)
     except (TypeError, ValueError):

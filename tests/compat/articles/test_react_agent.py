@@ -13,6 +13,7 @@ from langchain_core.runnables import RunnableLambda
 from pydantic import BaseModel
 
 from hitl_django import Command, interrupt
+from hitl_django.langgraph.graph.message import push_message
 from hitl_django.langgraph.prebuilt import ToolNode, create_react_agent
 
 HI = {"messages": [("user", "hi")]}
@@ -134,6 +135,26 @@ def test_a_hook_asks_before_any_tool_runs(
     assert paid == []
     result = call(agent, Command(resume=["ann"]), config)
     assert (said(result), paid) == (["refused", "paid bob"], ["bob"])
+
+
+def test_what_a_tool_pushed_outlives_the_pause_of_another(
+    checkpointer: Any, config: Any, call: Callable[..., Any]
+) -> None:
+    """The call that has ended doesn't run again, and what it pushed isn't lost."""
+
+    def tell(to: str) -> str:
+        """Pay somebody."""
+        if to == "bob":
+            return pay(to)
+        push_message(AIMessage("on its way", id="p"))
+        return f"{to}: told"
+
+    tell.__name__ = "pay"
+    agent = create_react_agent(model(), [tell], version="v1", checkpointer=checkpointer)
+    call(agent, HI, config)
+    result = call(agent, Command(resume="yes"), config)
+    texts = [message.content for message in result["messages"]]
+    assert texts == ["hi", "", "on its way", "ann: told", "bob: yes", "done"]
 
 
 def test_a_sent_call_is_stored_without_the_conversation(checkpointer: Any, config: Any) -> None:
