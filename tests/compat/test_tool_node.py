@@ -437,9 +437,15 @@ def test_arguments_are_filled_in_or_left_to_their_default(kind: str, note: Any, 
     assert result(OURS) == result(LANGGRAPH)
 
 
-@pytest.mark.parametrize("name", ["ToolNode", "tools_condition", "InjectedState", "ToolRuntime"])
+NAMES = [
+    "ToolNode", "tools_condition", "InjectedState", "InjectedStore", "ToolRuntime",
+    "ToolCallRequest", "ToolInvocationError",
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("name", NAMES)
 def test_parameters_are_langgraphs(name: str) -> None:
-    ours, theirs = (getattr(engine.prebuilt, name) for engine in (OURS, LANGGRAPH))
+    ours, theirs = (getattr(engine.tool_node, name) for engine in (OURS, LANGGRAPH))
     assert parameters(ours) == parameters(theirs)
 
 

@@ -17,7 +17,7 @@ from ..errors import GraphBubbleUp
 from ..task.context import current
 from ..task.tool_stream import ToolCallChunks
 from .injection import LEFT_OUT, CallScope, Injection, ToolRuntime, build_runtime, find_injections
-from .invocation_error import ToolInvocationError
+from .invocation_error import ToolInvocationError, list_told_faults
 from .tool import Tool, build_tool, is_async_only, is_of_langchain
 from .tool_call import ToolCall
 from .tool_errors import Failure, Handling
@@ -271,9 +271,8 @@ class _Attempt:
         try:
             yield
         except ValidationError as error:
-            injected = frozenset(self._known.injections)
-            name = self._given["name"]
-            raise ToolInvocationError(name, error, self._args, injected) from error
+            told = list_told_faults(error, self._known.injections)
+            raise ToolInvocationError(self._given["name"], error, self._args, told) from error
 
 
 async def _run_on_thread(work: Callable[[], Any]) -> Any:

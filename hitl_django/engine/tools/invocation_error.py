@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from typing import Any
 
 from pydantic import ValidationError
@@ -20,8 +21,8 @@ class BadCall(Exception):
 class ToolInvocationError(_ToolException):  # type: ignore[misc]
     """The arguments that a model gave don't fit the tool.
 
-    ``message`` says so in words for the model; ``source`` is pydantic's error, and
-    ``filtered_errors`` are its faults, less those of arguments that no model gives: ``injected``.
+    ``message`` says so in words for the model; ``source`` is pydantic's error, ``filtered_errors``
+    are those of its faults that the model is told: all, unless they are given.
     """
 
     def __init__(
@@ -29,15 +30,22 @@ class ToolInvocationError(_ToolException):  # type: ignore[misc]
         tool_name: str,
         source: ValidationError,
         tool_kwargs: dict[str, Any],
-        injected: frozenset[str] = frozenset(),
+        filtered_errors: list[Any] | None = None,
     ) -> None:
-        faults = [
-            (place, reason)
-            for place, reason in list_faults(source)
-            if not place or place[0] not in injected
-        ]
-        listed = "; ".join(f"{'.'.join(map(str, place))}: {reason}" for place, reason in faults)
+        faults = list_told_faults(source) if filtered_errors is None else filtered_errors
+        listed = "; ".join(f"{'.'.join(map(str, each['loc']))}: {each['msg']}" for each in faults)
         self.message = f"Error: the arguments of {tool_name} don't fit. {listed}"
         self.tool_name, self.tool_kwargs, self.source = tool_name, tool_kwargs, source
-        self.filtered_errors = [{"loc": place, "msg": reason} for place, reason in faults]
+        self.filtered_errors = faults
         super().__init__(self.message)
+
+
+def list_told_faults(
+    source: ValidationError, injected: Collection[str] = ()
+) -> list[dict[str, Any]]:
+    """Returns the faults of arguments, less those of arguments that no model gives."""
+    return [
+        {"loc": place, "msg": reason}
+        for place, reason in list_faults(source)
+        if not place or place[0] not in injected
+    ]
