@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import itertools
 import random
+import sys
+from pathlib import Path
 from typing import Any, Literal, TypedDict
 
 import pytest
 
 from hitl_django import END, START, Command, NodeBuilder, Pregel, StateGraph
 from hitl_django.engine.channels import EphemeralValue, LastValue
-from hitl_django.engine.drawing import Picture, draw_mermaid, lay_out_graph
+from hitl_django.engine.drawing import Drawing, Picture, draw_mermaid, lay_out_graph
 from hitl_django.engine.drawing.layout.ordering import count_crossings
 from hitl_django.engine.drawing.layout.text_size import LONGEST, break_lines, measure_text
 
@@ -380,3 +382,58 @@ def test_a_picture_of_a_thousand_nodes_with_far_edges_is_drawn() -> None:
     assert all(len(edge.points) >= 2 for edge in drawn.edges)
     # What goes round the outside has a lane there, and the picture room for it.
     assert all(x <= drawn.width for edge in drawn.edges for x, _ in edge.points)
+
+
+def test_a_graph_is_drawn_in_letters(capsys: pytest.CaptureFixture[str]) -> None:
+    graph = graph_of("ask act", (START, "ask"), ("act", "ask"))
+    graph.add_conditional_edges("ask", lambda state: "go", {"go": "act", "stop": END})
+    drawing = graph.compile().get_graph()
+    expected = """\
+    __start__
+        *
+        *
+   +---------+
+   |   ask   |
+   +---------+
+     .  * .
+    .   *  .
+   .    *   ..
+  .     *     .
+ go     *   stop
+   .   *      .
+   .   *       .
++---------+    .
+|   act   |  __end__
++---------+
+"""
+    assert [line.rstrip() for line in drawing.draw_ascii().splitlines()] == expected.splitlines()
+    drawing.print_ascii()
+    assert capsys.readouterr().out == drawing.draw_ascii() + "\n"
+
+
+def test_a_box_in_letters_stands_around_the_nodes_of_the_graph_it_calls() -> None:
+    graph = graph_of("before", (START, "before"), ("before", "sub"))
+    text = graph.add_node("sub", inner()).compile().get_graph(xray=True).draw_ascii()
+    assert text.index("|   before") < text.index("sub") < text.index("__end__")
+    assert text.count("+---") == 2 * text.count("__start__") + 4
+
+
+@pytest.mark.parametrize("draw", ["draw_png", "draw_mermaid_png"])
+def test_a_graph_is_drawn_as_png(tmp_path: Path, draw: str) -> None:
+    drawing = graph_of("a", (START, "a")).compile().get_graph()
+    file = tmp_path / "graph.png"
+    image = getattr(drawing, draw)(output_file_path=str(file))
+    assert image.startswith(b"\x89PNG")
+    assert file.read_bytes() == image
+    assert getattr(drawing, draw)(background_color=None) != image
+
+
+def test_a_png_without_cairosvg_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "cairosvg", None)
+    with pytest.raises(ImportError, match=r"pip install 'hitl-django\[draw\]'"):
+        graph_of("a", (START, "a")).compile().get_graph().draw_png()
+
+
+def test_a_drawing_without_a_graph_has_no_picture() -> None:
+    with pytest.raises(ValueError, match="get_graph"):
+        Drawing().draw_ascii()

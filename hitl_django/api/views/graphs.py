@@ -58,7 +58,8 @@ class GraphDiagram(Resource):
         registered = get_visible_graph(request, name)
         thread_id = self.read_query().get("thread")
         if thread_id is None:
-            drawn = svg.draw_svg(svg.get_picture(registered.graph), title=str(registered.title))
+            picture = svg.get_picture(registered.graph)
+            drawn: str = svg.draw_svg(picture, title=str(registered.title))
         elif self.find(querysets.visible_threads, thread_id=thread_id).graph != name:
             raise Http404
         else:

@@ -2,20 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+from functools import partial
+from pathlib import Path
 from typing import Any
 
 from ..constants import END, START
 from ..loop.compiled_graph import CompiledGraph
 from . import mermaid
-from .elements import DrawnEdge, DrawnNode
+from .elements import BETWEEN, DrawnEdge, DrawnNode
 from .outline import Outline, OutlineNode, build_outline
+from .picture import Picture, lay_out_graph
+from .png import render_png
+from .text_drawing import write_text
 
-#: Between the names of the nodes that lead to one inside another.
-BETWEEN = ":"
 #: Edges of an outline that belong to the graph's own description.
 _DECLARED = ("always", "maybe")
+
+
+def _refuse_picture() -> Picture:
+    raise ValueError("A picture is drawn of a graph: graph.get_graph() has one.")
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,6 +31,8 @@ class Drawing:
 
     nodes: dict[str, DrawnNode] = field(default_factory=dict)
     edges: list[DrawnEdge] = field(default_factory=list)
+    #: Lays the graph out as a picture.
+    lay_out: Callable[[], Picture] = field(default=_refuse_picture, repr=False, compare=False)
 
     def first_node(self) -> DrawnNode | None:
         """Returns the one node that nothing leads to."""
@@ -36,6 +45,39 @@ class Drawing:
     def draw_mermaid(self, *, with_styles: bool = True) -> str:
         """Returns the text from which Mermaid draws the graph as a flowchart."""
         return mermaid.write_flowchart(self.nodes, self.edges, with_styles)
+
+    def draw_ascii(self) -> str:
+        """Returns the graph drawn in letters."""
+        return write_text(self.lay_out())
+
+    def print_ascii(self) -> None:
+        """Prints the graph drawn in letters."""
+        print(self.draw_ascii())  # noqa: T201  (what it is for)
+
+    def draw_png(
+        self, output_file_path: str | None = None, *, background_color: str | None = "white"
+    ) -> bytes:
+        """Returns the graph as a picture in PNG, and writes it to a file where one is named.
+
+        It is drawn here, and needs cairosvg: the extra ``draw``.
+        """
+        image = render_png(self.lay_out(), background_color)
+        if output_file_path is not None:
+            Path(output_file_path).write_bytes(image)
+        return image
+
+    def draw_mermaid_png(
+        self,
+        *,
+        output_file_path: str | None = None,
+        background_color: str | None = "white",
+        **styles: Any,
+    ) -> bytes:
+        """Returns the graph as draw_png does: nothing is sent to Mermaid's server.
+
+        What else LangGraph takes is for that server, or styles its picture.
+        """
+        return self.draw_png(output_file_path, background_color=background_color)
 
     def to_json(self) -> dict[str, list[dict[str, Any]]]:
         """Returns nodes and edges as plain JSON."""
@@ -59,7 +101,8 @@ def build_drawing(graph: CompiledGraph, xray: int | bool = False) -> Drawing:
     ``xray`` puts in the place of a node that calls a graph the nodes of that graph: True at every
     level, a number that many levels down.
     """
-    return _flat(build_outline(graph, xray))
+    drawing = _flat(build_outline(graph, xray))
+    return replace(drawing, lay_out=partial(lay_out_graph, graph, xray=xray))
 
 
 def _flat(outline: Outline) -> Drawing:

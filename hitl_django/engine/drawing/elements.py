@@ -6,6 +6,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+#: Between the names of the nodes that lead to one inside another.
+BETWEEN = ":"
+
 
 @dataclass(frozen=True, slots=True)
 class DrawnNode:

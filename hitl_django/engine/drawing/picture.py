@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 
 from ..constants import END, START
 from ..loop.compiled_graph import CompiledGraph
-from .drawable_graph import BETWEEN
+from .elements import BETWEEN
 from .layout.layout import Plane, Point, Wire, lay_out
 from .layout.text_size import LETTER, LINE, LONGEST, Say, break_lines, measure_text
 from .outline import Kind, Leads, Outline, OutlineEdge, OutlineNode, build_outline

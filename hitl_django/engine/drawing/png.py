@@ -1,0 +1,28 @@
+"""Pictures of graphs as PNG, by cairosvg, where that is installed."""
+
+from __future__ import annotations
+
+from .picture import Picture, PlacedNode
+from .svg import write_svg
+
+
+def render_png(picture: Picture, background: str | None) -> bytes:
+    """Returns a picture as PNG, black on ``background``; None leaves it transparent."""
+    try:
+        import cairosvg
+    except ImportError as error:
+        raise ImportError(
+            "A graph is drawn as PNG by cairosvg, which isn't installed: "
+            "pip install 'hitl-django[draw]'."
+        ) from error
+    drawn = write_svg(picture, title="", description="", describe_node=_get_name)
+    image: bytes = cairosvg.svg2png(
+        bytestring=drawn.replace("currentColor", "black").encode(),
+        background_color=background,
+        scale=2,
+    )
+    return image
+
+
+def _get_name(node: PlacedNode, state: str) -> str:
+    return node.name
