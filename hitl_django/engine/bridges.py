@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from functools import cache
 from importlib import import_module
 from importlib.util import find_spec
@@ -14,6 +15,13 @@ def find_langchain() -> Any:
     if find_spec("langchain_core") is None:
         return None
     return import_module("hitl_django.contrib.langchain")
+
+
+def find_ambient_config() -> dict[str, Any] | None:
+    """Returns the config that langchain has for what is called here, if it has been loaded."""
+    module = sys.modules.get("langchain_core.runnables.config")
+    variable = getattr(module, "var_child_runnable_config", None)
+    return None if variable is None else variable.get()
 
 
 def find_langgraph() -> Any:

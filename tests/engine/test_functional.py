@@ -598,7 +598,7 @@ def test_a_workflow_says_what_it_takes() -> None:
     def flow(x: int) -> int:
         return x
 
-    assert (flow.name, flow.input_json_schema()) == ("flow", {"type": "integer"})
+    assert (flow.name, flow.get_input_jsonschema()) == ("flow", {"type": "integer"})
     with pytest.raises(ValueError, match="valid integer"):
         flow.validate_input("many")
 

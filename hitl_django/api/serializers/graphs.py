@@ -28,12 +28,12 @@ class GraphSerializer(serializers.Serializer):
     fingerprint = serializers.CharField(allow_null=True)
     title = serializers.CharField()
     input_schema = JSONObject(
-        source="graph.input_json_schema",
+        source="graph.get_input_jsonschema",
         allow_null=True,
         help_text="JSON Schema of what a run is started with.",
     )
     output_schema = JSONObject(
-        source="graph.output_json_schema",
+        source="graph.get_output_jsonschema",
         allow_null=True,
         help_text="JSON Schema of what a run comes to.",
     )

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from .ambient import enter_config
+from .ambient import drop_message_streams, enter_config, merge_callbacks
+from .graph_runnable import GraphRunnable, declare_runnable
 from .message_stream import MessageStream, add_handler
 from .messages import complete_message, convert_message, format_for_openai, register_messages
 from .models import load_model
+from .run_trace import open_trace
 from .tool_callbacks import ToolCallbacks
 from .tool_outputs import keep_commands, unwrap_output
 from .tools import (
@@ -18,6 +20,7 @@ from .tools import (
 
 __all__ = [
     "DirectlyInjectedToolArg",
+    "GraphRunnable",
     "InjectedToolArg",
     "MessageStream",
     "ToolCallbacks",
@@ -27,10 +30,14 @@ __all__ = [
     "complete_message",
     "convert_message",
     "convert_tool",
+    "declare_runnable",
+    "drop_message_streams",
     "enter_config",
     "format_for_openai",
     "keep_commands",
     "load_model",
+    "merge_callbacks",
+    "open_trace",
     "unwrap_output",
 ]
 

@@ -33,7 +33,7 @@ class MessageStream(BaseCallbackHandler, _StreamingCallbackHandler):
     run_inline = True
 
     def __init__(self, emit: Callable[[Chunk], None], ns: tuple[str, ...], subgraphs: bool) -> None:
-        self._emit, self._ns, self._subgraphs = emit, ns, subgraphs
+        self._emit, self._ns, self.subgraphs = emit, ns, subgraphs
         #: The namespaces and the metadata of models that are speaking, by their langchain run.
         self._models: dict[UUID, tuple[tuple[str, ...], dict[str, Any]]] = {}
         #: The ids of messages that have been emitted.
@@ -53,7 +53,7 @@ class MessageStream(BaseCallbackHandler, _StreamingCallbackHandler):
         if not metadata or "langgraph_checkpoint_ns" not in metadata or SILENT & set(tags or ()):
             return
         ns = tuple(metadata["langgraph_checkpoint_ns"].split(NS_SEP)[:-1])
-        if not self._subgraphs and ns != self._ns:
+        if not self.subgraphs and ns != self._ns:
             return
         own = [tag for tag in tags or () if not tag.startswith(OWN_TAG)]
         self._models[run_id] = (ns, {**metadata, "tags": own} if own else metadata)

@@ -34,7 +34,7 @@ from ..loop.step import leave_run
 from ..savers.checkpoint import BaseCheckpointSaver
 from ..task.callbacks import acall_handlers
 from ..task.context import TaskContext, astore_commit, current, saver_calls
-from ..task.effects import Call, Wait
+from ..task.effects import Call, Report, Wait
 from ..task.nodes import Action
 from ..task.task import Task
 from ..task.task_runner import run_task, take_error, take_result
@@ -113,7 +113,7 @@ async def aperform_task(context: TaskContext) -> Task:
     token = current.set(context)
     leave = context.run.enter_config and context.run.enter_config(context.config())
     try:
-        if (action := context.task.node.only) is None:
+        if (action := context.task.node.only) is None or context.run.trace is not None:
             await _go_through(context)
         else:
             await _acall_once(context, action)
@@ -150,6 +150,8 @@ async def _go_through(context: TaskContext) -> None:
             try:
                 if type(step) is Call:
                     reply = await (_acall(context, step) if watch is None else watch.call(step))
+                elif type(step) is Report:
+                    reply = await step.tell(*step.arguments, is_async=True)
                 else:
                     await _wait(context, step)  # type: ignore[arg-type]
                     reply = None

@@ -9,7 +9,7 @@ from typing import Any
 
 from ..errors import DrainSignal
 from ..task.context import TaskContext, current, store_commit
-from ..task.effects import Call, Wait
+from ..task.effects import Call, Report, Wait
 from ..task.nodes import Action
 from ..task.task import Task
 from ..task.task_runner import run_task, take_error, take_result
@@ -118,7 +118,7 @@ def perform_task(context: TaskContext) -> Task:
     token = current.set(context)
     leave = context.run.enter_config and context.run.enter_config(context.config())
     try:
-        if (action := context.task.node.plain) is None:
+        if (action := context.task.node.plain) is None or context.run.trace is not None:
             _go_through(context)
         else:
             _call_plain(context, action)
@@ -143,6 +143,8 @@ def _go_through(context: TaskContext) -> None:
             try:
                 if type(step) is Call:
                     reply = call(context, step)
+                elif type(step) is Report:
+                    reply = step.tell(*step.arguments, is_async=False)
                 else:
                     _wait(context, step)  # type: ignore[arg-type]
                     reply = None

@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterator, Mapping, Sequence
 from contextlib import aclosing
-from typing import Any, Generic, Literal, cast
+from typing import Any, Generic, Literal, Self, cast
 
 from ..channels import BaseChannel, Topic
 from ..constants import RESERVED_KEYS, ROOT, START, TASKS
@@ -16,7 +16,7 @@ from ..loop.chunks import make_nested_sink
 from ..loop.node_cache import BaseCache, list_cache_namespaces
 from ..loop.state import LoopState
 from ..savers.checkpoint import BaseCheckpointSaver, Outcome
-from ..state.schema import ManagedValue, build_json_schema, check_input, get_hints, list_updates
+from ..state.schema import ManagedValue, check_input, get_hints, list_updates
 from ..task.context import current
 from ..task.graph_spec import GraphSpec
 from ..task.nodes import Node, Write
@@ -35,13 +35,32 @@ from ..types import (
     StreamMode,
 )
 from . import results, run_options
+from .graph_schemas import GraphSchemas
 from .node_builder import NodeBuilder, build_node_map, check_graph
+from .printed_chunks import DEBUG_MODES, NO_MODES, print_chunk
 from .run_options import Options
+from .runnable import RunnableMethods
 from .subgraphs import find_called_graph, iterate_subgraphs
 from .thread_states import ThreadStates
+from .traced_run import atrace_run, trace_run
+
+#: What copy() changes: parameters and the attributes that they set.
+_COPIED = {
+    **{
+        name: name
+        for name in (
+            "name", "checkpointer", "store", "cache", "step_timeout", "stream_mode", "debug",
+            "config", "retry_policy", "context_schema",
+        )
+    },
+    "interrupt_before_nodes": "interrupt_before",
+    "interrupt_after_nodes": "interrupt_after",
+}  # fmt: skip
 
 
-class Pregel(ThreadStates, Generic[StateT, ContextT, InputT, OutputT]):
+class Pregel(
+    ThreadStates, GraphSchemas, RunnableMethods, Generic[StateT, ContextT, InputT, OutputT]
+):
     """Nodes over channels, advanced in super-steps.
 
     Build one with ``StateGraph(...).compile()``. ``input_keys``, ``output_keys`` and
@@ -74,6 +93,8 @@ class Pregel(ThreadStates, Generic[StateT, ContextT, InputT, OutputT]):
         state_schema: Any = None,
         context_schema: Any = None,
         auto_validate: bool = True,
+        debug: bool = False,
+        config: RunnableConfig | None = None,
     ) -> None:
         if not isinstance(checkpointer, (BaseCheckpointSaver, bool, type(None))):
             raise TypeError(
@@ -98,7 +119,8 @@ class Pregel(ThreadStates, Generic[StateT, ContextT, InputT, OutputT]):
         self.interrupt_before, self.interrupt_after = interrupt_before_nodes, interrupt_after_nodes
         self.checkpointer, self.store, self.step_timeout = checkpointer, store, step_timeout
         self.cache, self.stream_mode, self.name = cache, stream_mode, name
-        self.input_schema, self.output_schema = input_schema, output_schema
+        self.debug, self.config = debug, config
+        self.input_type, self.output_type = input_schema, output_schema
         self.state_schema, self.context_schema = state_schema, context_schema
         if auto_validate:
             check_graph(
@@ -124,14 +146,19 @@ class Pregel(ThreadStates, Generic[StateT, ContextT, InputT, OutputT]):
         durability: str | None = None,
         control: RunControl | None = None,
         stream_mode: StreamMode | Sequence[StreamMode] = "values",
+        print_mode: StreamMode | Sequence[StreamMode] = (),
         output_keys: Sequence[str] | str | None = None,
+        subgraphs: bool = False,
+        debug: bool | None = None,
         version: Literal["v1", "v2"] = "v1",
     ) -> Any:
         """Runs the graph to its end or its next question; returns the state.
 
         ``input`` is the new input, a Command, or None to go on. A run that stopped to ask carries
         its questions under ``"__interrupt__"``; with ``version="v2"`` the result is a GraphOutput,
-        which has them beside the state. Raises what a node raised.
+        which has them beside the state. With another ``stream_mode`` the result is the list of
+        the chunks that stream() yields. ``print_mode`` and ``debug`` are as for stream(). Raises
+        what a node raised.
         """
         modes = frozenset() if stream_mode == "values" else results.parse_modes(stream_mode)
         state = run_options.open_run_state(
@@ -140,14 +167,15 @@ class Pregel(ThreadStates, Generic[StateT, ContextT, InputT, OutputT]):
             config,
             Options(
                 context, interrupt_before, interrupt_after, durability, control, modes,
-                output_keys=output_keys,
+                self._printed_modes(print_mode, debug), subgraphs, output_keys=output_keys,
             ),
         )  # fmt: skip
-        chunks = list(self._chunks(state, config))
+        chunks = list(self._chunks(state))
         if stream_mode != "values":
             results.raise_outcome(state)
             return [
-                results.convert_chunk(self, chunk, stream_mode, False, version) for chunk in chunks
+                results.convert_chunk(self, chunk, stream_mode, subgraphs, version)
+                for chunk in chunks
             ]
         return results.build_result(state, version)
 
@@ -158,12 +186,14 @@ class Pregel(ThreadStates, Generic[StateT, ContextT, InputT, OutputT]):
         *,
         context: Any = None,
         stream_mode: StreamMode | Sequence[StreamMode] | None = None,
+        print_mode: StreamMode | Sequence[StreamMode] = (),
         subgraphs: bool = False,
         interrupt_before: All | Sequence[str] | None = None,
         interrupt_after: All | Sequence[str] | None = None,
         durability: str | None = None,
         control: RunControl | None = None,
         output_keys: Sequence[str] | str | None = None,
+        debug: bool | None = None,
         version: Literal["v1", "v2"] = "v1",
     ) -> Iterator[Any]:
         """Runs the graph and yields its stream chunks while it goes.
@@ -174,16 +204,17 @@ class Pregel(ThreadStates, Generic[StateT, ContextT, InputT, OutputT]):
         ``updates`` of a StateGraph and an entrypoint, else ``values``. With
         a list of modes each chunk comes as ``(mode, data)``. With ``subgraphs`` it starts with the
         namespace. With ``version="v2"`` each chunk is a dict of ``type``, ``ns`` and ``data``, and
-        the state has the form of its schema.
+        the state has the form of its schema. The chunks of ``print_mode`` are printed, whether
+        they are yielded or not; with ``debug`` those are ``updates`` and ``values``.
         """
         mode = stream_mode or (self.stream_mode if current.get() is None else "values")
         options = Options(
             context, interrupt_before, interrupt_after, durability, control,
-            results.parse_modes(mode), subgraphs, streams=True,
-            output_keys=output_keys or self.stream_keys,
+            results.parse_modes(mode), self._printed_modes(print_mode, debug), subgraphs,
+            streams=True, output_keys=output_keys or self.stream_keys,
         )  # fmt: skip
         state = run_options.open_run_state(self, input, config, options)
-        for chunk in self._chunks(state, config):
+        for chunk in self._chunks(state):
             yield results.convert_chunk(self, chunk, mode, subgraphs, version)
         results.raise_outcome(state)
 
@@ -198,7 +229,10 @@ class Pregel(ThreadStates, Generic[StateT, ContextT, InputT, OutputT]):
         durability: str | None = None,
         control: RunControl | None = None,
         stream_mode: StreamMode | Sequence[StreamMode] = "values",
+        print_mode: StreamMode | Sequence[StreamMode] = (),
         output_keys: Sequence[str] | str | None = None,
+        subgraphs: bool = False,
+        debug: bool | None = None,
         version: Literal["v1", "v2"] = "v1",
     ) -> Any:
         """Like invoke, on the running event loop."""
@@ -209,14 +243,15 @@ class Pregel(ThreadStates, Generic[StateT, ContextT, InputT, OutputT]):
             config,
             Options(
                 context, interrupt_before, interrupt_after, durability, control, modes,
-                output_keys=output_keys,
+                self._printed_modes(print_mode, debug), subgraphs, output_keys=output_keys,
             ),
         )  # fmt: skip
-        chunks = [chunk async for chunk in self._achunks(state, config)]
+        chunks = [chunk async for chunk in self._achunks(state)]
         if stream_mode != "values":
             results.raise_outcome(state)
             return [
-                results.convert_chunk(self, chunk, stream_mode, False, version) for chunk in chunks
+                results.convert_chunk(self, chunk, stream_mode, subgraphs, version)
+                for chunk in chunks
             ]
         return results.build_result(state, version)
 
@@ -227,23 +262,25 @@ class Pregel(ThreadStates, Generic[StateT, ContextT, InputT, OutputT]):
         *,
         context: Any = None,
         stream_mode: StreamMode | Sequence[StreamMode] | None = None,
+        print_mode: StreamMode | Sequence[StreamMode] = (),
         subgraphs: bool = False,
         interrupt_before: All | Sequence[str] | None = None,
         interrupt_after: All | Sequence[str] | None = None,
         durability: str | None = None,
         control: RunControl | None = None,
         output_keys: Sequence[str] | str | None = None,
+        debug: bool | None = None,
         version: Literal["v1", "v2"] = "v1",
     ) -> AsyncIterator[Any]:
         """Like stream, on the running event loop."""
         mode = stream_mode or (self.stream_mode if current.get() is None else "values")
         options = Options(
             context, interrupt_before, interrupt_after, durability, control,
-            results.parse_modes(mode), subgraphs, streams=True,
-            output_keys=output_keys or self.stream_keys,
+            results.parse_modes(mode), self._printed_modes(print_mode, debug), subgraphs,
+            streams=True, output_keys=output_keys or self.stream_keys,
         )  # fmt: skip
         state = run_options.open_run_state(self, input, config, options)
-        async with aclosing(self._achunks(state, config)) as chunks:
+        async with aclosing(self._achunks(state)) as chunks:
             async for chunk in chunks:
                 yield results.convert_chunk(self, chunk, mode, subgraphs, version)
         results.raise_outcome(state)
@@ -260,7 +297,7 @@ class Pregel(ThreadStates, Generic[StateT, ContextT, InputT, OutputT]):
         """
         options = Options(before=(), after=(), modes=modes, kind="submit")
         state = run_options.open_run_state(self, input, config, options)
-        for chunk in self._chunks(state, config):
+        for chunk in self._chunks(state):
             state.commits.chunks.append(chunk)
         assert state.commits.saved_id is not None
         return state.commits.saved_id
@@ -286,7 +323,7 @@ class Pregel(ThreadStates, Generic[StateT, ContextT, InputT, OutputT]):
             control=control, modes=modes, subgraphs=subgraphs, kind="advance", keep=keep
         )
         state = run_options.open_run_state(self, None, config, options)
-        for chunk in self._chunks(state, config):
+        for chunk in self._chunks(state):
             state.commits.chunks.append(chunk)
         assert state.outcome is not None
         return state.outcome
@@ -298,15 +335,7 @@ class Pregel(ThreadStates, Generic[StateT, ContextT, InputT, OutputT]):
 
         A missing field is no fault, as nodes may fill it; an unknown field is.
         """
-        check_input(get_hints(self.input_schema), self.input_schema, input)
-
-    def input_json_schema(self) -> dict[str, Any]:
-        """Returns the JSON schema of the input."""
-        return build_json_schema(self.input_schema)
-
-    def output_json_schema(self) -> dict[str, Any]:
-        """Returns the JSON schema of what a run comes to."""
-        return build_json_schema(self.output_schema)
+        check_input(get_hints(self.input_type), self.input_type, input)
 
     def get_graph(
         self, config: RunnableConfig | None = None, *, xray: int | bool = False
@@ -390,21 +419,42 @@ class Pregel(ThreadStates, Generic[StateT, ContextT, InputT, OutputT]):
 
     # Variants.
 
+    def copy(self, update: Mapping[str, Any] | None = None) -> Self:
+        """Returns the same graph with other attributes.
+
+        Raises ValueError for what it has no attribute of, or what its nodes were made for.
+        """
+        twin = copy.copy(self)
+        for name, value in (update or {}).items():
+            if (own := _COPIED.get(name)) is None:
+                raise ValueError(f"copy() can't change {name}, only {', '.join(_COPIED)}.")
+            setattr(twin, own, value)
+        return twin
+
     def with_saver(self, saver: BaseCheckpointSaver | bool | None) -> Pregel:
         """Returns the same graph with another checkpointer."""
         twin = copy.copy(self)
         twin.checkpointer = saver
         return twin
 
-    def _chunks(self, state: LoopState, config: RunnableConfig | None) -> Iterator[Chunk]:
-        driver = SyncDriver(state, (config or {}).get("max_concurrency"))
+    def _printed_modes(
+        self, print_mode: StreamMode | Sequence[StreamMode], debug: bool | None
+    ) -> frozenset[str]:
+        if debug or (debug is None and self.debug):
+            return DEBUG_MODES
+        return results.parse_modes(print_mode) if print_mode else NO_MODES
+
+    def _chunks(self, state: LoopState) -> Iterator[Chunk]:
+        driver = SyncDriver(state, state.job.max_concurrency)
         state.run.emit, state.run.loop_state = driver.emit, state
         parent = current.get() if state.job.nested else None
         forward = None if parent is None else make_nested_sink(state, parent)
         try:
-            for chunk in driver:
+            for chunk in driver if state.run.trace is None else trace_run(state, driver):
                 if forward is not None and chunk[1] in state.run.forwards:
                     forward(chunk)
+                if chunk[1] in state.printed:
+                    print_chunk(chunk, state.run.subgraphs)
                 if chunk[1] in state.wanted:
                     yield chunk
         except SaverFailed as failed:
@@ -414,18 +464,19 @@ class Pregel(ThreadStates, Generic[StateT, ContextT, InputT, OutputT]):
         finally:
             _let_go(state.run)
 
-    async def _achunks(
-        self, state: LoopState, config: RunnableConfig | None
-    ) -> AsyncGenerator[Chunk]:
-        driver = AsyncDriver(state, (config or {}).get("max_concurrency"))
+    async def _achunks(self, state: LoopState) -> AsyncGenerator[Chunk]:
+        driver = AsyncDriver(state, state.job.max_concurrency)
         state.run.emit, state.run.loop_state = driver.emit, state
         parent = current.get() if state.job.nested else None
         forward = None if parent is None else make_nested_sink(state, parent)
-        chunks = driver.iterate_chunks()
+        driven = driver.iterate_chunks()
+        chunks = driven if state.run.trace is None else atrace_run(state, driven)
         try:
             async for chunk in chunks:
                 if forward is not None and chunk[1] in state.run.forwards:
                     forward(chunk)
+                if chunk[1] in state.printed:
+                    print_chunk(chunk, state.run.subgraphs)
                 if chunk[1] in state.wanted:
                     yield chunk
         except SaverFailed as failed:

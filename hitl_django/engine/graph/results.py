@@ -19,7 +19,7 @@ def build_result(state: LoopState, version: str) -> Any:
     values = state.read_output() if state.has_values else None
     interrupts = [q.interrupt for q in state.outcome.questions if q.kind == "interrupt"]
     if version == "v2":
-        return GraphOutput(_coerced(state.graph.output_schema, values), tuple(interrupts))
+        return GraphOutput(_coerced(state.graph.output_type, values), tuple(interrupts))
     if not interrupts:
         return values
     return (
@@ -29,18 +29,26 @@ def build_result(state: LoopState, version: str) -> Any:
 
 def raise_outcome(state: LoopState) -> None:
     """Raises what an outcome means to a caller: an error, or for a parent task its pause."""
+    failure = find_failure(state)
+    if failure is not None:
+        raise failure
+
+
+def find_failure(state: LoopState) -> BaseException | None:
+    """Returns what an outcome raises, if anything."""
     outcome = state.outcome
     if outcome is None:
-        return
+        return None
     if outcome.error is not None:
-        raise outcome.error
+        return outcome.error
     if outcome.status == "drained" and state.job.nested:
-        raise DrainSignal
+        return DrainSignal()
     if outcome.status == "drained":
         control = state.run.control
-        raise GraphDrained((control and control.drain_reason) or "shutdown")
+        return GraphDrained((control and control.drain_reason) or "shutdown")
     if outcome.status == "interrupted" and state.job.nested:
-        raise GraphInterrupt(outcome.questions)
+        return GraphInterrupt(outcome.questions)
+    return None
 
 
 def parse_modes(stream_mode: Any) -> frozenset[str]:
@@ -70,7 +78,7 @@ def _build_part(graph: CompiledGraph, ns: Any, mode: str, data: Any) -> dict[str
         interrupts = data.get(INTERRUPT, ()) if isinstance(data, dict) else ()
         if isinstance(data, dict):
             data = {key: value for key, value in data.items() if key != INTERRUPT}
-            part["data"] = _coerced(graph.output_schema, data)
+            part["data"] = _coerced(graph.output_type, data)
         part["interrupts"] = interrupts
     elif mode == "checkpoints":
         part["data"] = _coerce_checkpoint(graph, data)

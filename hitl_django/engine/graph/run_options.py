@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from ..bridges import find_langchain
+from ..bridges import find_ambient_config, find_langchain
 from ..constants import NS_END, NS_SEP
 from ..drivers.timeouts import TimedContext
 from ..loop.compiled_graph import CompiledGraph
@@ -18,11 +18,11 @@ from ..task.run_context import RunContext
 from ..task.runtime import RunControl, Runtime
 from ..task.tool_stream import ToolStream
 from ..types import All, Chunk, RunnableConfig
+from .run_config import COORDINATES, merge_configs
 
 #: LangGraph's own. A worker's runs have the setting RECURSION_LIMIT.
 DEFAULT_RECURSION_LIMIT = 10_007
 _NO_CONTEXT: Runtime[Any] = Runtime()
-_COORDINATES = ("thread_id", "checkpoint_ns", "checkpoint_id", "checkpoint_map")
 
 
 @dataclass(slots=True)
@@ -35,6 +35,7 @@ class Options:
     durability: str | None = None
     control: RunControl | None = None
     modes: frozenset[str] = frozenset()
+    printed: frozenset[str] = frozenset()
     subgraphs: bool = False
     streams: bool = False
     output_keys: Sequence[str] | str | None = None
@@ -49,10 +50,13 @@ def open_run_state(
 
     Raises ValueError where the config doesn't make sense.
     """
-    config = config or {}
-    configurable = config.get("configurable") or {}
-    caller = current.get()
+    caller, ambient = current.get(), find_ambient_config()
+    if graph.config is not None:
+        config = merge_configs(graph.config, config)
+    configurable = (config or {}).get("configurable") or {}
     parent = _parent_of(caller, configurable)
+    config = (config or {}) if ambient is None else _inherit(ambient, config, caller, parent)
+    configurable = config.get("configurable") or {}
     limit = config.get("recursion_limit", DEFAULT_RECURSION_LIMIT)
     if limit < 1:
         raise ValueError("recursion_limit must be at least 1")
@@ -72,7 +76,7 @@ def open_run_state(
         # A run of its own, too, that a node makes has its saver calls made where its caller's are.
         run.within, run.perform, run.calls_home = True, caller.perform, not caller.is_async
         run.savers = {*run.savers, *caller.run.savers}
-    _join_langchain(run, ns, options)
+    _join_langchain(run, graph.name, ns, options)
     speaks = not options.modes.isdisjoint(("custom", "messages", "tools"))
     run.live = options.streams and (options.subgraphs or speaks)
     checkpoint_id = run.checkpoint_map.get(ns) or checkpoint_id
@@ -88,13 +92,39 @@ def open_run_state(
         after=graph.interrupt_after if options.after is None else options.after,
         discard_pending=bool(configurable.get("discard_pending")),
         answers_ns=configurable.get("checkpoint_ns") or "" if parent is None else "",
+        max_concurrency=config.get("max_concurrency"),
     )
-    return LoopState(graph, job, run, options.modes, options.output_keys)
+    return LoopState(graph, job, run, options.modes, options.output_keys, options.printed)
 
 
-def _join_langchain(run: RunContext, ns: str, options: Options) -> None:
+def _inherit(
+    ambient: RunnableConfig,
+    config: RunnableConfig | None,
+    caller: TaskContext | None,
+    parent: TaskContext | None,
+) -> RunnableConfig:
+    """Returns the config of a call with what it has from the langchain chain that it is made in.
+
+    Within a node of ours that is who is told of it: all else comes from the node's run, if the
+    call belongs to that.
+    """
+    if caller is None:
+        configurable = (config or {}).get("configurable") or {}
+        if any(configurable.get(key) for key in COORDINATES):
+            ambient = {key: value for key, value in ambient.items() if key != "configurable"}
+        return merge_configs(ambient, config)
+    callbacks = ambient.get("callbacks")
+    if not callbacks:
+        return config or {}
+    if parent is None:
+        callbacks = find_langchain().drop_message_streams(callbacks)
+    return merge_configs({"callbacks": callbacks}, config)
+
+
+def _join_langchain(run: RunContext, name: str, ns: str, options: Options) -> None:
     """Has what langchain calls in a node belong to the run, where somebody wants to know of it."""
-    has_messages, has_tools = "messages" in options.modes, "tools" in options.modes
+    wanted = options.modes.union(options.printed)
+    has_messages, has_tools = "messages" in wanted, "tools" in wanted
     if not has_messages and not has_tools and not run.config.get("callbacks"):
         return
     langchain = find_langchain()
@@ -114,6 +144,8 @@ def _join_langchain(run: RunContext, ns: str, options: Options) -> None:
         run.tool_stream = ToolStream(*where, above=run.tool_stream)
         if langchain is not None:
             _add_handler(run, langchain, langchain.ToolCallbacks(run.tool_stream))
+    if langchain is not None:
+        run.trace = langchain.open_trace(run, name)
 
 
 def _add_handler(run: RunContext, langchain: Any, handler: Any) -> None:
@@ -127,7 +159,7 @@ def _parent_of(caller: TaskContext | None, configurable: Mapping[str, Any]) -> T
     A node that hands on the config it was given names the coordinates of its own task: that is
     no run of its own.
     """
-    if caller is None or not configurable or not any(configurable.get(key) for key in _COORDINATES):
+    if caller is None or not configurable or not any(configurable.get(key) for key in COORDINATES):
         return caller
     return caller if configurable.get("checkpoint_ns") == caller.task.ns else None
 
@@ -153,7 +185,7 @@ def _root_run(
         ),
         control=options.control,
         durability=options.durability or config.get("durability", "sync"),
-        modes=options.modes,
+        modes=options.modes | options.printed,
         emit=drop_chunk,
         forwards=frozenset(),
         subgraphs=options.subgraphs,
@@ -180,14 +212,14 @@ def _nested_run(
         # The calls of tools are told to the streams of all runs above without being passed up.
         forwards = forwards - {"tools"} if above.subgraphs else forwards & {"custom"}
     run = RunContext(
-        config={**above.config, **config} if config else above.config,
+        config=_nest_config(above.config, config),
         saver=None if graph.checkpointer is False else above.saver,
         thread_id=above.thread_id,
         store=graph.store or above.store,
         runtime=_nested_runtime(graph, parent, options),
         control=options.control or above.control,
         durability=options.durability or above.durability,
-        modes=options.modes | forwards,
+        modes=options.modes | options.printed | forwards,
         emit=drop_chunk,
         forwards=forwards,
         subgraphs=options.subgraphs or above.subgraphs,
@@ -209,6 +241,14 @@ def _nested_run(
     if above.saver is not None:
         run.checkpoint_ids = {**above.checkpoint_ids, origin.ns: origin.checkpoint_id}
     return run
+
+
+def _nest_config(above: RunnableConfig, config: RunnableConfig) -> RunnableConfig:
+    """Returns a config with that of the run above it, but for what names that run alone."""
+    inherited = above
+    if "run_id" in above or "run_name" in above:
+        inherited = {key: above[key] for key in above if key not in ("run_id", "run_name")}
+    return {**inherited, **config} if config else inherited
 
 
 def _nested_runtime(graph: CompiledGraph, parent: TaskContext, options: Options) -> Runtime[Any]:

@@ -292,6 +292,7 @@ class StateGraph(Generic[StateT, ContextT, InputT, OutputT]):
         store: Any = None,
         interrupt_before: All | Sequence[str] | None = None,
         interrupt_after: All | Sequence[str] | None = None,
+        debug: bool = False,
         name: str | None = None,
     ) -> CompiledStateGraph:
         """Returns the graph ready to run.
@@ -299,7 +300,7 @@ class StateGraph(Generic[StateT, ContextT, InputT, OutputT]):
         ``checkpointer`` stores its threads; without one it can't stop for a person. ``cache``
         keeps the results of nodes that have a cache policy.
         ``interrupt_before`` and ``interrupt_after`` name nodes (``"*"``: all) at which each run
-        stops.
+        stops. With ``debug`` each run prints what happens in it.
         """
         before, after = interrupt_before or (), interrupt_after or ()
         self.validate([n for names in (before, after) if names != "*" for n in names])
@@ -323,6 +324,7 @@ class StateGraph(Generic[StateT, ContextT, InputT, OutputT]):
             interrupt_after_nodes=after,
             stream_mode="updates",
             auto_validate=False,
+            debug=debug,
             name=name or "LangGraph",
             input_schema=self.input_schema,
             output_schema=self.output_schema,

@@ -12,12 +12,14 @@ from ..savers.checkpoint import BaseCheckpointSaver
 from ..types import RunnableConfig, StateSnapshot, StateUpdate
 from . import run_options, snapshots, subgraphs
 from . import update_state as updates
+from .run_config import merge_configs
 
 
 class ThreadStates:
     """The state of a compiled graph's threads: read, listed and updated; only branches run."""
 
     checkpointer: BaseCheckpointSaver | bool | None
+    config: RunnableConfig | None
 
     @property
     def saver(self) -> BaseCheckpointSaver | None:
@@ -125,6 +127,8 @@ class ThreadStates:
         """
         if self.saver is None:
             raise NoSaverError("No checkpointer set")
+        if self.config is not None:
+            config = merge_configs(self.config, config)
         config = snapshots.complete_config(config)
         ns = config["configurable"]["checkpoint_ns"]
         root = cast(CompiledGraph, self)

@@ -9,7 +9,7 @@ from ..channels import BaseChannel
 from ..savers.checkpoint import BaseCheckpointSaver
 from ..task.graph_spec import GraphSpec
 from ..task.nodes import Node, Write
-from ..types import All, RetryPolicy
+from ..types import All, RetryPolicy, RunnableConfig
 from .node_cache import BaseCache
 
 
@@ -20,6 +20,7 @@ class CompiledGraph(Protocol):
     nodes: dict[str, Node]
     channels: dict[str, BaseChannel]
     name: str
+    config: RunnableConfig | None
     cache: BaseCache | None
     store: Any
     checkpointer: BaseCheckpointSaver | bool | None
@@ -32,7 +33,7 @@ class CompiledGraph(Protocol):
     state_keys: tuple[str, ...]
     interrupt_before: All | Sequence[str]
     interrupt_after: All | Sequence[str]
-    output_schema: Any
+    output_type: Any
     state_schema: Any
     context_schema: Any
 

@@ -41,14 +41,15 @@ class Job:
     after: All | Sequence[str]
     discard_pending: bool = False
     answers_ns: str = ""
+    max_concurrency: int | None = None
 
 
 class LoopState:
     """One run of one graph, between any two effects of its loop.
 
     Fixed for the run are the ``graph`` with its ``spec``, the ``job``, the ``run`` that its tasks
-    share, and the stream modes that the caller itself ``wanted``. The phases of the loop change
-    the rest:
+    share, and the stream modes that the caller itself ``wanted``, or has ``printed``. The phases
+    of the loop change the rest:
 
     - ``channel_state``, ``origin`` and ``tasks``: what the newest checkpoint holds, and the tasks
       that it leads to. ``ran`` are the tasks of the step that is being run and stored.
@@ -77,6 +78,7 @@ class LoopState:
         "outcome",
         "output_keys",
         "output_set",
+        "printed",
         "ran",
         "records",
         "run",
@@ -98,8 +100,10 @@ class LoopState:
         run: RunContext,
         wanted: frozenset[str],
         output_keys: Sequence[str] | str | None = None,
+        printed: frozenset[str] = frozenset(),
     ) -> None:
-        self.graph, self.job, self.run, self.wanted = graph, job, run, wanted
+        self.graph, self.job, self.run = graph, job, run
+        self.wanted, self.printed = wanted, printed
         if output_keys is None:
             self.output_keys, self.output_set = graph.output_keys, graph.output_set
         else:

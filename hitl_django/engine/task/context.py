@@ -362,7 +362,7 @@ class TaskContext:
     def config(self) -> RunnableConfig:
         """Returns the config as this node call sees it."""
         task, run = self.task, self.run
-        base = run.config
+        base = run.config if run.trace is None else run.trace.get_config(task)
         of_thread = {} if run.thread_id is None else {"thread_id": run.thread_id}
         return {
             **base,

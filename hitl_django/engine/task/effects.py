@@ -1,7 +1,8 @@
-"""What a task asks of its driver: to call a function of the user's, to wait."""
+"""What a task asks of its driver: to call a function of the user's, to wait, to tell of it."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 from ..savers.checkpoint import Commit
@@ -27,3 +28,15 @@ class Wait:
 
     def __init__(self, seconds: float, commit: Commit | None = None) -> None:
         self.seconds, self.commit = seconds, commit
+
+
+class Report:
+    """Asks to tell callbacks of the task: by a function, to be called with ``is_async`` as well.
+
+    Where that is true it returns an awaitable.
+    """
+
+    __slots__ = ("arguments", "tell")
+
+    def __init__(self, tell: Callable[..., Any], *arguments: Any) -> None:
+        self.tell, self.arguments = tell, arguments

@@ -92,6 +92,7 @@ class RunContext:
         "subgraphs",
         "thread_id",
         "tool_stream",
+        "trace",
         "wildcard",
         "within",
     )
@@ -152,6 +153,8 @@ class RunContext:
         self.message_stream: Any = None
         #: What streams the calls of its tools.
         self.tool_stream: ToolStream | None = None
+        #: Tells langchain's callbacks of the run and its tasks; None where there are none.
+        self.trace: Any = None
         #: The LoopState of this run, which tasks know nothing of, and who has threads for the tasks
         #: that its nodes call.
         self.loop_state: Any

@@ -24,15 +24,18 @@ from ..errors import (
 from ..state.messages import add_message_ids
 from ..types import Command, RetryPolicy, Send
 from .context import TaskContext, refuse_storage_error
-from .effects import Call, Wait
-from .nodes import Write, make_reader
+from .effects import Call, Report, Wait
+from .nodes import Action, Write, make_reader
 from .retry import should_retry
 from .task import Task
 
 logger = logging.getLogger("hitl_django")
 
 
-Steps = Generator[Call | Wait, Any, None]
+Step = Call | Wait | Report
+Steps = Generator[Step, Any, None]
+#: What a node returned, and its writes.
+Attempted = tuple[Any, list[Write]]
 #: What ends an attempt; any other BaseException is a crash.
 _STOPS = (GraphInterrupt, ParentCommand, DrainSignal, Exception)
 
@@ -50,15 +53,10 @@ def run_task(context: TaskContext) -> Steps:
         return
     while True:
         try:
-            try:
-                output = (
-                    task.input if node.action is None else (yield Call(node.action, task.input))
-                )
-            except ParentCommand as signal:
-                output = _addressed_here(signal)
-            writes = _collected(context, output)
-            if node.branches:
-                writes = yield from _routed(context, output, writes)
+            attempt = _attempt(context)
+            _, writes = yield from (
+                attempt if context.run.trace is None else _trace(context, attempt)
+            )
             _finish(context, writes)
             return
         except _STOPS as error:
@@ -75,6 +73,37 @@ def run_task(context: TaskContext) -> Steps:
         context.begin_attempt()
         if context.run.chunk_buffer is not None:
             context.run.chunk_buffer.take(task.id)
+
+
+def _attempt(context: TaskContext) -> Generator[Step, Any, Attempted]:
+    """Calls a task's function, and its branches; returns what it returned, and its writes."""
+    task, node, trace = context.task, context.task.node, context.run.trace
+    action = node.action
+    if trace is not None and action is not None:
+        action = trace.build_action(context, action)
+    try:
+        output = task.input if action is None else (yield Call(action, task.input))
+    except ParentCommand as signal:
+        output = _addressed_here(signal)
+    writes = _collected(context, output)
+    if node.branches:
+        writes = yield from _routed(context, output, writes)
+    return output, writes
+
+
+def _trace(
+    context: TaskContext, attempt: Generator[Step, Any, Attempted]
+) -> Generator[Step, Any, Attempted]:
+    """Makes an attempt, and tells langchain's callbacks of its beginning and its end."""
+    trace = context.run.trace
+    yield Report(trace.begin_task, context)
+    try:
+        output, writes = yield from attempt
+    except BaseException as error:
+        yield Report(trace.fail_task, context, error)
+        raise
+    yield Report(trace.end_task, context, output)
+    return output, writes
 
 
 # Of a node that is called once and no more, the driver makes the call itself, and says here what
@@ -159,7 +188,7 @@ def _fail(context: TaskContext, error: Exception) -> RetryPolicy | None:
     return None
 
 
-def _waited(context: TaskContext, wait: Wait) -> Generator[Call | Wait, Any, bool]:
+def _waited(context: TaskContext, wait: Wait) -> Generator[Step, Any, bool]:
     """Waits for the next attempt; False where the run was asked to stop meanwhile."""
     try:
         yield wait
@@ -191,14 +220,33 @@ def _written(task: Task, output: Any) -> list[Write]:
 
 def _routed(
     context: TaskContext, output: Any, writes: list[Write]
-) -> Generator[Call | Wait, Any, list[Write]]:
+) -> Generator[Step, Any, list[Write]]:
     """Returns the writes with those that lead to what the node's branches choose."""
-    origin = context.task.origin
-    for branch in context.task.node.branches:
+    origin, trace = context.task.origin, context.run.trace
+    for index, branch in enumerate(context.task.node.branches):
         read = make_reader(origin.spec.channels, origin.values, writes)
-        chosen = yield Call(branch.path, branch.view(output, read))
+        seen = branch.view(output, read)
+        if trace is None:
+            chosen = yield Call(branch.path, seen)
+        else:
+            chosen = yield from _trace_branch(context, index, branch.path, seen)
         writes = [*writes, *branch.route(chosen)]
     return writes
+
+
+def _trace_branch(
+    context: TaskContext, index: int, path: Action, seen: Any
+) -> Generator[Step, Any, Any]:
+    """Calls a branch, and tells langchain's callbacks of its beginning and its end."""
+    trace = context.run.trace
+    yield Report(trace.begin_branch, context, index, path, seen)
+    try:
+        chosen = yield Call(path, seen)
+    except BaseException as error:
+        yield Report(trace.fail_branch, context, error)
+        raise
+    yield Report(trace.end_branch, context, chosen)
+    return chosen
 
 
 def _check_targets(task: Task, writes: list[Write]) -> None:

@@ -1,0 +1,60 @@
+"""A Runnable as a node that callbacks hear of: the steps of a chain are the node's own."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Sequence
+from typing import Any
+
+from langchain_core.runnables import Runnable, RunnableSequence
+
+from hitl_django.engine.task.nodes import Action, is_graph
+
+
+def list_steps(source: Any) -> Sequence[Any]:
+    """Returns the steps of a node's Runnable; none for a function or a graph."""
+    if not isinstance(source, Runnable) or is_graph(source):
+        return ()
+    return source.steps if isinstance(source, RunnableSequence) else (source,)
+
+
+def build_steps_action(
+    action: Action, steps: Sequence[Any], configs: Sequence[Any], streams: bool
+) -> Action:
+    """Returns the action that takes each step with its own config.
+
+    Where ``streams`` is true, on an event loop, it has them stream, so that who follows the run
+    sees their chunks.
+    """
+
+    def call(value: Any) -> Any:
+        for step, config in zip(steps, configs, strict=True):
+            value = step.invoke(value, config)
+        return value
+
+    async def acall(value: Any) -> Any:
+        if streams:
+            return await _join_chunks(_stream(steps, configs, value))
+        for step, config in zip(steps, configs, strict=True):
+            value = await step.ainvoke(value, config)
+        return value
+
+    sync = Action(call, name=action.name, source=action.source)
+    return Action(acall, is_async=True, sync=sync, name=action.name, source=action.source)
+
+
+def _stream(steps: Sequence[Any], configs: Sequence[Any], value: Any) -> AsyncIterator[Any]:
+    chunks: AsyncIterator[Any] = steps[0].astream(value, configs[0])
+    for step, config in zip(steps[1:], configs[1:], strict=True):
+        chunks = step.atransform(chunks, config)
+    return chunks
+
+
+async def _join_chunks(chunks: AsyncIterator[Any]) -> Any:
+    """Returns the sum of the chunks, or the last one where they can't be added."""
+    joined: Any = None
+    async for chunk in chunks:
+        try:
+            joined = chunk if joined is None else joined + chunk
+        except TypeError:
+            joined = chunk
+    return joined

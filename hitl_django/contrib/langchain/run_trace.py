@@ -1,0 +1,208 @@
+"""What langchain's callbacks hear of a run: the graph, its tasks and its branches, as chains."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Awaitable, Callable
+from inspect import isawaitable
+from types import FunctionType
+from typing import Any
+
+from langchain_core.callbacks import AsyncCallbackManager, CallbackManager
+from langchain_core.runnables.config import var_child_runnable_config
+from langchain_core.tracers._streaming import _StreamingCallbackHandler
+
+from hitl_django.engine.constants import PUSH
+from hitl_django.engine.task.callbacks import GraphCallbackHandler
+from hitl_django.engine.task.context import TaskContext
+from hitl_django.engine.task.nodes import Action
+from hitl_django.engine.task.run_context import RunContext
+from hitl_django.engine.task.task import Task
+
+from .message_stream import MessageStream
+from .node_steps import build_steps_action, list_steps
+
+#: Of a config: which are a run's own, and not those of what its nodes call.
+_OWN = ("run_id", "run_name")
+
+
+def open_trace(run: RunContext, name: str) -> RunTrace | None:
+    """Returns what tells the callbacks of a run's config of it; None where none of them asks."""
+    callbacks = run.config.get("callbacks") or ()
+    if isinstance(callbacks, list | tuple) and all(
+        isinstance(one, GraphCallbackHandler | MessageStream) for one in callbacks
+    ):
+        return None
+    return RunTrace(run, name)
+
+
+class RunTrace:
+    """Tells langchain's callbacks of one run of a graph.
+
+    What begins is told to the callbacks of what it belongs to; what is called within it finds
+    callbacks that know it as their parent. With ``is_async`` each method returns an awaitable,
+    and those that end what has begun do as the beginning did.
+    """
+
+    def __init__(self, run: RunContext, name: str) -> None:
+        self._config, self._thread_id = run.config, run.thread_id
+        self._name = run.config.get("run_name") or name
+        self._run: Any = None
+        #: By the ids of tasks: what they belong to, what is told of them, what they call belongs
+        #: to, and the same of the branch that is being chosen.
+        self._parents: dict[str, Any] = {}
+        self._tasks: dict[str, Any] = {}
+        self._callbacks: dict[str, Any] = {}
+        self._branches: dict[str, Any] = {}
+
+    def begin(self, value: Any, *, is_async: bool) -> Awaitable[None] | None:
+        """Tells of the run's beginning."""
+        of_thread = {} if self._thread_id is None else {"thread_id": self._thread_id}
+        config = {**self._config, "metadata": {**of_thread, **self._config.get("metadata", {})}}
+
+        def keep(run: Any) -> None:
+            self._run = run
+
+        return _start(config, keep, value, self._name, is_async, self._config.get("run_id"))
+
+    def end(self, output: Any) -> Any:
+        """Tells of the run's end, and what came of it."""
+        return self._run.on_chain_end(output)
+
+    def fail(self, error: BaseException) -> Any:
+        """Tells what ended the run."""
+        return self._run.on_chain_error(error)
+
+    def get_config(self, task: Task) -> dict[str, Any]:
+        """Returns the run's config as a task, or what it calls, is to see it."""
+        config = {key: value for key, value in self._config.items() if key not in _OWN}
+        return {**config, "callbacks": self._callbacks.get(task.id) or self._find_parent(task)}
+
+    def begin_task(self, context: TaskContext, *, is_async: bool) -> Awaitable[None] | None:
+        """Tells of the beginning of an attempt at a task."""
+        task = context.task
+
+        def keep(run: Any) -> None:
+            self._tasks[task.id] = run
+            self._enter(context, run.get_child("seq:step:1"))
+
+        config = {**context.config(), "callbacks": self._find_parent(task)}
+        return _start(config, keep, task.input, task.name, is_async)
+
+    def end_task(self, context: TaskContext, output: Any, *, is_async: bool) -> Any:
+        """Tells of the end of an attempt, and what the node returned."""
+        run = self._tasks[context.task.id]
+        return _aend(run, output) if is_async else run.on_chain_end(output)
+
+    def fail_task(self, context: TaskContext, error: BaseException, *, is_async: bool) -> Any:
+        """Tells what ended an attempt."""
+        return self._tasks[context.task.id].on_chain_error(error)
+
+    def build_action(self, context: TaskContext, action: Action) -> Action:
+        """Returns a node's action as it is to be called: a chain's steps are the node's own."""
+        steps = list_steps(action.source)
+        if not steps:
+            return action
+        run, config = self._tasks[context.task.id], context.config()
+        configs = [
+            {**config, "callbacks": run.get_child(f"seq:step:{number}")}
+            for number in range(1, len(steps) + 1)
+        ]
+        streams = any(_follows_chunks(handler) for handler in run.handlers)
+        return build_steps_action(action, steps, configs, streams)
+
+    def begin_branch(
+        self, context: TaskContext, index: int, path: Action, seen: Any, *, is_async: bool
+    ) -> Awaitable[None] | None:
+        """Tells of the beginning of a task's branch, where that is a function."""
+        task = context.task
+        # Before it come the steps of the node itself, and one that writes.
+        before = len(list_steps(task.node.action and task.node.action.source)) or 1
+        callbacks = self._tasks[task.id].get_child(f"seq:step:{before + 2 + index}")
+        self._branches.pop(task.id, None)
+        self._enter(context, callbacks)
+        if not isinstance(path.source, FunctionType):
+            return _done() if is_async else None  # a Runnable tells of itself
+
+        def keep(run: Any) -> None:
+            self._branches[task.id] = run
+            self._enter(context, run.get_child())
+
+        return _start(context.config(), keep, seen, path.name, is_async)
+
+    def end_branch(self, context: TaskContext, chosen: Any, *, is_async: bool) -> Any:
+        """Tells what a branch has chosen."""
+        run = self._branches.get(context.task.id)
+        if run is None:
+            return _done() if is_async else None
+        return run.on_chain_end(chosen)
+
+    def fail_branch(self, context: TaskContext, error: BaseException, *, is_async: bool) -> Any:
+        """Tells what ended a branch."""
+        run = self._branches.get(context.task.id)
+        if run is None:
+            return _done() if is_async else None
+        return run.on_chain_error(error)
+
+    def _find_parent(self, task: Task) -> Any:
+        """Returns the callbacks of what a task belongs to: the run, or the task that calls it."""
+        parent = self._parents.get(task.id)
+        if parent is None:
+            if task.node.triggers == (PUSH,):
+                # A @task function: its caller's callbacks stand where the call was made.
+                parent = (var_child_runnable_config.get() or {}).get("callbacks")
+            else:
+                parent = self._run.get_child(f"graph:step:{task.origin.step}")
+            self._parents[task.id] = parent
+        return parent
+
+    def _enter(self, context: TaskContext, callbacks: Any) -> None:
+        """Has what the task calls from here on belong to what has these callbacks."""
+        self._callbacks[context.task.id] = callbacks
+        var_child_runnable_config.set(context.config())  # type: ignore[arg-type]
+
+
+def _start(
+    config: Any,
+    keep: Callable[[Any], None],
+    value: Any,
+    name: str,
+    is_async: bool,
+    run_id: Any = None,
+) -> Awaitable[None] | None:
+    """Tells of a beginning, and keeps what is to be told of it later."""
+    kind = AsyncCallbackManager if is_async else CallbackManager
+    manager: Any = kind.configure(
+        inheritable_callbacks=config.get("callbacks"),
+        inheritable_tags=config.get("tags"),
+        inheritable_metadata=config.get("metadata"),
+    )
+    started = manager.on_chain_start(None, value, name=name, run_id=run_id)
+    if isawaitable(started):
+        return _keep_started(started, keep)
+    keep(started)
+    return None
+
+
+async def _keep_started(started: Awaitable[Any], keep: Callable[[Any], None]) -> None:
+    keep(await started)
+
+
+async def _aend(run: Any, output: Any) -> None:
+    """Tells of an end on the event loop; those who follow the run's stream see it as a chunk."""
+    for handler in run.handlers:
+        if _follows_chunks(handler):
+            async for _ in handler.tap_output_aiter(run.run_id, _iterate(output)):
+                pass
+    await run.on_chain_end(output)
+
+
+def _follows_chunks(handler: Any) -> bool:
+    return isinstance(handler, _StreamingCallbackHandler) and not isinstance(handler, MessageStream)
+
+
+async def _iterate(output: Any) -> AsyncIterator[Any]:
+    yield output
+
+
+async def _done() -> None:
+    """Has nothing to tell."""

@@ -1,0 +1,80 @@
+"""Several inputs at a time: side by side on threads, or on the running event loop."""
+
+from __future__ import annotations
+
+import asyncio
+import contextvars
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor, as_completed
+from typing import Any
+
+from ..types import RunnableConfig
+
+#: Calls the graph with one of several inputs and its config.
+Run = Callable[[Any, RunnableConfig], Any]
+ARun = Callable[[Any, RunnableConfig], Awaitable[Any]]
+Jobs = Sequence[tuple[Any, RunnableConfig]]
+#: Which of the inputs, and its result, or the exception that there was instead.
+Ended = tuple[int, Any]
+
+
+def run_jobs(run: Run, jobs: Jobs, *, keeps_errors: bool, on_threads: bool) -> Iterator[Ended]:
+    """Runs each job; yields which one has ended, and its result, as they end.
+
+    Raises the first exception, and begins no further job; with ``keeps_errors`` exceptions are
+    results. Without threads they are run one after the other.
+    """
+    if not on_threads or len(jobs) < 2:
+        for index, (value, config) in enumerate(jobs):
+            yield index, _run_kept(run, value, config) if keeps_errors else run(value, config)
+        return
+    pool = ThreadPoolExecutor(jobs[0][1].get("max_concurrency"), "hitl-batch")
+    futures: dict[Future[Any], int] = {}
+    try:
+        for index, (value, config) in enumerate(jobs):
+            variables = contextvars.copy_context()
+            futures[pool.submit(variables.run, run, value, config)] = index
+        for future in as_completed(futures):
+            yield futures[future], _get_result(future, keeps_errors)
+    finally:
+        pool.shutdown(cancel_futures=True)
+
+
+async def arun_jobs(run: ARun, jobs: Jobs, *, keeps_errors: bool) -> AsyncIterator[Ended]:
+    """Like run_jobs, on the running event loop; jobs that are under way are cancelled, too."""
+    limit = jobs[0][1].get("max_concurrency") if jobs else None
+    gate = asyncio.Semaphore(limit or len(jobs) or 1)
+
+    async def run_one(value: Any, config: RunnableConfig) -> Any:
+        async with gate:
+            return await run(value, config)
+
+    tasks = {asyncio.ensure_future(run_one(*job)): index for index, job in enumerate(jobs)}
+    waiting = set(tasks)
+    try:
+        while waiting:
+            ended, waiting = await asyncio.wait(waiting, return_when=asyncio.FIRST_COMPLETED)
+            for task in sorted(ended, key=tasks.__getitem__):
+                yield tasks[task], _get_result(task, keeps_errors)
+    finally:
+        for task in waiting:
+            task.cancel()
+        if waiting:
+            await asyncio.wait(waiting)
+
+
+def sort_results(ended: Iterable[Ended]) -> list[Any]:
+    """Returns results in the order of their inputs."""
+    return [result for _, result in sorted(ended, key=lambda one: one[0])]
+
+
+def _run_kept(run: Run, value: Any, config: RunnableConfig) -> Any:
+    try:
+        return run(value, config)
+    except Exception as error:
+        return error
+
+
+def _get_result(future: Future[Any] | asyncio.Future[Any], keeps_errors: bool) -> Any:
+    error = future.exception() if keeps_errors else None
+    return error if isinstance(error, Exception) else future.result()

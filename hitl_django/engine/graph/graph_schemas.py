@@ -1,0 +1,124 @@
+"""The schemas of a compiled graph, as pydantic models and as JSON schemas."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from ..channels import BaseChannel
+from ..state.schema import build_json_schema, get_hints, is_model
+from ..types import RunnableConfig
+
+#: The types of a config's keys, of which ``config_schema`` includes those that it is asked for.
+_CONFIG_TYPES: dict[str, Any] = {
+    "tags": list[str],
+    "metadata": dict[str, Any],
+    "callbacks": Any,
+    "run_name": str,
+    "max_concurrency": int | None,
+    "recursion_limit": int,
+    "run_id": Any,
+}
+
+
+class GraphSchemas:
+    """What a graph takes and returns.
+
+    Methods whose names end in ``schema`` return pydantic models, those with ``jsonschema`` their
+    JSON schemas. ``config`` is taken for langchain's sake: no config changes them.
+    """
+
+    input_type: Any
+    output_type: Any
+    context_schema: Any
+    input_keys: Sequence[str] | str
+    output_keys: Sequence[str] | str
+    channels: dict[str, BaseChannel]
+    get_name: Any
+
+    @property
+    def InputType(self) -> Any:
+        """What a graph takes whose input is one channel's; None where there are several."""
+        keys = self.input_keys
+        return self.channels[keys].UpdateType if isinstance(keys, str) else None
+
+    @property
+    def OutputType(self) -> Any:
+        """What a graph returns whose output is one channel's; None where there are several."""
+        keys = self.output_keys
+        return self.channels[keys].ValueType if isinstance(keys, str) else None
+
+    @property
+    def input_schema(self) -> type[Any]:
+        """The model of the input."""
+        return self.get_input_schema()
+
+    @property
+    def output_schema(self) -> type[Any]:
+        """The model of what a run comes to."""
+        return self.get_output_schema()
+
+    def get_input_schema(self, config: RunnableConfig | None = None) -> type[Any]:
+        """Returns the model of the input."""
+        if isinstance(self.input_keys, str):
+            return _build_root_model(self.get_name("Input"), self.InputType)
+        types = {key: self.channels[key].UpdateType for key in self.input_keys}
+        return _build_model(self.get_name("Input"), types)
+
+    def get_output_schema(self, config: RunnableConfig | None = None) -> type[Any]:
+        """Returns the model of what a run comes to."""
+        if isinstance(self.output_keys, str):
+            return _build_root_model(self.get_name("Output"), self.OutputType)
+        types = {key: self.channels[key].ValueType for key in self.output_keys}
+        return _build_model(self.get_name("Output"), types)
+
+    def get_input_jsonschema(self, config: RunnableConfig | None = None) -> dict[str, Any]:
+        """Returns the JSON schema of the input."""
+        if self.input_type is not None:
+            return build_json_schema(self.input_type)
+        return self.get_input_schema().model_json_schema()  # type: ignore[no-any-return]
+
+    def get_output_jsonschema(self, config: RunnableConfig | None = None) -> dict[str, Any]:
+        """Returns the JSON schema of what a run comes to."""
+        if self.output_type is not None:
+            return build_json_schema(self.output_type)
+        return self.get_output_schema().model_json_schema()  # type: ignore[no-any-return]
+
+    def get_context_jsonschema(self) -> dict[str, Any] | None:
+        """Returns the JSON schema of a run's context; None for a graph that declares none."""
+        if self.context_schema is None:
+            return None
+        if get_hints(self.context_schema) is None:
+            raise ValueError(
+                f"Invalid context schema type: {self.context_schema}. Must be a BaseModel, "
+                "TypedDict or dataclass."
+            )
+        return build_json_schema(self.context_schema)
+
+    def config_schema(self, *, include: Sequence[str] | None = None) -> type[Any]:
+        """Returns the model of a run's config: the context, and the keys that are included."""
+        types = {key: _CONFIG_TYPES[key] for key in include or () if key in _CONFIG_TYPES}
+        if self.context_schema is not None:
+            types = {"configurable": self.context_schema, **types}
+        return _build_model(self.get_name("Config"), types)
+
+    def get_config_jsonschema(self, *, include: Sequence[str] | None = None) -> dict[str, Any]:
+        """Returns the JSON schema of a run's config."""
+        return self.config_schema(include=include).model_json_schema()  # type: ignore[no-any-return]
+
+
+def _build_model(name: str, types: Mapping[str, Any]) -> type[Any]:
+    from pydantic import ConfigDict, create_model
+
+    loose = ConfigDict(arbitrary_types_allowed=True, protected_namespaces=())
+    fields: dict[str, Any] = {key: (kind, None) for key, kind in types.items()}
+    model: type[Any] = create_model(name, __config__=loose, **fields)
+    return model
+
+
+def _build_root_model(name: str, kind: Any) -> type[Any]:
+    if is_model(kind):
+        return kind  # type: ignore[no-any-return]
+    from pydantic import RootModel, create_model
+
+    return create_model(name, __base__=RootModel[kind])

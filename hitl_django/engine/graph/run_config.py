@@ -1,0 +1,61 @@
+"""Configs of runs: what is bound to a graph, what a caller gives, and one for each of several."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from ..bridges import find_langchain
+from ..types import RunnableConfig
+
+#: Coordinates of a checkpoint: a config that names one says itself which thread it is about.
+COORDINATES = ("thread_id", "checkpoint_ns", "checkpoint_id", "checkpoint_map")
+
+
+def merge_configs(*configs: RunnableConfig | None) -> RunnableConfig:
+    """Returns the configs as one, in which a later one counts for more.
+
+    Tags and callbacks are added to each other, metadata and ``configurable`` are merged by key.
+    """
+    merged: RunnableConfig = {}
+    for config in configs:
+        for key, value in (config or {}).items():
+            if value is None:
+                continue
+            if key == "tags":
+                value = _add_tags(merged.get(key, ()), value)
+            elif key in ("metadata", "configurable"):
+                value = {**merged.get(key, {}), **value}
+            elif key == "callbacks" and merged.get(key):
+                value = _add_callbacks(merged[key], value)
+            merged[key] = value
+    return merged
+
+
+def _add_tags(tags: Sequence[str], more: Sequence[str]) -> list[str]:
+    return [*tags, *(tag for tag in more if tag not in tags)]
+
+
+def _add_callbacks(callbacks: Any, more: Any) -> Any:
+    if isinstance(callbacks, list) and isinstance(more, list):
+        return [*callbacks, *(one for one in more if one not in callbacks)]
+    return find_langchain().merge_callbacks(callbacks, more)  # only langchain has managers
+
+
+def list_configs(
+    config: RunnableConfig | Sequence[RunnableConfig] | None, count: int
+) -> list[RunnableConfig]:
+    """Returns a config for each of several inputs, of one for all or one for each.
+
+    A run's id is for one run: with one config for all, the first has it.
+    """
+    if isinstance(config, Sequence):
+        if len(config) != count:
+            raise ValueError(
+                f"config must be one for all inputs, or a list of {count}, as there are inputs; "
+                f"got {len(config)}"
+            )
+        return [*config]
+    shared = config or {}
+    others = {key: value for key, value in shared.items() if key != "run_id"}
+    return [shared if index == 0 else others for index in range(count)]

@@ -1,0 +1,44 @@
+"""Runs that langchain's callbacks hear of: that they began, and how they ended."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator, Iterable, Iterator
+from contextlib import aclosing
+
+from ..loop.state import LoopState
+from ..types import Chunk
+from .results import find_failure
+
+
+def trace_run(state: LoopState, chunks: Iterable[Chunk]) -> Iterator[Chunk]:
+    """Yields a run's chunks, and tells the callbacks of its beginning and its end."""
+    trace = state.run.trace
+    trace.begin(state.job.input, is_async=False)
+    try:
+        yield from chunks
+    except BaseException as error:
+        trace.fail(error)
+        raise
+    failure = find_failure(state)
+    if failure is None:
+        trace.end(state.read_output())
+    else:
+        trace.fail(failure)
+
+
+async def atrace_run(state: LoopState, chunks: AsyncGenerator[Chunk]) -> AsyncGenerator[Chunk]:
+    """Like trace_run, on the running event loop."""
+    trace = state.run.trace
+    await trace.begin(state.job.input, is_async=True)
+    try:
+        async with aclosing(chunks):
+            async for chunk in chunks:
+                yield chunk
+    except BaseException as error:
+        await trace.fail(error)
+        raise
+    failure = find_failure(state)
+    if failure is None:
+        await trace.end(state.read_output())
+    else:
+        await trace.fail(failure)

@@ -1,0 +1,79 @@
+"""Graphs describe what they take and return as LangGraph's do."""
+
+from __future__ import annotations
+
+import operator
+from dataclasses import dataclass
+from typing import Annotated, Any
+
+import pytest
+from pydantic import BaseModel
+from typing_extensions import TypedDict
+
+from .engines import LANGGRAPH, OURS, Engine
+
+
+class State(TypedDict, total=False):
+    x: int
+    log: Annotated[list[Any], operator.add]
+
+
+@dataclass
+class Point:
+    x: int
+    y: int = 0
+
+
+class Shape(BaseModel):
+    x: int
+    name: str = "s"
+
+
+STATES: dict[str, Any] = {"typed dict": State, "dataclass": Point, "model": Shape}
+
+
+def described(engine: Engine, state: Any) -> dict[str, Any]:
+    graph = engine.StateGraph(state, context_schema=Point).add_node("n", lambda given: {"x": 1})
+    made = graph.add_edge(engine.START, "n").compile(name="Named")
+    return {
+        "input": made.get_input_jsonschema(),
+        "output": made.get_output_jsonschema(),
+        "context": made.get_context_jsonschema(),
+        "types": (made.InputType, made.OutputType),
+        "names": (made.get_name(), made.get_name("Input"), made.get_name("out", name="low")),
+        "models": made.get_input_schema().model_json_schema(),
+        "out models": made.get_output_schema().model_json_schema()["properties"],
+        "input_schema": made.input_schema.model_json_schema(),
+        "output_schema": made.output_schema.model_json_schema()["properties"],
+    }
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("state", STATES)
+def test_a_graph_is_described_as_by_langgraph(state: str) -> None:
+    ours, theirs = described(OURS, STATES[state]), described(LANGGRAPH, STATES[state])
+    if state == "dataclass":  # which LangGraph names after the graph
+        for name in ("input", "output"):
+            assert ours[name].pop("title") == "Point"
+            assert theirs[name].pop("title") == f"Named{name.title()}"
+    assert ours == theirs
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_an_entrypoint_is_described_as_by_langgraph() -> None:
+    described = []
+    for engine in (OURS, LANGGRAPH):
+
+        @engine.entrypoint(context_schema=Shape)
+        def flow(value: int) -> str:
+            return str(value)
+
+        described.append(
+            (
+                flow.get_input_schema().model_json_schema()["type"],
+                flow.get_context_jsonschema(),
+                flow.get_config_jsonschema()["properties"].keys(),
+                flow.get_config_jsonschema(include=["tags"])["properties"].keys(),
+            )
+        )
+    assert described[0] == described[1]

@@ -1,0 +1,460 @@
+"""Graphs among langchain's Runnables: in chains, with events, and with Runnables as nodes."""
+
+from __future__ import annotations
+
+import asyncio
+import operator
+import subprocess
+import sys
+from collections.abc import Callable
+from textwrap import dedent
+from typing import Annotated, Any
+
+import pytest
+from langchain_core.callbacks import AsyncCallbackHandler, BaseCallbackHandler
+from langchain_core.language_models.fake_chat_models import GenericFakeChatModel
+from langchain_core.messages import AIMessage, HumanMessage
+from langchain_core.output_parsers import StrOutputParser
+from langchain_core.prompts import ChatPromptTemplate
+from langchain_core.runnables import (
+    Runnable,
+    RunnableConfig,
+    RunnableLambda,
+    RunnableParallel,
+    RunnablePassthrough,
+)
+from typing_extensions import TypedDict
+
+from tests.compat.engines import LANGGRAPH, OURS, Engine
+
+pytestmark = pytest.mark.filterwarnings("ignore")
+
+
+class State(TypedDict, total=False):
+    x: int
+    log: Annotated[list[str], operator.add]
+
+
+def counting(engine: Engine, checkpointer: Any = None, name: str | None = None) -> Any:
+    """Returns a graph of two nodes, after which ``x`` is one more and doubled."""
+
+    def add(state: State) -> State:
+        if state["x"] == 13:
+            raise OSError("unlucky")
+        return {"x": state["x"] + 1, "log": ["add"]}
+
+    def double(state: State) -> State:
+        return {"x": state["x"] * 2, "log": ["double"]}
+
+    graph = engine.StateGraph(State).add_node("add", add).add_node("double", double)
+    graph.add_edge(engine.START, "add").add_edge("add", "double")
+    return graph.compile(checkpointer=checkpointer, name=name)
+
+
+def model() -> Any:
+    said = [AIMessage("hello big world"), AIMessage("and more")]
+    return GenericFakeChatModel(messages=iter(said))
+
+
+def chatting(engine: Engine) -> Any:
+    llm = model()
+    graph = engine.StateGraph(engine.MessagesState)
+    graph.add_node("llm", lambda state: {"messages": [llm.invoke(state["messages"])]})
+    return graph.add_edge(engine.START, "llm").compile()
+
+
+def get_x(state: Any) -> Any:
+    """Returns ``x``; of a stream's chunk, in which nodes stand above it, the chunk."""
+    return state.get("x", state)
+
+
+def get_sum(state: Any) -> Any:
+    return {"x": sum(one["x"] for one in state.values()) if "double" in state else 7}
+
+
+CHAINS: dict[str, Callable[[Engine], Any]] = {
+    "passthrough | graph": lambda e: RunnablePassthrough() | counting(e),
+    "graph | function": lambda e: counting(e) | get_x,
+    "function | graph": lambda e: (lambda state: {"x": state["x"] + 10}) | counting(e),
+    "dict | graph": lambda e: {"x": get_x} | counting(e),
+    "graph | dict": lambda e: counting(e) | {"x": get_x, "whole": RunnablePassthrough()},
+    "graph | graph": lambda e: counting(e) | get_sum | counting(e),
+    "parallel": lambda e: RunnableParallel(a=counting(e), b=counting(e) | get_x),
+    "lambda of invoke": lambda e: RunnableLambda(counting(e).invoke) | get_x,
+    "lambda that returns it": lambda e: RunnableLambda(lambda state: counting(e)),
+    "pipe": lambda e: counting(e).pipe(get_x, lambda x: [x]),
+    "pick": lambda e: counting(e).pick("x"),
+    "assign": lambda e: counting(e).assign(y=get_x),
+    "with_retry": lambda e: counting(e).with_retry(stop_after_attempt=2),
+    "with_fallbacks": lambda e: RunnableLambda(failing).with_fallbacks([counting(e)]),
+    "its fallback": lambda e: counting(e).with_fallbacks([RunnableLambda(get_x)]),
+    "with_types": lambda e: counting(e).with_types(input_type=dict),
+    "bind": lambda e: counting(e).bind(interrupt_before=["double"]),
+    "with_config": lambda e: counting(e).with_config(tags=["a"]) | get_x,
+    "with_listeners": lambda e: counting(e).with_listeners(on_end=lambda run: None),
+    "as_tool": lambda e: counting(e).as_tool(name="count", description="counts"),
+}
+
+
+def failing(state: Any) -> Any:
+    raise ValueError("no")
+
+
+VALUE: Any = {"x": 1, "log": []}
+
+
+@pytest.mark.parametrize("chain", CHAINS)
+def test_a_chain_returns_what_it_does_with_langgraph(chain: str) -> None:
+    ours, theirs = CHAINS[chain](OURS), CHAINS[chain](LANGGRAPH)
+    assert ours.invoke(VALUE) == theirs.invoke(VALUE)
+    assert asyncio.run(ours.ainvoke(VALUE)) == asyncio.run(theirs.ainvoke(VALUE))
+
+
+@pytest.mark.parametrize("chain", [name for name in CHAINS if name != "as_tool"])
+def test_a_chain_streams_what_it_does_with_langgraph(chain: str) -> None:
+    async def collect(made: Any) -> list[Any]:
+        return [chunk async for chunk in made.astream(VALUE)]
+
+    ours, theirs = CHAINS[chain](OURS), CHAINS[chain](LANGGRAPH)
+    order = str if chain in ("parallel", "graph | dict") else None  # in which either may be first
+    assert sorted_by(order, ours.stream(VALUE)) == sorted_by(order, theirs.stream(VALUE))
+    streamed = [asyncio.run(collect(one)) for one in (ours, theirs)]
+    assert sorted_by(order, streamed[0]) == sorted_by(order, streamed[1])
+
+
+def sorted_by(order: Any, chunks: Any) -> list[Any]:
+    return list(chunks) if order is None else sorted(chunks, key=order)
+
+
+@pytest.mark.parametrize("engine", [OURS, LANGGRAPH], ids=["ours", "langgraph"])
+def test_a_chain_of_prompt_graph_and_parser(engine: Engine) -> None:
+    prompt = ChatPromptTemplate.from_messages([("human", "{question}")])
+    to_state = RunnableLambda(lambda value: {"messages": value.to_messages()})
+    last = RunnableLambda(lambda state: state["messages"][-1])
+    chain = prompt | to_state | chatting(engine) | last | StrOutputParser()
+    assert chain.invoke({"question": "hi"}) == "hello big world"
+
+
+@pytest.mark.parametrize("engine", [OURS, LANGGRAPH], ids=["ours", "langgraph"])
+def test_several_inputs_run_side_by_side(engine: Engine) -> None:
+    graph, inputs = counting(engine), [{"x": 1}, {"x": 13}, {"x": 3}]
+    first, failure, last = graph.batch(inputs, return_exceptions=True)
+    assert (first["x"], type(failure), last["x"]) == (4, OSError, 8)
+    with pytest.raises(OSError, match="unlucky"):
+        graph.batch(inputs)
+    kept = asyncio.run(graph.abatch(inputs, [{}, {}, {}], return_exceptions=True))
+    assert [type(one) for one in kept] == [dict, OSError, dict]
+    assert [one["x"] for one in graph.map().invoke([{"x": 1}, {"x": 2}])] == [4, 6]
+    ended = dict(graph.batch_as_completed([{"x": 1}, {"x": 2}], {"max_concurrency": 1}))
+    assert {index: result["x"] for index, result in ended.items()} == {0: 4, 1: 6}
+
+
+#: Each is a program of its own, as it is the order of imports that matters.
+ORDERS = {
+    "langchain first": ("chain", "ours", "build"),
+    "langchain last": ("ours", "build", "chain"),
+    "between": ("ours", "chain", "build"),
+}
+PARTS = {
+    "chain": "from langchain_core.runnables import Runnable, RunnablePassthrough\n",
+    "ours": "from hitl_django import START, StateGraph\n",
+    "build": """
+        import sys
+        graph = StateGraph(dict).add_node("a", lambda state: {"x": 2})
+        graph = graph.add_edge(START, "a").compile()
+        assert isinstance(graph, object) and not isinstance(graph, int)
+        print(graph.batch([{"x": 1}]), "langchain_core" in sys.modules)
+    """,
+}
+
+
+@pytest.mark.parametrize("order", ORDERS)
+def test_a_graph_is_a_runnable_in_every_order_of_imports(order: str) -> None:
+    program = "".join(dedent(PARTS[part]) for part in ORDERS[order])
+    program += (
+        "print((RunnablePassthrough() | graph).invoke({'x': 1}), isinstance(graph, Runnable))"
+    )
+    ran = subprocess.run(
+        [sys.executable, "-W", "ignore", "-c", program], capture_output=True, text=True, check=False
+    )
+    loaded = order != "langchain last"
+    assert ran.stdout.splitlines() == [f"[{{'x': 2}}] {loaded}", "{'x': 2} True"], ran.stderr
+
+
+# What callbacks hear.
+
+
+def speaking(engine: Engine) -> Any:
+    """A graph with a model, a branch, a graph below, a task that is sent, and one that asks."""
+    llm = model()
+
+    async def chat(state: Any) -> Any:
+        return {"messages": [await llm.ainvoke(state["messages"])]}
+
+    def route(state: Any) -> Any:
+        return ["sub", engine.Send("sent", {"messages": []})]
+
+    deep = engine.StateGraph(engine.MessagesState).add_node("deep", chat)
+    below = deep.add_edge(engine.START, "deep").compile(name="below")
+    graph = engine.StateGraph(engine.MessagesState)
+    graph.add_node("chat", chat).add_node("sub", below)
+    graph.add_node("sent", lambda state: {"messages": [AIMessage("bye", id="b")]})
+    graph.add_node("called", RunnableLambda(lambda state: {"messages": []}, name="inner"))
+    graph.add_edge(engine.START, "chat").add_conditional_edges("chat", route, ["sub", "sent"])
+    return graph.add_edge(["sub"], "called").compile()
+
+
+def working(engine: Engine) -> Any:
+    """An entrypoint whose task calls a model."""
+    llm = model()
+
+    @engine.task
+    async def speak(text: str) -> Any:
+        return (await llm.ainvoke(text)).content
+
+    @engine.entrypoint()
+    async def flow(messages: Any) -> Any:
+        return await speak("hi")
+
+    return flow
+
+
+def asking(engine: Engine) -> Any:
+    graph = engine.StateGraph(State).add_node("ask", lambda state: engine.interrupt("?"))
+    return graph.add_edge(engine.START, "ask").compile(checkpointer=engine.InMemorySaver())
+
+
+def retrying(engine: Engine) -> Any:
+    tried: list[int] = []
+
+    def flaky(state: State) -> State:
+        tried.append(1)
+        if len(tried) == 1:
+            raise OSError("down")
+        return {"x": 5}
+
+    policy = engine.RetryPolicy(initial_interval=0, jitter=False, retry_on=OSError)
+    graph = engine.StateGraph(State).add_node("flaky", flaky, retry_policy=policy)
+    return graph.add_edge(engine.START, "flaky").compile()
+
+
+def chaining(engine: Engine) -> Any:
+    prompt = ChatPromptTemplate.from_messages([("human", "{x}")])
+    chain = prompt | model() | StrOutputParser() | (lambda text: {"log": [text]})
+    graph = engine.StateGraph(State).add_node("chain", chain)
+    graph.add_node("around", RunnablePassthrough() | counting(engine))
+    graph.add_node("parallel", RunnableParallel(x=get_x))
+    graph.add_conditional_edges("chain", get_route, ["around"]).add_edge("around", "parallel")
+    return graph.add_edge(engine.START, "chain").compile()
+
+
+def get_route(state: State) -> str:
+    return "around"
+
+
+MESSAGES = {"messages": [HumanMessage("hi", id="1")]}
+PROGRAMS: dict[str, tuple[Callable[[Engine], Any], Any]] = {
+    "nodes": (counting, {"x": 1}),
+    "models": (speaking, MESSAGES),
+    "tasks": (working, MESSAGES),
+    "a pause": (asking, {"x": 1}),
+    "a retry": (retrying, {"x": 1}),
+    "chains in nodes": (chaining, {"x": 1}),
+    "chain": (lambda e: RunnablePassthrough() | counting(e) | get_x, {"x": 1}),
+    "function around it": (lambda e: RunnableLambda(around(counting(e))), {"x": 1}),
+}
+
+
+def around(graph: Any) -> Callable[[Any], Any]:
+    return lambda state: graph.invoke(state)  # which is given no config
+
+
+#: By which LangGraph names itself, and ids.
+APART = {"ls_integration", "langgraph_checkpoint_ns", "checkpoint_ns"}
+CONFIG: Any = {
+    "tags": ["mine"],
+    "metadata": {"who": "ann"},
+    "configurable": {"thread_id": "t"},
+    "run_name": "named",
+}
+
+
+@pytest.mark.parametrize("program", PROGRAMS)
+def test_events_are_those_of_langgraph(program: str) -> None:
+    build, value = PROGRAMS[program]
+    ours = asyncio.run(collect_events(build(OURS), value))
+    theirs = asyncio.run(collect_events(build(LANGGRAPH), value))
+    assert sort_streams(ours) == sort_streams(theirs)
+
+
+async def collect_events(graph: Any, value: Any) -> list[Any]:
+    events = graph.astream_events(value, CONFIG, version="v2")
+    return [describe_event(event) async for event in events]
+
+
+def describe_event(event: Any) -> Any:
+    told = {key: value for key, value in event["metadata"].items() if key not in APART}
+    told["langgraph_path"] = len(told.get("langgraph_path", ()))
+    # Which step of a node a graph is, LangGraph tells twice, of this node and the last one.
+    tags = sorted(tag for tag in event["tags"] if not tag.startswith("seq:step"))
+    depth = len(event["parent_ids"])
+    return event["event"], event["name"], depth, tags, told, sorted(event["data"])
+
+
+def sort_streams(events: list[Any]) -> list[Any]:
+    """Returns events by name, in their order: of two nodes side by side either may be first."""
+    return sorted(events, key=lambda event: (event[1], event[2]))
+
+
+class Tracer(BaseCallbackHandler):
+    """Notes the chains and the models that it hears of, and which belongs to which."""
+
+    def __init__(self) -> None:
+        self.heard: list[Any] = []
+        self.names: dict[Any, str] = {}
+
+    def on_chain_start(self, *args: Any, name: str = "", **kwargs: Any) -> None:
+        self.note("start", name, **kwargs)
+
+    def on_chat_model_start(self, *args: Any, name: str = "model", **kwargs: Any) -> None:
+        self.note("model", "model", **kwargs)
+
+    def note(self, what: str, name: str, run_id: Any, parent_run_id: Any, **kwargs: Any) -> None:
+        self.names[run_id] = name
+        self.heard.append((what, name, self.names.get(parent_run_id), sorted(kwargs["tags"])))
+
+    def on_chain_end(self, outputs: Any, *, run_id: Any, **kwargs: Any) -> None:
+        self.heard.append(("end", self.names[run_id], str(outputs)[:40]))
+
+    def on_chain_error(self, error: BaseException, *, run_id: Any, **kwargs: Any) -> None:
+        self.heard.append(("error", self.names[run_id], type(error).__name__))
+
+
+@pytest.mark.parametrize("program", [name for name in PROGRAMS if name not in ("models", "tasks")])
+@pytest.mark.parametrize("way", ["invoke", "ainvoke", "stream"])
+def test_a_handler_hears_what_it_hears_with_langgraph(program: str, way: str) -> None:
+    build, value = PROGRAMS[program]
+    heard = []
+    for engine in (OURS, LANGGRAPH):
+        tracer = Tracer()
+        config: Any = {**CONFIG, "callbacks": [tracer]}
+        graph = build(engine)
+        if way == "ainvoke":
+            asyncio.run(graph.ainvoke(value, config))
+        else:
+            list(graph.stream(value, config)) if way == "stream" else graph.invoke(value, config)
+        heard.append(tracer.heard)
+    assert heard[0] == heard[1]
+
+
+@pytest.mark.parametrize("engine", [OURS, LANGGRAPH], ids=["ours", "langgraph"])
+def test_an_async_handler_hears_of_an_async_run(engine: Engine) -> None:
+    class Listener(AsyncCallbackHandler):
+        async def on_chain_start(self, *args: Any, name: str = "", **kwargs: Any) -> None:
+            await asyncio.sleep(0)
+            heard.append(name)
+
+    heard: list[str] = []
+    asyncio.run(counting(engine).ainvoke({"x": 1}, {"callbacks": [Listener()]}))
+    assert heard == ["LangGraph", "add", "double"]
+
+
+@pytest.mark.parametrize("engine", [OURS, LANGGRAPH], ids=["ours", "langgraph"])
+def test_a_failure_is_told_of_node_and_graph(engine: Engine) -> None:
+    tracer = Tracer()
+    with pytest.raises(OSError, match="unlucky"):
+        counting(engine).invoke({"x": 13}, {"callbacks": [tracer]})
+    assert [one[:2] for one in tracer.heard[2:]] == [("error", "add"), ("error", "LangGraph")]
+
+
+@pytest.mark.parametrize("engine", [OURS, LANGGRAPH], ids=["ours", "langgraph"])
+def test_what_is_bound_to_a_graph_counts_for_its_runs(engine: Engine) -> None:
+    tracer, seen = Tracer(), []
+
+    def look(state: State, config: RunnableConfig) -> State:
+        seen.append((config["tags"], config["metadata"]["who"], config["configurable"]["a"]))
+        return {}
+
+    graph = engine.StateGraph(State).add_node("look", look).add_edge(engine.START, "look").compile()
+    bound = graph.with_config(
+        {"callbacks": [tracer], "tags": ["a"], "metadata": {"who": "ann"}}, configurable={"a": 1}
+    )
+    bound.invoke({"x": 1}, {"tags": ["b"], "configurable": {"b": 2}})
+    assert seen == [(["a", "b"], "ann", 1)]
+    assert tracer.heard[0] == ("start", "LangGraph", None, ["a", "b"])
+    assert graph.config is None
+
+
+@pytest.mark.parametrize("engine", [OURS, LANGGRAPH], ids=["ours", "langgraph"])
+def test_a_graph_in_a_chain_is_on_the_thread_that_the_chain_names(engine: Engine) -> None:
+    graph = counting(engine, engine.InMemorySaver())
+    chain = RunnablePassthrough() | RunnableLambda(around(graph))
+    config: Any = {"configurable": {"thread_id": "chain"}}
+    chain.invoke({"x": 1}, config)
+    assert graph.get_state(config).values["x"] == 4
+
+
+# Runnables as nodes.
+
+
+async def _aonly(state: Any) -> Any:
+    return {"x": state["x"] + 100}
+
+
+class Flaky:
+    """A function that fails the first time that it is called."""
+
+    def __init__(self) -> None:
+        self.calls = 0
+
+    def __call__(self, state: Any) -> Any:
+        self.calls += 1
+        if self.calls == 1:
+            raise OSError("down")
+        return {"x": self.calls}
+
+
+NODES: dict[str, Callable[[Engine], Any]] = {
+    "sequence": lambda e: RunnableLambda(get_x) | (lambda x: {"x": x + 5}),
+    "parallel": lambda e: RunnableParallel(x=RunnableLambda(get_x) | (lambda x: x * 3)),
+    "passthrough": lambda e: RunnablePassthrough.assign(x=lambda state: state["x"] - 1),
+    "retried": lambda e: RunnableLambda(Flaky()).with_retry(
+        retry_if_exception_type=(OSError,), wait_exponential_jitter=False
+    ),
+    "fallback": lambda e: RunnableLambda(failing).with_fallbacks(
+        [RunnableLambda(lambda state: {"x": 9})]
+    ),
+    "chain around a graph": lambda e: (
+        RunnablePassthrough() | counting(e) | (lambda s: {"x": s["x"]})
+    ),
+    "bound graph": lambda e: counting(e).bind(interrupt_before=[]),
+    "configured graph": lambda e: counting(e).with_config(tags=["t"]),
+}
+
+
+@pytest.mark.parametrize("way", ["invoke", "ainvoke"])
+@pytest.mark.parametrize("node", NODES)
+def test_a_runnable_is_a_node_as_in_langgraph(node: str, way: str) -> None:
+    results = []
+    for engine in (OURS, LANGGRAPH):
+        graph = engine.StateGraph(State).add_node("node", NODES[node](engine))
+        made = graph.add_edge(engine.START, "node").compile()
+        results.append(
+            made.invoke({"x": 1}) if way == "invoke" else asyncio.run(made.ainvoke({"x": 1}))
+        )
+    assert results[0] == results[1]
+
+
+@pytest.mark.parametrize("engine", [OURS, LANGGRAPH], ids=["ours", "langgraph"])
+def test_a_runnable_that_is_async_alone_is_a_node_of_async_runs(engine: Engine) -> None:
+    graph = engine.StateGraph(State).add_node("node", RunnableLambda(_aonly))
+    made = graph.add_edge(engine.START, "node").compile()
+    assert asyncio.run(made.ainvoke({"x": 1}))["x"] == 101
+    with pytest.raises(TypeError):
+        made.invoke({"x": 1})
+
+
+def test_a_class_of_langchain_is_no_graph() -> None:
+    assert not isinstance(counting(OURS), RunnablePassthrough)
+    assert isinstance(counting(OURS).bind(), Runnable)
+    assert isinstance(counting(OURS).map(), Runnable)
