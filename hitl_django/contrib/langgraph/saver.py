@@ -6,12 +6,12 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequen
 from typing import Any
 
 from langgraph.checkpoint.base import BaseCheckpointSaver, CheckpointTuple
-from langgraph.types import Interrupt as ForeignInterrupt
-from langgraph.types import Send as ForeignSend
 
-from hitl_django.engine.constants import ERROR, INTERRUPT, NS_SEP, TASKS
+from hitl_django.engine.constants import NS_SEP
 from hitl_django.engine.savers.checkpoint import BaseCheckpointSaver as OurSaver
-from hitl_django.engine.types import Interrupt, RunnableConfig, Send
+from hitl_django.engine.types import RunnableConfig
+
+from .conversions import convert_checkpoint, convert_to_ours, convert_to_theirs
 
 #: Makes a call of our saver's where such calls may be made.
 Perform = Callable[..., Any]
@@ -52,7 +52,8 @@ class NodeSaver(BaseCheckpointSaver[Any]):
         """Stores a checkpoint."""
         stored = self._perform(
             self._saver.put,
-            self._locate(config), _convert_checkpoint(checkpoint, _ours), metadata, new_versions,
+            self._locate(config), convert_checkpoint(checkpoint, convert_to_ours),
+            metadata, new_versions,
         )  # fmt: skip
         return self._name(stored)
 
@@ -60,7 +61,7 @@ class NodeSaver(BaseCheckpointSaver[Any]):
         self, config: Any, writes: Sequence[Any], task_id: str, task_path: str = ""
     ) -> None:
         """Stores what a task wrote."""
-        converted = [(name, _ours(name, value)) for name, value in writes]
+        converted = [(name, convert_to_ours(name, value)) for name, value in writes]
         ours = self._locate(config)
         self._perform(self._saver.put_writes, ours, converted, task_id, task_path)
 
@@ -85,7 +86,8 @@ class NodeSaver(BaseCheckpointSaver[Any]):
         """Like put."""
         stored = await self._aperform(
             self._saver.put,
-            self._locate(config), _convert_checkpoint(checkpoint, _ours), metadata, new_versions,
+            self._locate(config), convert_checkpoint(checkpoint, convert_to_ours),
+            metadata, new_versions,
         )  # fmt: skip
         return self._name(stored)
 
@@ -93,7 +95,7 @@ class NodeSaver(BaseCheckpointSaver[Any]):
         self, config: Any, writes: Sequence[Any], task_id: str, task_path: str = ""
     ) -> None:
         """Like put_writes."""
-        converted = [(name, _ours(name, value)) for name, value in writes]
+        converted = [(name, convert_to_ours(name, value)) for name, value in writes]
         ours = self._locate(config)
         await self._aperform(self._saver.put_writes, ours, converted, task_id, task_path)
 
@@ -122,36 +124,11 @@ class NodeSaver(BaseCheckpointSaver[Any]):
             return None
         return CheckpointTuple(
             self._name(found.config),
-            _convert_checkpoint(found.checkpoint, _theirs),
+            convert_checkpoint(found.checkpoint, convert_to_theirs),
             found.metadata,
             None if found.parent_config is None else self._name(found.parent_config),
-            [(task, name, _theirs(name, value)) for task, name, value in found.pending_writes],
+            [
+                (task, name, convert_to_theirs(name, value))
+                for task, name, value in found.pending_writes
+            ],
         )
-
-
-def _convert_checkpoint(checkpoint: Any, convert: Callable[[str, Any], Any]) -> Any:
-    values = checkpoint["channel_values"]
-    if TASKS not in values:
-        return checkpoint
-    sent = [convert(TASKS, one) for one in values[TASKS]]
-    return {**checkpoint, "channel_values": {**values, TASKS: sent}}
-
-
-def _ours(name: str, value: Any) -> Any:
-    """Returns a write of LangGraph's as it is stored."""
-    if name == INTERRUPT:
-        return tuple(Interrupt(asked.value, asked.id) for asked in value)
-    if name == ERROR:
-        return repr(value)
-    if isinstance(value, ForeignSend):
-        return Send(value.node, value.arg)
-    return value
-
-
-def _theirs(name: str, value: Any) -> Any:
-    """Returns a stored write as LangGraph's."""
-    if name == INTERRUPT:
-        return tuple(ForeignInterrupt(asked.value, asked.id) for asked in value)
-    if isinstance(value, Send):
-        return ForeignSend(value.node, value.arg)
-    return value

@@ -12,7 +12,6 @@ from ..constants import RESERVED_KEYS, ROOT, START, TASKS
 from ..drawing import Drawing, build_drawing
 from ..drivers import AsyncDriver, SyncDriver
 from ..errors import SaverFailed
-from ..loop.chunks import make_nested_sink
 from ..loop.node_cache import BaseCache, list_cache_namespaces
 from ..loop.state import LoopState
 from ..savers.checkpoint import BaseCheckpointSaver, Outcome
@@ -446,13 +445,11 @@ class Pregel(
 
     def _chunks(self, state: LoopState) -> Iterator[Chunk]:
         driver = SyncDriver(state, state.job.max_concurrency)
-        state.run.emit, state.run.loop_state = driver.emit, state
-        parent = current.get() if state.job.nested else None
-        forward = None if parent is None else make_nested_sink(state, parent)
+        state.run.emit, state.run.loop_state = _choose_emit(state, driver), state
         try:
             for chunk in driver if state.run.trace is None else trace_run(state, driver):
-                if forward is not None and chunk[1] in state.run.forwards:
-                    forward(chunk)
+                if state.forward is not None and chunk[1] in state.run.forwards:
+                    state.forward(chunk)
                 if chunk[1] in state.printed:
                     print_chunk(chunk, state.run.subgraphs)
                 if chunk[1] in state.wanted:
@@ -466,15 +463,13 @@ class Pregel(
 
     async def _achunks(self, state: LoopState) -> AsyncGenerator[Chunk]:
         driver = AsyncDriver(state, state.job.max_concurrency)
-        state.run.emit, state.run.loop_state = driver.emit, state
-        parent = current.get() if state.job.nested else None
-        forward = None if parent is None else make_nested_sink(state, parent)
+        state.run.emit, state.run.loop_state = _choose_emit(state, driver), state
         driven = driver.iterate_chunks()
         chunks = driven if state.run.trace is None else atrace_run(state, driven)
         try:
             async for chunk in chunks:
-                if forward is not None and chunk[1] in state.run.forwards:
-                    forward(chunk)
+                if state.forward is not None and chunk[1] in state.run.forwards:
+                    state.forward(chunk)
                 if chunk[1] in state.printed:
                     print_chunk(chunk, state.run.subgraphs)
                 if chunk[1] in state.wanted:
@@ -491,6 +486,16 @@ class Pregel(
 
 def _several(names: Sequence[str] | str) -> tuple[str, ...]:
     return (names,) if isinstance(names, str) else tuple(names)
+
+
+def _choose_emit(state: LoopState, driver: SyncDriver | AsyncDriver) -> Callable[[Chunk], None]:
+    """Returns what takes the chunks of running nodes.
+
+    In a node of LangGraph's they go to the stream around at once, where nobody else has them.
+    """
+    if state.run.host is None or state.forward is None or state.wanted or state.printed:
+        return driver.emit
+    return state.forward
 
 
 def _let_go(run: RunContext) -> None:

@@ -36,6 +36,13 @@ def raise_outcome(state: LoopState) -> None:
 
 def find_failure(state: LoopState) -> BaseException | None:
     """Returns what an outcome raises, if anything."""
+    failure = _find_own_failure(state)
+    if failure is None or state.run.host is None:
+        return failure
+    return state.run.host.convert_failure(failure)  # type: ignore[no-any-return]
+
+
+def _find_own_failure(state: LoopState) -> BaseException | None:
     outcome = state.outcome
     if outcome is None:
         return None

@@ -6,9 +6,10 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from ..bridges import find_ambient_config, find_langchain
+from ..bridges import find_ambient_config, find_langchain, find_langgraph
 from ..constants import NS_END, NS_SEP
 from ..drivers.timeouts import TimedContext
+from ..loop.chunks import make_nested_sink
 from ..loop.compiled_graph import CompiledGraph
 from ..loop.state import Job, LoopState
 from ..state.schema import is_model
@@ -22,6 +23,8 @@ from .run_config import COORDINATES, merge_configs
 
 #: LangGraph's own. A worker's runs have the setting RECURSION_LIMIT.
 DEFAULT_RECURSION_LIMIT = 10_007
+#: By which the config of a node of LangGraph's is known, and how such keys begin.
+_HOSTED, _OF_LANGGRAPH = "__pregel_scratchpad", "__pregel_"
 _NO_CONTEXT: Runtime[Any] = Runtime()
 
 
@@ -57,12 +60,20 @@ def open_run_state(
     parent = _parent_of(caller, configurable)
     config = (config or {}) if ambient is None else _inherit(ambient, config, caller, parent)
     configurable = config.get("configurable") or {}
+    host = None
+    if caller is None and _HOSTED in configurable:
+        host = find_langgraph().HostNode(configurable)
+        configurable = {k: v for k, v in configurable.items() if not k.startswith(_OF_LANGGRAPH)}
+        config = {**config, "configurable": configurable}
     limit = config.get("recursion_limit", DEFAULT_RECURSION_LIMIT)
     if limit < 1:
         raise ValueError("recursion_limit must be at least 1")
     if (config.get("max_concurrency") or 0) < 0:
         raise ValueError("max_concurrency must be at least 1, or 0 for no limit")
-    if parent is None:
+    if host is not None:
+        run, ns = _hosted_run(graph, config, options, host), graph.nested_ns(host.ns)
+        checkpoint_id = None
+    elif parent is None:
         run, ns = _root_run(graph, config, configurable, options), ""
         # A namespace given to a root run is that of a graph further down, whose checkpoint the
         # map names; the run itself starts where the map says for the root.
@@ -81,12 +92,12 @@ def open_run_state(
     run.live = options.streams and (options.subgraphs or speaks)
     checkpoint_id = run.checkpoint_map.get(ns) or checkpoint_id
     job = Job(
-        kind=options.kind if parent is None else "call",
+        kind=options.kind if parent is None and host is None else "call",
         input=input,
         ns=ns,
         checkpoint_id=checkpoint_id,
         addressed=checkpoint_id is not None,
-        nested=parent is not None,
+        nested=parent is not None or host is not None,
         recursion_limit=limit,
         before=graph.interrupt_before if options.before is None else options.before,
         after=graph.interrupt_after if options.after is None else options.after,
@@ -94,7 +105,12 @@ def open_run_state(
         answers_ns=configurable.get("checkpoint_ns") or "" if parent is None else "",
         max_concurrency=config.get("max_concurrency"),
     )
-    return LoopState(graph, job, run, options.modes, options.output_keys, options.printed)
+    state = LoopState(graph, job, run, options.modes, options.output_keys, options.printed)
+    if parent is not None:
+        state.forward = make_nested_sink(state, parent)
+    elif host is not None:
+        state.forward = host.emit
+    return state
 
 
 def _inherit(
@@ -200,6 +216,33 @@ def _root_run(
     run.reasks = options.kind == "advance"
     if options.modes and options.kind != "call":
         run.chunk_buffer = ChunkBuffer(options.keep)
+    return run
+
+
+def _hosted_run(
+    graph: CompiledGraph, config: RunnableConfig, options: Options, host: Any
+) -> RunContext:
+    """Returns what a run in a node of LangGraph's has from that."""
+    context = host.context if options.context is None else options.context
+    run = RunContext(
+        config=config,
+        saver=None if graph.checkpointer is False else host.saver,
+        thread_id=host.thread_id,
+        store=graph.store or host.store,
+        runtime=Runtime(context=_coerced(graph.context_schema, context)),
+        control=options.control,
+        durability=options.durability or host.durability or "sync",
+        modes=options.modes | options.printed | host.modes,
+        emit=drop_chunk,
+        forwards=host.modes,
+        subgraphs=options.subgraphs or bool(host.modes),
+        live=False,
+        perform=_perform,
+        answers=host.answers,
+        passes_breakpoints=True,
+        checkpoint_map={},
+    )
+    run.wildcard, run.resuming, run.host = host.wildcard, host.resuming, host
     return run
 
 

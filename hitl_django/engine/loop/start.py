@@ -61,10 +61,7 @@ def _take_up(state: LoopState) -> Effects:
     command = state.job.input if isinstance(state.job.input, Command) else None
     if command is not None:
         refuse_command(state, command, saved)
-    resumes = command is not None and command.resume is not None
-    if state.job.nested:
-        resumes = bool(state.run.answers or state.run.wildcard)
-    travels = state.job.addressed and not resumes
+    travels = state.job.addressed and not _is_answered_by(state, command)
     if travels and not state.job.nested:
         state.run.replay = Replay(_replay_bound(saved))
     pending = saved.pending_writes or []
@@ -121,6 +118,13 @@ def _hold_thread(state: LoopState) -> Effects:
     hold = run.hold = run.saver.hold_thread(run.thread_id, run.stream)
     if hold is not None and not hold.in_force:
         yield CallHold(hold.check)
+
+
+def _is_answered_by(state: LoopState, command: Command[Any] | None) -> bool:
+    """Returns whether the caller answers what is asked, here or in a graph above."""
+    if state.job.nested:
+        return bool(state.run.answers or state.run.wildcard)
+    return command is not None and command.resume is not None
 
 
 def _load(state: LoopState) -> Generator[Any, Any, tuple[CheckpointTuple | None, bool]]:

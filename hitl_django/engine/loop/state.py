@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -68,6 +68,7 @@ class LoopState:
         "checkpoint_id",
         "commits",
         "exits",
+        "forward",
         "graph",
         "has_values",
         "is_silent",
@@ -104,6 +105,8 @@ class LoopState:
     ) -> None:
         self.graph, self.job, self.run = graph, job, run
         self.wanted, self.printed = wanted, printed
+        #: Takes its chunks to the run above it; None where there is none.
+        self.forward: Callable[[Chunk], None] | None = None
         if output_keys is None:
             self.output_keys, self.output_set = graph.output_keys, graph.output_set
         else:

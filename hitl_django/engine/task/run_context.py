@@ -27,6 +27,16 @@ class Spawner(Protocol):
         """Does the work on another thread."""
 
 
+class LooseAnswers(Protocol):
+    """Answers that name no question: a list, or what can be taken from one that others share."""
+
+    def __len__(self) -> int:
+        """Returns how many are left."""
+
+    def pop(self) -> Any:
+        """Takes one."""
+
+
 class Replay:
     """What graphs further down need to know of a run from an older checkpoint.
 
@@ -72,6 +82,7 @@ class RunContext:
         "enter_config",
         "forwards",
         "hold",
+        "host",
         "live",
         "loop_state",
         "message_stream",
@@ -146,13 +157,15 @@ class RunContext:
         self.chunk_buffer: ChunkBuffer | None = None
         #: The answer for whichever question comes first: only for a run from an older checkpoint
         #: that the caller addressed, where no question is known yet.
-        self.wildcard: list[Any] = []
+        self.wildcard: LooseAnswers = []
         self.checkpoint_ids: dict[str, str] = {}
         #: Has langchain find a node's config, and what streams its models' messages.
         self.enter_config: Callable[[RunnableConfig], Callable[[], None]] | None = None
         self.message_stream: Any = None
         #: What streams the calls of its tools.
         self.tool_stream: ToolStream | None = None
+        #: The node of LangGraph's that makes this run.
+        self.host: Any = None
         #: Tells langchain's callbacks of the run and its tasks; None where there are none.
         self.trace: Any = None
         #: The LoopState of this run, which tasks know nothing of, and who has threads for the tasks
