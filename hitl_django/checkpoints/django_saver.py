@@ -99,6 +99,10 @@ class DjangoSaver(BaseCheckpointSaver):
         """Returns whether the error is that the runs' database was lost."""
         return is_database_lost(error, self.using)
 
+    def serves_threads(self) -> bool:
+        """Returns whether no transaction is open, of which other connections see nothing."""
+        return not connections[self.using].in_atomic_block
+
     @retry_on_conflict
     def together(
         self, act: Callable[[], Any], commit_of: Callable[[Any], Commit]

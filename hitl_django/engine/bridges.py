@@ -20,7 +20,9 @@ def find_langchain() -> Any:
 def find_ambient_config() -> dict[str, Any] | None:
     """Returns the config that langchain has for what is called here, if it has been loaded."""
     module = sys.modules.get("langchain_core.runnables.config")
-    variable = getattr(module, "var_child_runnable_config", None)
+    if module is None:
+        return None
+    variable = getattr(module, "var_child_runnable_config", None)  # it may be half loaded
     return None if variable is None else variable.get()
 
 

@@ -345,4 +345,10 @@ TABLE = (
         "Of errors with a response only 5xx are.",
         "The server would refuse the same request again.",
     ),
+    Difference(
+        "batch() within a node goes one after the other",
+        "The inputs run side by side on threads.",
+        "They run on the node's own thread; abatch() runs them side by side.",
+        "What is stored below a node is stored on the thread that has the connections.",
+    ),
 )

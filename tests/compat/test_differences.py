@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import threading
 from collections.abc import Callable
 from functools import partial
 from typing import Any
@@ -641,3 +642,23 @@ def test_a_question_of_a_nested_workflows_task() -> None:
         seen[name] = [asked.value for asked in graph.get_state(CONFIG).interrupts]
     assert seen == {"theirs": ["q", "q"], "ours": ["q"]}
     assert graph.invoke(OURS.Command(resume="yes"), CONFIG) == "yes"
+
+
+@shows("batch() within a node goes one after the other")
+def test_the_threads_of_a_batch_within_a_node() -> None:
+    threads: dict[str, set[int]] = {"ours": set(), "langgraph": set()}
+    for name, engine in (("ours", OURS), ("langgraph", LANGGRAPH)):
+        together = threading.Barrier(1 if engine is OURS else 2)
+        noted = threads[name]
+
+        def note(state: State, noted: set[int] = noted, together: Any = together) -> State:
+            together.wait(60)
+            noted.add(threading.get_ident())
+            return {}
+
+        inner = one(engine, note).compile()
+        outer = one(
+            engine, lambda state, inner=inner: len(inner.batch([{"x": 1}, {"x": 2}])) and {}
+        )
+        outer.compile().invoke({"x": 0})
+    assert {name: len(noted) for name, noted in threads.items()} == {"ours": 1, "langgraph": 2}

@@ -6,11 +6,13 @@ import asyncio
 import operator
 import subprocess
 import sys
+import threading
 from collections.abc import Callable
 from textwrap import dedent
 from typing import Annotated, Any
 
 import pytest
+from asgiref.sync import async_to_sync
 from langchain_core.callbacks import AsyncCallbackHandler, BaseCallbackHandler
 from langchain_core.language_models.fake_chat_models import GenericFakeChatModel
 from langchain_core.messages import AIMessage, HumanMessage
@@ -25,7 +27,12 @@ from langchain_core.runnables import (
 )
 from typing_extensions import TypedDict
 
+from hitl_django.checkpoints import DjangoSaver
+from hitl_django.engine.savers.checkpoint import BaseCheckpointSaver
+from tests.checkpoints.test_conformance import saver
 from tests.compat.engines import LANGGRAPH, OURS, Engine
+
+__all__ = ["saver"]
 
 pytestmark = pytest.mark.filterwarnings("ignore")
 
@@ -147,6 +154,33 @@ def test_several_inputs_run_side_by_side(engine: Engine) -> None:
     assert [one["x"] for one in graph.map().invoke([{"x": 1}, {"x": 2}])] == [4, 6]
     ended = dict(graph.batch_as_completed([{"x": 1}, {"x": 2}], {"max_concurrency": 1}))
     assert {index: result["x"] for index, result in ended.items()} == {0: 4, 1: 6}
+
+
+@pytest.mark.parametrize("way", ["batch", "abatch"])
+def test_several_threads_are_stored_side_by_side(saver: BaseCheckpointSaver, way: str) -> None:
+    graph = counting(OURS, saver)
+    inputs = [{"x": number} for number in range(4)]
+    configs = [{"configurable": {"thread_id": f"t{number}"}} for number in range(4)]
+    if way == "batch":
+        results = graph.batch(inputs, configs)
+    else:
+        results = async_to_sync(graph.abatch)(inputs, configs)
+    assert [result["x"] for result in results] == [2, 4, 6, 8]
+    assert [graph.get_state(config).values["x"] for config in configs] == [2, 4, 6, 8]
+
+
+@pytest.mark.django_db(transaction=True)
+def test_outside_of_a_transaction_they_have_threads_of_their_own() -> None:
+    together = threading.Barrier(2)
+
+    def meet(state: State) -> State:
+        together.wait(60)
+        return {}
+
+    graph = OURS.StateGraph(State).add_node("meet", meet).add_edge(OURS.START, "meet")
+    configs = [{"configurable": {"thread_id": f"t{number}"}} for number in range(2)]
+    made = graph.compile(checkpointer=DjangoSaver())
+    assert len(made.batch([{"x": 1}, {"x": 2}], configs)) == 2
 
 
 #: Each is a program of its own, as it is the order of imports that matters.
@@ -383,6 +417,28 @@ def test_what_is_bound_to_a_graph_counts_for_its_runs(engine: Engine) -> None:
     assert seen == [(["a", "b"], "ann", 1)]
     assert tracer.heard[0] == ("start", "LangGraph", None, ["a", "b"])
     assert graph.config is None
+
+
+@pytest.mark.parametrize("engine", [OURS, LANGGRAPH], ids=["ours", "langgraph"])
+def test_what_is_bound_to_a_graph_below_comes_to_what_is_above(engine: Engine) -> None:
+    seen = []
+
+    def look(state: State, config: RunnableConfig) -> State:
+        names = ("a", "b", "c")
+        seen.append((sorted(config["tags"]), [config["metadata"].get(name) for name in names]))
+        return {}
+
+    below = engine.StateGraph(State).add_node("look", look).add_edge(engine.START, "look").compile()
+    bound = below.with_config(tags=["below"], metadata={"a": 1})
+    calls = (lambda state: bound.invoke(state), lambda state: bound.invoke(state, {"tags": ["c"]}))
+    for node in (bound, *calls):
+        graph = engine.StateGraph(State).add_node("node", node).add_edge(engine.START, "node")
+        graph.compile().invoke({"x": 1}, {"tags": ["above"], "metadata": {"b": 2}})
+    assert seen == [
+        (["above", "below"], [1, 2, None]),
+        (["above", "below"], [1, 2, None]),
+        (["above", "below", "c"], [1, 2, None]),
+    ]
 
 
 @pytest.mark.parametrize("engine", [OURS, LANGGRAPH], ids=["ours", "langgraph"])

@@ -111,9 +111,11 @@ async def _wait(context: TaskContext, wait: Wait) -> None:
 async def aperform_task(context: TaskContext) -> Task:
     """Runs one task to its end on this event loop."""
     token = current.set(context)
-    leave = context.run.enter_config and context.run.enter_config(context.config())
+    enter = context.run.enter_config
+    leave = enter and enter(context.config())
     try:
-        if (action := context.task.node.only) is None or context.run.trace is not None:
+        action = context.task.node.only
+        if action is None or (enter is not None and context.run.trace is not None):
             await _go_through(context)
         else:
             await _acall_once(context, action)

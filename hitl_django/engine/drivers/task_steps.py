@@ -116,9 +116,11 @@ def _call_plain(context: TaskContext, action: Action) -> None:
 def perform_task(context: TaskContext) -> Task:
     """Runs one task to its end on this thread."""
     token = current.set(context)
-    leave = context.run.enter_config and context.run.enter_config(context.config())
+    enter = context.run.enter_config
+    leave = enter and enter(context.config())
     try:
-        if (action := context.task.node.plain) is None or context.run.trace is not None:
+        action = context.task.node.plain
+        if action is None or (enter is not None and context.run.trace is not None):
             _go_through(context)
         else:
             _call_plain(context, action)

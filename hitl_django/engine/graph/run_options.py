@@ -54,13 +54,12 @@ def open_run_state(
     Raises ValueError where the config doesn't make sense.
     """
     caller, ambient = current.get(), find_ambient_config()
-    if graph.config is not None:
-        config = merge_configs(graph.config, config)
-    configurable = (config or {}).get("configurable") or {}
-    parent = _parent_of(caller, configurable)
-    config = (config or {}) if ambient is None else _inherit(ambient, config, caller, parent)
+    config = (config or {}) if graph.config is None else merge_configs(graph.config, config)
     configurable = config.get("configurable") or {}
-    host = None
+    parent, host = _parent_of(caller, configurable), None
+    if ambient is not None:
+        config = _inherit(ambient, config, caller, parent)
+        configurable = config.get("configurable") or {}
     if caller is None and _HOSTED in configurable:
         host = find_langgraph().HostNode(configurable)
         configurable = {k: v for k, v in configurable.items() if not k.startswith(_OF_LANGGRAPH)}
@@ -115,7 +114,7 @@ def open_run_state(
 
 def _inherit(
     ambient: RunnableConfig,
-    config: RunnableConfig | None,
+    config: RunnableConfig,
     caller: TaskContext | None,
     parent: TaskContext | None,
 ) -> RunnableConfig:
@@ -125,13 +124,13 @@ def _inherit(
     call belongs to that.
     """
     if caller is None:
-        configurable = (config or {}).get("configurable") or {}
+        configurable = config.get("configurable") or {}
         if any(configurable.get(key) for key in COORDINATES):
             ambient = {key: value for key, value in ambient.items() if key != "configurable"}
         return merge_configs(ambient, config)
     callbacks = ambient.get("callbacks")
     if not callbacks:
-        return config or {}
+        return config
     if parent is None:
         callbacks = find_langchain().drop_message_streams(callbacks)
     return merge_configs({"callbacks": callbacks}, config)
@@ -291,7 +290,7 @@ def _nest_config(above: RunnableConfig, config: RunnableConfig) -> RunnableConfi
     inherited = above
     if "run_id" in above or "run_name" in above:
         inherited = {key: above[key] for key in above if key not in ("run_id", "run_name")}
-    return {**inherited, **config} if config else inherited
+    return merge_configs(inherited, config) if config else inherited
 
 
 def _nested_runtime(graph: CompiledGraph, parent: TaskContext, options: Options) -> Runtime[Any]:

@@ -83,7 +83,8 @@ class RunnableMethods:
 
         ``config`` is one for all, or a list with one for each; its ``max_concurrency`` limits how
         many run at a time. Raises what the first failure raised; with ``return_exceptions`` it
-        stands in the place of a result. Within a node the inputs run one after the other.
+        stands in the place of a result. Within a node, and where the saver's transaction is open,
+        the inputs run one after the other.
         """
         ended = self.batch_as_completed(
             inputs, config, return_exceptions=return_exceptions, **kwargs
@@ -101,7 +102,7 @@ class RunnableMethods:
         """Like batch, but yields each result as it is there, after the number of its input."""
         jobs = list(zip(inputs, list_configs(config, len(inputs)), strict=True))
         # Saver calls of a node are made on its driver's thread, which may be this very one.
-        on_threads = current.get() is None
+        on_threads = current.get() is None and (self.saver is None or self.saver.serves_threads())
         run = partial(self._run_job, kwargs, on_threads and len(jobs) > 1)
         return run_jobs(run, jobs, keeps_errors=return_exceptions, on_threads=on_threads)
 

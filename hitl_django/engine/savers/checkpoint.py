@@ -200,6 +200,13 @@ class BaseCheckpointSaver(Generic[VersionT]):
         hold: ThreadHold = holds.take(thread_id, stream)
         return hold
 
+    def serves_threads(self) -> bool:
+        """Returns whether other threads can run graphs beside this one, on what it has stored.
+
+        Not where this thread is in the middle of a transaction.
+        """
+        return True
+
     def get_tuple(self, config: RunnableConfig) -> CheckpointTuple | None:
         """Reads the addressed checkpoint, or the newest of the namespace without an id."""
         raise NotImplementedError
