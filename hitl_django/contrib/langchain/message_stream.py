@@ -88,7 +88,7 @@ class MessageStream(BaseCallbackHandler, _StreamingCallbackHandler):
 
     def push(self, ns: tuple[str, ...], message: BaseMessage, metadata: dict[str, Any]) -> None:
         """Emits a message that a node writes before it returns."""
-        if self._subgraphs or ns == self._ns:
+        if self.subgraphs or ns == self._ns:
             self._say((ns, metadata), message)
 
     def build_chunks(

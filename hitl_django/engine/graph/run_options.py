@@ -90,18 +90,19 @@ def open_run_state(
     speaks = not options.modes.isdisjoint(("custom", "messages", "tools"))
     run.live = options.streams and (options.subgraphs or speaks)
     checkpoint_id = run.checkpoint_map.get(ns) or checkpoint_id
+    nested = parent is not None or host is not None
     job = Job(
-        kind=options.kind if parent is None and host is None else "call",
+        kind="call" if nested else options.kind,
         input=input,
         ns=ns,
         checkpoint_id=checkpoint_id,
         addressed=checkpoint_id is not None,
-        nested=parent is not None or host is not None,
+        nested=nested,
         recursion_limit=limit,
         before=graph.interrupt_before if options.before is None else options.before,
         after=graph.interrupt_after if options.after is None else options.after,
         discard_pending=bool(configurable.get("discard_pending")),
-        answers_ns=configurable.get("checkpoint_ns") or "" if parent is None else "",
+        answers_ns="" if nested else configurable.get("checkpoint_ns") or "",
         max_concurrency=config.get("max_concurrency"),
     )
     state = LoopState(graph, job, run, options.modes, options.output_keys, options.printed)
