@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import dataclasses
 import datetime
 import decimal
 import enum
@@ -158,6 +159,15 @@ def test_a_packet_to_the_end_leaves_the_thread_at_its_sender(place: str) -> None
 
 # What can't be stored.
 
+
+def _local_class() -> Any:
+    @dataclasses.dataclass
+    class Local:
+        x: int
+
+    return Local
+
+
 UNSTORABLE: dict[str, tuple[Make, str]] = {
     "generator": (lambda: (part for part in [1]), "generator"),
     "file": (lambda: io.BytesIO(b"x"), "BytesIO"),
@@ -165,11 +175,7 @@ UNSTORABLE: dict[str, tuple[Make, str]] = {
     "lambda": (lambda: lambda: 1, "function"),
     "lock": (threading.Lock, "lock"),
     "self": (containing_itself, "contains itself"),
-    "int subclass": (lambda: Whole(1), "subclass of int"),
-    "str subclass": (lambda: Text("t"), "subclass of str"),
-    "dict subclass": (lambda: Table(a=1), "subclass of dict"),
-    "enum": (lambda: Colour.RED, "Colour"),
-    "exception": (lambda: ValueError("returned"), "ValueError"),
+    "local class": (lambda: _local_class()(1), "register_model(Local)"),
     "NUL": (lambda: "a\0b", "NUL"),
     "surrogate": (lambda: "\ud800", "surrogate"),
     "unspeakable": (Unspeakable, "Unspeakable"),
@@ -252,6 +258,32 @@ def test_odd_values_come_back_as_they_were(name: str, place: str) -> None:
     assert type(found) is type(ODD[name]())
     assert repr(found) == repr(ODD[name]())
     assert sorted(log_of(trial.graph)) == ["able", "after", "odd"]
+
+
+#: What is stored as the type below it: how to make it, and what it comes back as.
+PLAIN: dict[str, tuple[Make, Any]] = {
+    "int subclass": (lambda: Whole(1), 1),
+    "str subclass": (lambda: Text("t"), "t"),
+    "dict subclass": (lambda: Table(a=1), {"a": 1}),
+    "exception": (lambda: ValueError("returned"), "ValueError('returned')"),
+}
+
+
+@in_each_place
+@pytest.mark.parametrize("name", PLAIN)
+def test_a_subclass_comes_back_as_the_type_below_it(name: str, place: str) -> None:
+    make, plain = PLAIN[name]
+    trial = Trial(lambda state: {"x": make()}, place)
+    assert trial.advance().status == "finished"
+    found = trial.graph.get_state(CONFIG).values["x"]
+    assert (type(found), found) == (type(plain), plain)
+
+
+@in_each_place
+def test_a_class_beside_the_node_comes_back_as_it_was(place: str) -> None:
+    trial = Trial(lambda state: {"x": [Colour.RED]}, place)
+    assert trial.advance().status == "finished"
+    assert trial.graph.get_state(CONFIG).values["x"] == [Colour.RED]
 
 
 @in_each_place

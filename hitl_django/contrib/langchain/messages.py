@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from langchain_core import messages
+from langchain_core.documents import Document
 from langchain_core.messages import (
     BaseMessage,
     BaseMessageChunk,
@@ -19,7 +20,8 @@ from hitl_django.engine.state.schema import is_model
 
 
 def register_messages() -> None:
-    """Lets the state hold langchain's messages: what is stored names them, and imports nothing."""
+    """Lets the state hold langchain's messages and documents: what is stored names them alone."""
+    adopt_model(Document)
     for name in messages.__all__:
         found = getattr(messages, name)
         if is_model(found) and not getattr(found, "__abstractmethods__", None):

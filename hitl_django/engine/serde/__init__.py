@@ -1,9 +1,10 @@
 """The state codec: values to bytes and back, exactly, or a refusal that says where.
 
 One format: msgpack. What msgpack has no type for travels as an extension whose code comes from a
-closed table (table.py). Extensions stand beside the data, so no dict or text that a person or a
-model wrote can imitate one. A class of the application is stored under the short name that code
-registered it with (classes.py); stored bytes never name anything to import or to call.
+closed table (extension_codes.py). Extensions stand beside the data, so no dict or text that a
+person or a model wrote can imitate one. A class of the application is stored under the short name
+that code registered it with (registered_types.py), or under its dotted name where the code of a
+graph defines or names it (graph_classes.py); stored bytes never name anything to import or to call.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ from __future__ import annotations
 import xxhash
 
 from .codec import MAX_BYTES, MAX_DEPTH, MAX_ITEMS, Checked, Codec
+from .graph_classes import add_code_of
 from .registered_types import TypeCodec, adopt_model, register_model, register_type
 from .typed_serializer import JsonPlusSerializer
 
@@ -22,6 +24,7 @@ __all__ = [
     "Codec",
     "JsonPlusSerializer",
     "TypeCodec",
+    "add_code_of",
     "adopt_model",
     "digest",
     "register_model",

@@ -9,6 +9,7 @@ from typing import Any, NamedTuple, NoReturn
 import ormsgpack
 from ormsgpack import Ext, Fragment, packb, unpackb
 
+from ..bridges import find_langchain
 from ..errors import (
     CorruptPayloadError,
     PayloadError,
@@ -18,7 +19,10 @@ from ..errors import (
 )
 from .encoded_size import EncodedSize, measure, measure_added
 from .extension_codes import BRANCHES, LEAVES, LOAD_BRANCH, LOAD_LEAF, OBJECT, UNORDERED, Tagged
-from .registered_types import REGISTERED, TypeCodec, TypeTable
+from .graph_classes import find_graph_class, is_graph_class
+from .plain_base import NOT_PLAIN, as_plain
+from .registered_types import REGISTERED, TypeCodec, TypeTable, adopt_model, has_recipe
+from .standard_types import find_by_class, find_by_tag
 from .strict_walk import needs_walk, rewrite_value
 
 MAX_BYTES = 16 * 1024 * 1024
@@ -52,6 +56,10 @@ _HEAD = {
     **dict.fromkeys((0xCE, 0xD2, 0xDD, 0xDF), 5),
     **dict.fromkeys((0xCB, 0xCF, 0xD3), 9),
 }
+
+
+#: Where the classes are from that the bridge to langchain registers.
+_LANGCHAIN = "langchain_core."
 
 
 class _TooManyLevels(Exception):
@@ -213,7 +221,7 @@ class Codec:
         return data
 
     def _make_pack_hook(self, deeper: Callable[[Any], Any] | None) -> Callable[[Any], Any]:
-        def hook(value: Any) -> Ext:
+        def hook(value: Any) -> Any:
             try:
                 cls = type(value)
                 if cls in BRANCHES:
@@ -226,7 +234,10 @@ class Codec:
                         return Ext(code, body)
                     code, body = body.code, body.body
                 else:
-                    code, body = self._tag(value)
+                    tagged = self._tag(value)
+                    if type(tagged) is not Tagged:
+                        return tagged
+                    code, body = tagged.code, tagged.body
                     if type(body) is bytes:
                         return Ext(code, body)
                 inner = deeper or hook
@@ -240,17 +251,21 @@ class Codec:
 
         return hook
 
-    def _tag(self, value: Any) -> tuple[int, Any]:
+    def _tag(self, value: Any) -> Any:
+        """Returns a value of a class as it is tagged, or as what it is stored as without a tag."""
         if type(value) is Tagged:
-            return value.code, value.body
+            return value
         dumped = self._dump_object(value)
-        if dumped is None:
+        if dumped is not None:
+            return Tagged(OBJECT, list(dumped))
+        plain = as_plain(value)
+        if plain is NOT_PLAIN:
             raise TypeError(f"{type(value).__qualname__} is not registered")
-        return OBJECT, list(dumped)
+        return plain
 
     def _dump_object(self, value: Any) -> tuple[str, Any] | None:
         cls = type(value)
-        entry = self._types.by_class.get(cls) or REGISTERED.by_class.get(cls)
+        entry = self._types.by_class.get(cls) or REGISTERED.by_class.get(cls) or _find_codec(cls)
         return None if entry is None else (entry.tag, entry.dump(value))
 
     # Decoding.
@@ -272,10 +287,11 @@ class Codec:
 
     def _load_object(self, body: Any) -> Any:
         tag, dumped = body
-        entry = self._types.by_tag.get(tag) or REGISTERED.by_tag.get(tag)
+        entry = self._types.by_tag.get(tag) or REGISTERED.by_tag.get(tag) or _find_tagged(tag)
         if entry is None:
             raise UnknownTagError(
-                f"Stored bytes hold a {str(tag)[:64]!r}, and nothing is registered by that name."
+                f"Stored bytes hold a {str(tag)[:64]!r}, and nothing is registered by that name. "
+                "A class of a graph's own code is known once the graph has been built."
             )
         return entry.load(dumped)
 
@@ -345,6 +361,31 @@ class Codec:
             limit=self.max_depth,
             found=found,
         )
+
+
+def _find_codec(cls: type) -> TypeCodec | None:
+    """Returns how a class that nobody registered is stored, if it is."""
+    found = find_by_class(cls)
+    if found is not None:
+        return found
+    if cls.__module__.startswith(_LANGCHAIN):
+        find_langchain()
+    elif has_recipe(cls) and is_graph_class(cls):
+        adopt_model(cls)
+    return REGISTERED.by_class.get(cls)
+
+
+def _find_tagged(tag: Any) -> TypeCodec | None:
+    """Returns what loads a name that nobody registered, if this process knows it."""
+    if not isinstance(tag, str):
+        return None
+    if tag.startswith("@"):
+        return find_by_tag(tag)
+    if tag.startswith(_LANGCHAIN):
+        find_langchain()
+    elif (cls := find_graph_class(tag)) is not None:
+        adopt_model(cls)
+    return REGISTERED.by_tag.get(tag)
 
 
 def _is_doubtful(data: bytes) -> bool:

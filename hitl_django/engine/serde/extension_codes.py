@@ -65,7 +65,8 @@ def _init_args(zone: timezone) -> tuple[Any, ...]:
     return args
 
 
-def _dump_zone(zone: Any) -> Any:
+def dump_zone(zone: Any) -> Any:
+    """Returns what a time zone is stored as: its key, or its offset and name."""
     if zone is None:
         return None
     if type(zone) is ZoneInfo and zone.key in _zone_keys():
@@ -79,7 +80,8 @@ def _dump_zone(zone: Any) -> Any:
     )
 
 
-def _load_zone(stored: Any) -> Any:
+def load_zone(stored: Any) -> Any:
+    """Returns the time zone that was stored; ValueError where it isn't in the database here."""
     if stored is None:
         return None
     if isinstance(stored, str):
@@ -91,13 +93,13 @@ def _load_zone(stored: Any) -> Any:
 
 
 def _dump_zoned(moment: datetime | time) -> list[Any]:
-    zone = _dump_zone(moment.tzinfo)
+    zone = dump_zone(moment.tzinfo)
     return [moment.replace(tzinfo=None).isoformat(), moment.fold, zone]
 
 
 def _load_zoned(cls: type[M], body: Any) -> M:
     text, fold, zone = body
-    return cls.fromisoformat(text).replace(fold=fold, tzinfo=_load_zone(zone))
+    return cls.fromisoformat(text).replace(fold=fold, tzinfo=load_zone(zone))
 
 
 def _dump_datetime(moment: datetime) -> Tagged | bytes:

@@ -95,8 +95,22 @@ def adopt_model(cls: type) -> None:
     if cls in REGISTERED.by_class:
         return
     dump, load = _recipe(cls)
-    tag = _NOT_IN_TAG.sub("-", f"{cls.__module__}.{cls.__qualname__}")
-    REGISTERED.adopt(TypeCodec(tag, cls, dump, load))
+    REGISTERED.adopt(TypeCodec(name_class(cls), cls, dump, load))
+
+
+def name_class(cls: type) -> str:
+    """Returns the dotted name that a class is stored under where nobody gave it a short one."""
+    return _NOT_IN_TAG.sub("-", f"{cls.__module__}.{cls.__qualname__}")
+
+
+def has_recipe(cls: type) -> bool:
+    """Returns whether a class is of a kind that is stored without functions of its own."""
+    return (
+        issubclass(cls, Enum)
+        or dataclasses.is_dataclass(cls)
+        or hasattr(cls, "__pydantic_fields__")
+        or (issubclass(cls, tuple) and hasattr(cls, "_fields"))
+    )
 
 
 def _recipe(cls: type) -> tuple[Callable[[Any], Any], Callable[[Any], Any]]:

@@ -9,9 +9,12 @@ from typing import Any
 from ..errors import PayloadLimitError, UnserializableError
 from ..types import Send
 from .extension_codes import BRANCHES, LEAVES, MAPPING, NATIVE, OBJECT, RefusedPart, Tagged
+from .plain_base import NOT_PLAIN, as_plain
+from .registered_types import has_recipe
 
 Dump = Callable[[Any], "tuple[str, Any] | None"]  # a registered object → (tag, dumped)
 
+_CONTAINERS = {dict, list, tuple, set, frozenset}
 _QUIET = NATIVE - {str}
 _NAME = re.compile(r"[A-Za-z_]\w{0,59}\Z")
 
@@ -42,7 +45,10 @@ def needs_walk(value: Any, dump: Dump) -> bool:
         elif (dumped := dump(item)) is not None:
             todo.append(dumped[1])
         else:
-            return True
+            plain = as_plain(item)
+            if plain is NOT_PLAIN or type(item) is memoryview:
+                return True
+            todo.append(plain)
     return False
 
 
@@ -97,14 +103,22 @@ def rewrite_value(value: Any, dump: Dump, max_depth: int) -> Any:
             if here.depth > max_depth:
                 raise _too_deep(here, max_depth)
             into[at], children = _open(item, here, dump)
+            if children is None:  # it is stored as what it was opened to
+                todo.append((into[at], into, at, frame, step))
+                continue
             if type(into[at]) is Tagged:
                 here.depth += 1  # an extension, and the list in it
             todo.extend((child, out, key, here, move) for child, out, key, move in children[::-1])
     return root[0]
 
 
-def _open(item: Any, here: _Frame, dump: Dump) -> tuple[Any, list[tuple[Any, Any, Any, Any]]]:
-    """Makes the container to fill, and the list of what to fill it with."""
+def _open(
+    item: Any, here: _Frame, dump: Dump
+) -> tuple[Any, list[tuple[Any, Any, Any, Any]] | None]:
+    """Makes the container to fill, and the list of what to fill it with.
+
+    None instead of the list, where the first is a plain value to walk in the item's place.
+    """
     cls = type(item)
     if cls is list:
         return _fill(item)
@@ -121,12 +135,18 @@ def _open(item: Any, here: _Frame, dump: Dump) -> tuple[Any, list[tuple[Any, Any
         return Tagged(code, box), children
     try:
         dumped = dump(item)
+        plain = as_plain(item) if dumped is None else NOT_PLAIN
+    except RefusedPart as refused:
+        where = format_path(here)
+        raise UnserializableError(f"{where} can't be stored: it {refused}.", where) from None
     except Exception as fault:
         raise UnserializableError(
             f"{format_path(here)} can't be stored: the dump function registered for "
             f"{cls.__qualname__} raised {type(fault).__name__}.",
             format_path(here),
         ) from fault
+    if plain is not NOT_PLAIN:
+        return plain, None
     if dumped is None:
         raise UnserializableError(
             f"{format_path(here)} can't be stored: {_advice(item)}", format_path(here)
@@ -190,17 +210,22 @@ def _too_deep(here: _Frame, max_depth: int) -> Exception:
 def _advice(item: Any) -> str:
     cls = type(item)
     name = cls.__qualname__
-    for plain in (str, bytes, int, float, dict, list, tuple, set, frozenset):
-        if isinstance(item, plain) and not hasattr(cls, "_fields") and not hasattr(cls, "_value_"):
-            return (
-                f"{name} is a subclass of {plain.__name__} and would come back as another type. "
-                f"Store {plain.__name__}(value), or register it: register_type("
-                f"{cls.__name__!r}, {cls.__name__}, dump, load)."
-            )
+    base = next((one for one in cls.__mro__ if one in NATIVE or one in _CONTAINERS), None)
+    if base is not None and not has_recipe(cls):
+        return (
+            f"{name} is a subclass of {base.__name__} with attributes of its own, which would be "
+            f"lost. Store {base.__name__}(value), or register it: register_type("
+            f"{cls.__name__!r}, {cls.__name__}, dump, load)."
+        )
+    if has_recipe(cls):
+        return (
+            f"its type, {name}, is neither named by the state's annotations nor defined at the top "
+            "level of a module of the graph's package, so another process couldn't find it. "
+            f"Register it by a short name: register_model({cls.__name__})."
+        )
     return (
-        f"nothing is registered for its type, {name}. Register it by a short name: register_model("
-        f"{cls.__name__}) for a dataclass, pydantic model, enum or named tuple, else "
-        f"register_type({cls.__name__!r}, {cls.__name__}, dump, load)."
+        f"nothing is registered for its type, {name}. Register it by a short name: register_type("
+        f"{cls.__name__!r}, {cls.__name__}, dump, load)."
     )
 
 

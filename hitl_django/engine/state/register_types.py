@@ -13,7 +13,7 @@ from enum import Enum
 from typing import Any, get_args
 
 from ..bridges import find_langchain
-from ..serde import adopt_model
+from ..serde import add_code_of, adopt_model
 from .messages import is_message_reducer
 from .schema import get_hints, is_model
 
@@ -26,6 +26,7 @@ def register_schema_types(schema: Any) -> None:
     Where messages are added up, or the application uses langchain's, those are registered as well:
     a list of messages rarely says so in its annotation.
     """
+    add_code_of(schema)
     for cls in _classes(schema, set()):
         if cls.__module__.partition(".")[0] not in ("builtins", "hitl_django"):
             adopt_model(cls)

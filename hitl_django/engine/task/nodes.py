@@ -13,6 +13,7 @@ from ..bridges import find_langgraph
 from ..channels import MISSING, SAME, BaseChannel
 from ..constants import BRANCH_TO, END, START, TASKS
 from ..errors import InvalidUpdateError
+from ..serde import add_code_of
 from ..types import CachePolicy, RetryPolicy, Send, TimeoutPolicy
 from .signatures import check_config_hint
 
@@ -47,6 +48,7 @@ def build_action(source: Any) -> Action:
     """Turns a function, a callable object, a graph or a langchain Runnable into an Action."""
     if isinstance(source, Action):
         return source
+    add_code_of(source)
     if type(source) is not FunctionType:  # as nearly all are
         if _is_of_langgraph(source):
             foreign: Action = find_langgraph().build_graph_action(source)

@@ -1,0 +1,74 @@
+"""Classes that are stored without being registered: those that a graph's own code defines or names.
+
+Every process that has built the graph has run that code, so each of them knows the same classes,
+and none has to import what stored bytes name: a name is looked up among what is loaded already.
+"""
+
+from __future__ import annotations
+
+import sys
+from functools import partial
+from types import ModuleType
+from typing import Any
+
+from .registered_types import has_recipe, name_class
+
+#: The packages and modules that nodes and state classes of this process come from.
+_packages: set[str] = set()
+_modules: set[str] = set()
+
+_FOREIGN = frozenset(
+    {*sys.stdlib_module_names, "hitl_django", "langchain", "langchain_core", "langgraph"}
+) - {"__main__"}
+
+
+def add_code_of(source: Any) -> None:
+    """Lets the state hold the classes around a function or class that a graph is made of.
+
+    These are the dataclasses, pydantic models, enums and named tuples that its package defines at
+    the top level of a module, and those of other packages that its own module names there.
+    """
+    while isinstance(source, partial):
+        source = source.func
+    module = getattr(source, "__module__", None)
+    if not isinstance(module, str) or module in _modules:
+        return
+    package = module.partition(".")[0]
+    if package not in _FOREIGN:
+        _packages.add(package)
+        _modules.add(module)
+
+
+def is_graph_class(cls: type) -> bool:
+    """Returns whether a graph's code defines or names the class, so that its name finds it."""
+    return find_graph_class(name_class(cls)) is cls
+
+
+def find_graph_class(tag: str) -> type | None:
+    """Returns the class that a dotted name stands for in the code of this process's graphs."""
+    if tag.partition(".")[0] in _packages:
+        return _look_up(tag)
+    return next((cls for cls in _list_named() if name_class(cls) == tag), None)
+
+
+def _look_up(tag: str) -> type | None:
+    path = tag.split(".")
+    for end in range(len(path) - 1, 0, -1):
+        found: Any = sys.modules.get(".".join(path[:end]))
+        if isinstance(found, ModuleType):
+            for name in path[end:]:
+                found = vars(found).get(name) if isinstance(found, ModuleType | type) else None
+            is_it = isinstance(found, type) and has_recipe(found) and name_class(found) == tag
+            return found if is_it else None
+    return None
+
+
+def _list_named() -> list[type]:
+    return [
+        found
+        for name in _modules
+        for found in vars(sys.modules.get(name, sys)).values()
+        if isinstance(found, type)
+        and found.__module__.partition(".")[0] not in _FOREIGN
+        and has_recipe(found)
+    ]

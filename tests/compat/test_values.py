@@ -1,0 +1,247 @@
+"""What a serializer gives back of a value: LangGraph's beside ours."""
+
+from __future__ import annotations
+
+import enum
+import ipaddress
+import re
+import uuid
+import warnings
+from collections import Counter, OrderedDict, defaultdict, deque, namedtuple
+from collections.abc import Iterator
+from dataclasses import dataclass
+from datetime import UTC, date, datetime, time, timedelta, timezone
+from decimal import Decimal
+from fractions import Fraction
+from pathlib import Path, PurePosixPath
+from typing import Any
+from zoneinfo import ZoneInfo
+
+import pydantic
+import pytest
+from langchain_core.documents import Document
+from langchain_core.messages import AIMessage, HumanMessage, RemoveMessage, ToolMessage
+from langgraph.checkpoint.serde.jsonplus import JsonPlusSerializer as Theirs
+
+from hitl_django.engine.errors import UnserializableError
+from hitl_django.engine.serde import JsonPlusSerializer, add_code_of
+
+
+class Text(str):
+    __slots__ = ()
+
+
+class Whole(int):
+    pass
+
+
+class Mapping(dict[str, Any]):
+    pass
+
+
+class Listed(list[Any]):
+    pass
+
+
+class Pairs(tuple[int, ...]):
+    __slots__ = ()
+
+
+class Real(float):
+    pass
+
+
+class Blob(bytes):
+    pass
+
+
+class Bag(set[int]):
+    pass
+
+
+class Money(Decimal):
+    pass
+
+
+class Marked(str):
+    """A text with something of its own."""
+
+    mark = "own"
+
+    def __init__(self, _: str) -> None:
+        self.mark = "set"
+
+
+class Mode(enum.StrEnum):
+    FAST = "fast"
+
+
+class Old(str, enum.Enum):  # noqa: UP042 (as many still write it)
+    FAST = "fast"
+
+
+class Level(enum.IntEnum):
+    LOW = 1
+
+
+class Color(enum.Enum):
+    RED = "red"
+
+
+class Pair(enum.Enum):
+    ONE = (1, 2)
+
+
+class Rights(enum.Flag):
+    READ = 1
+    WRITE = 2
+
+
+Point = namedtuple("Point", "x y")  # noqa: PYI024 (the untyped kind)
+
+
+@dataclass
+class Order:
+    id: int
+
+
+class Model(pydantic.BaseModel):
+    id: int
+    secret: pydantic.SecretStr = pydantic.SecretStr("s")
+
+
+class Failed(Exception):
+    pass
+
+
+TEXT = AIMessage("hi").text
+
+#: Values that both give back as they were, types included.
+BOTH = [
+    None, True, 1, -1, 1.5, "text", b"bytes", [1, [2]], {"a": {"b": 1}}, {1: 2}, {(1, 2): 3},
+    {1, 2}, frozenset({1}), deque([1]),
+    datetime(2026, 1, 1), datetime(2026, 1, 1, tzinfo=UTC), date(2026, 1, 1), time(1, 2),
+    timedelta(1, 2, 3), UTC, timezone(timedelta(hours=2), "X"), ZoneInfo("Europe/Berlin"),
+    uuid.UUID(int=5), Decimal("1.10"), Path("/a/b"), re.compile("a.*b", re.IGNORECASE),
+    re.compile(b"a"),
+    *map(ipaddress.ip_address, ("1.2.3.4", "::1", "fe80::1%eth0")),
+    *map(ipaddress.ip_network, ("10.0.0.0/8", "::/8")),
+    *map(ipaddress.ip_interface, ("10.1.0.0/8", "::1/8")),
+    Mode.FAST, Old.FAST, Level.LOW, Color.RED, Rights.READ, Rights.READ | Rights.WRITE,
+    Point(1, 2), Order(1), Model(id=1), pydantic.SecretStr("s"), pydantic.SecretBytes(b"s"),
+    HumanMessage("x", id="1"), AIMessage("x", id="2"), RemoveMessage(id="1"),
+    ToolMessage("x", tool_call_id="1"), Document("x", metadata={"a": 1}),
+]  # fmt: skip
+
+#: Values that LangGraph gives back as something else, and we do, too: the value, and what it is.
+PLAIN: list[tuple[Any, Any]] = [
+    (Text("a"), "a"),
+    (TEXT, "hi"),
+    (Whole(1), 1),
+    (Mapping(a=1), {"a": 1}),
+    (Listed([1]), [1]),
+    (memoryview(b"x"), b"x"),
+    (Failed("x"), "Failed('x')"),
+]
+
+#: Values that only we give back as they were.
+EXACT = [
+    (1, (2,)), bytearray(b"x"), deque([1], maxlen=3), 2**70, 1 + 2j, Fraction(1, 3), Pair.ONE,
+    datetime(2026, 10, 25, 2, 30, tzinfo=ZoneInfo("Europe/Berlin"), fold=1),
+    OrderedDict(a=1), Counter("aab"), defaultdict(list, a=[1]), PurePosixPath("a"),
+    pydantic.AnyUrl("http://a.b/c"),
+]  # fmt: skip
+
+#: Values of which LangGraph keeps none, or the type: the value, and what we give back.
+BASES: list[tuple[Any, Any]] = [
+    (Pairs((1, 2)), (1, 2)),
+    (Real(1.5), 1.5),
+    (Blob(b"x"), b"x"),
+    (Bag({1}), {1}),
+    (Money("1.1"), Decimal("1.1")),
+]
+
+#: Values that are refused, because LangGraph gives something else back without a word.
+REFUSED = [Marked("a"), "\ud800", print]
+
+
+@pytest.fixture(autouse=True)
+def beside_a_graph() -> Iterator[None]:
+    """Makes this module one that has a node, and lets LangGraph warn of what it revives."""
+    add_code_of(beside_a_graph)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        yield
+
+
+def revive(serde: Any, value: Any) -> Any:
+    return serde.loads_typed(serde.dumps_typed({"x": [value]}))["x"][0]
+
+
+def is_same(found: Any, value: Any) -> bool:
+    return type(found) is type(value) and bool(found == value) and repr(found) == repr(value)
+
+
+@pytest.mark.parametrize("value", BOTH, ids=repr)
+def test_both_give_it_back_as_it_was(value: Any) -> None:
+    assert is_same(revive(Theirs(), value), value)
+    assert is_same(revive(JsonPlusSerializer(), value), value)
+
+
+@pytest.mark.parametrize(("value", "plain"), PLAIN, ids=[repr(plain) for _, plain in PLAIN])
+def test_both_give_back_what_it_is_below(value: Any, plain: Any) -> None:
+    assert is_same(revive(Theirs(), value), plain)
+    assert is_same(revive(JsonPlusSerializer(), value), plain)
+
+
+@pytest.mark.parametrize("value", EXACT, ids=repr)
+def test_it_comes_back_as_it_was_only_here(value: Any) -> None:
+    assert not is_same(try_theirs(value), value)
+    assert is_same(revive(JsonPlusSerializer(), value), value)
+
+
+@pytest.mark.parametrize(("value", "plain"), BASES, ids=[repr(plain) for _, plain in BASES])
+def test_it_comes_back_as_its_base_only_here(value: Any, plain: Any) -> None:
+    assert not is_same(try_theirs(value), plain)
+    assert is_same(revive(JsonPlusSerializer(), value), plain)
+
+
+@pytest.mark.parametrize("value", REFUSED, ids=ascii)
+def test_what_would_be_lost_is_refused(value: Any) -> None:
+    found = try_theirs(value)
+    assert not (is_same(found, value) and vars_of(found) == vars_of(value))
+    with pytest.raises(UnserializableError, match=r"^\$\.x\[0\] can't be stored"):
+        revive(JsonPlusSerializer(), value)
+
+
+def vars_of(value: Any) -> Any:
+    return getattr(value, "__dict__", None)
+
+
+def try_theirs(value: Any) -> Any:
+    try:
+        return revive(Theirs(), value)
+    except TypeError:
+        return None
+
+
+def test_arrays_come_back_as_they_were() -> None:
+    numpy = pytest.importorskip("numpy", reason="numpy need not be installed")
+    dates = numpy.array(["2026-01-01"], dtype="M8[D]")  # which LangGraph can't store
+    for value in (
+        numpy.arange(6).reshape(2, 3),
+        numpy.asfortranarray(numpy.arange(6.0).reshape(2, 3)),
+        numpy.arange(12).reshape(3, 4)[:, ::2],
+        numpy.array(5, dtype=">i2"),
+        numpy.zeros((0, 3)),
+        dates,
+    ):
+        found = revive(JsonPlusSerializer(), value)
+        for one in (found,) if value is dates else (found, revive(Theirs(), value)):
+            assert one.dtype == value.dtype
+            assert numpy.array_equal(one, value)
+        assert found.flags.writeable
+        assert found.flags.f_contiguous == value.flags.f_contiguous
+    with pytest.raises(UnserializableError, match="is an array of object"):
+        revive(JsonPlusSerializer(), numpy.array([object()]))
+    assert is_same(revive(JsonPlusSerializer(), numpy.float64(1.5)), 1.5)

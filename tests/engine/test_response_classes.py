@@ -1,0 +1,50 @@
+"""What a question's response_schema makes of an answer may be state, and any process reads it."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+from hitl_django import Command, InMemorySaver
+from hitl_django.engine.serde import Codec
+
+from .response_classes import BUILDER, Grade, Note, Verdict
+
+CONFIG = {"configurable": {"thread_id": "1"}}
+READ = """
+import sys
+from hitl_django.engine.errors import UnknownTagError
+from hitl_django.engine.serde import Codec
+
+data = bytes.fromhex(sys.argv[1])
+try:
+    Codec().decode(data)
+except UnknownTagError:
+    assert "tests.engine.response_classes" not in sys.modules
+    print("unknown")
+import tests.engine.response_classes
+print(Codec().decode(data))
+"""
+
+
+def answer_all() -> list[object]:
+    graph = BUILDER.compile(checkpointer=InMemorySaver())
+    graph.invoke({}, CONFIG)
+    graph.invoke(Command(resume={"grade": "good"}), CONFIG)
+    graph.invoke(Command(resume={"text": "because"}), CONFIG)
+    found: list[object] = graph.get_state(CONFIG).values["found"]
+    return found
+
+
+def test_an_answer_of_a_class_is_stored_as_that() -> None:
+    assert answer_all() == [Verdict(Grade.GOOD), Note(text="because")]
+
+
+def test_a_process_that_has_built_the_graph_reads_it_and_another_does_not() -> None:
+    stored = Codec().encode(answer_all())
+    found = subprocess.run(
+        [sys.executable, "-c", READ, stored.hex()], capture_output=True, text=True, check=True
+    )
+    unknown, read = found.stdout.splitlines()
+    assert unknown == "unknown"
+    assert read == repr(answer_all())
