@@ -124,8 +124,8 @@ class Loose(pydantic.BaseModel, extra="allow"):
 @pytest.fixture(autouse=True)
 def without_graphs(monkeypatch: pytest.MonkeyPatch) -> None:
     """Makes this process one that has built no graph."""
-    monkeypatch.setattr(graph_classes, "_packages", set())
-    monkeypatch.setattr(graph_classes, "_modules", set())
+    monkeypatch.setattr(graph_classes, "PACKAGES", set())
+    monkeypatch.setattr(graph_classes, "MODULES", set())
     for table in ("by_class", "by_tag"):  # what a test adds goes with it
         monkeypatch.setattr(REGISTERED, table, dict(getattr(REGISTERED, table)))
 

@@ -10,12 +10,14 @@ from inspect import signature
 from random import getrandbits
 from typing import TYPE_CHECKING, Any, Generic, Literal, NamedTuple, NotRequired, TypedDict
 
+from ..serde import JsonPlusSerializer, SerializerProtocol, maybe_add_typed_methods
 from ..types import Expiry, Interrupt, RunnableConfig, VersionT
 from .thread_hold import Stream, ThreadHold, ThreadHolds
 
 if TYPE_CHECKING:
     from ..types import Chunk
 
+ChannelVersions = dict[str, Any]
 Version = Any  # whatever get_next_version returns: ordered, and one per super-step
 PendingWrite = tuple[str, str, Any]  # task id, channel, value
 
@@ -63,7 +65,7 @@ class CheckpointTuple(NamedTuple):
 
 
 #: Config keys that say where and how to run; every other key is the caller's own.
-_COORDINATES = frozenset(
+COORDINATES = frozenset(
     {
         "thread_id",
         "checkpoint_id",
@@ -81,13 +83,18 @@ _COORDINATES = frozenset(
 def select_metadata(config: RunnableConfig) -> dict[str, Any]:
     """Returns what a checkpoint keeps of the caller's config: metadata, and plain own keys."""
     own = config.get("configurable") or {}
-    kept = dict(config.get("metadata") or {})
+    kept = {name: without_nul(value) for name, value in (config.get("metadata") or {}).items()}
     for name, value in own.items():
-        if name in _COORDINATES or name in kept or name.startswith(("__", "langgraph_")):
+        if name in COORDINATES or name in kept or name.startswith(("__", "langgraph_")):
             continue
         if value is None or isinstance(value, (str, int, float, bool)):
-            kept[name] = value
+            kept[name] = without_nul(value)
     return kept
+
+
+def without_nul(value: Any) -> Any:
+    """Returns a value of metadata; a text without the characters that no database takes."""
+    return value.replace("\0", "") if isinstance(value, str) else value
 
 
 @dataclass(slots=True)
@@ -173,6 +180,8 @@ class BaseCheckpointSaver(Generic[VersionT]):
     ``prune`` are upkeep, which the engine never asks for.
     """
 
+    #: What makes bytes of values, in savers that take one.
+    serde: SerializerProtocol = JsonPlusSerializer()
     #: Looks after the thread that calls a node's sync function, for the time of the call; it is
     #: given the node's name. None where nothing is to be looked after.
     around_call: Callable[[str], AbstractContextManager[None]] | None = None
@@ -180,6 +189,15 @@ class BaseCheckpointSaver(Generic[VersionT]):
     leave_thread: Callable[[], None] | None = None
     #: Whether all its calls in one run have to come from one thread: the one that drives the run.
     thread_bound: bool = True
+
+    def __init__(self, *, serde: SerializerProtocol | None = None) -> None:
+        if serde is not None:
+            self.serde = maybe_add_typed_methods(serde)
+
+    @property
+    def config_specs(self) -> Sequence[Any]:
+        """The fields of a config that the saver adds to those it addresses a checkpoint with."""
+        return []
 
     def is_storage_error(self, error: BaseException) -> bool:
         """Returns whether an error that a node raised says that this saver's storage is gone.

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from copy import deepcopy
 from operator import is_
 from threading import RLock
@@ -10,7 +10,14 @@ from typing import Any, Self
 
 from ..constants import CONTROL_SLOTS, NULL_TASK_ID, TASKS
 from ..errors import PayloadError, ThreadNotFound
-from ..serde import Codec
+from ..serde import (
+    Codec,
+    SerializerProtocol,
+    UntypedSerializerProtocol,
+    find_codec,
+    maybe_add_typed_methods,
+    register_type,
+)
 from ..types import RunnableConfig, VersionT
 from .checkpoint import (
     BaseCheckpointSaver,
@@ -54,14 +61,57 @@ class _Namespace:
         self.blobs: dict[tuple[str, Version], bytes] = {}
 
 
+# Storable, so that a dict of them may be kept in a file.
+
+
+def _dump_stored(stored: _Stored) -> list[Any]:
+    return [stored.checkpoint, stored.metadata, stored.parent_id, stored.writes]
+
+
+def _load_stored(body: list[Any]) -> _Stored:
+    checkpoint, metadata, parent_id, writes = body
+    stored = _Stored(checkpoint, metadata, parent_id)
+    stored.writes = writes
+    return stored
+
+
+def _load_namespace(body: list[Any]) -> _Namespace:
+    space = _Namespace()
+    space.checkpoints, space.blobs = body
+    return space
+
+
+register_type("hitl_django.stored", _Stored, _dump_stored, _load_stored)
+register_type(
+    "hitl_django.namespace",
+    _Namespace,
+    lambda space: [space.checkpoints, space.blobs],
+    _load_namespace,
+)
+
+
 class InMemorySaver(BaseCheckpointSaver[VersionT]):
-    """Keeps checkpoints in this process; values are encoded, so what is loaded is a copy."""
+    """Keeps checkpoints in this process; values are encoded, so what is loaded is a copy.
+
+    ``serde`` encodes them instead of the state codec. ``factory`` makes the dict that the threads
+    are kept in: what a PersistentDict has loaded goes on, and it is written when the saver is left
+    as a context.
+    """
 
     thread_bound = False
 
-    def __init__(self, *, serde: Codec | None = None) -> None:
-        self.serde = serde or Codec()
-        self._threads: dict[str, dict[str, _Namespace]] = {}
+    def __init__(
+        self,
+        *,
+        serde: SerializerProtocol | UntypedSerializerProtocol | Codec | None = None,
+        factory: Callable[[], dict[Any, Any]] = dict,
+    ) -> None:
+        if isinstance(serde, Codec):
+            self.serde = serde  # type: ignore[assignment]
+        elif serde is not None:
+            self.serde = maybe_add_typed_methods(serde)
+        self._codec = find_codec(self.serde)
+        self._threads: dict[str, dict[str, _Namespace]] = factory()
         self._lock = RLock()
         cls = type(self)
         #: Whether a subclass has a put or put_writes of its own, through which all then goes.
@@ -74,7 +124,15 @@ class InMemorySaver(BaseCheckpointSaver[VersionT]):
         return self
 
     def __exit__(self, *exc: object) -> None:
-        return None
+        threads: Any = self._threads
+        if hasattr(threads, "__exit__"):
+            threads.__exit__(*exc)
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(self, *exc: object) -> None:
+        self.__exit__(*exc)
 
     def get_tuple(self, config: RunnableConfig) -> CheckpointTuple | None:
         ref = config["configurable"]
@@ -135,7 +193,7 @@ class InMemorySaver(BaseCheckpointSaver[VersionT]):
     ) -> CheckpointTuple:
         kept = stored.checkpoint
         ns = ref.get("checkpoint_ns", "")
-        decode = self.serde.decode
+        decode = self._codec.decode
         values = {
             name: decode(space.blobs[name, version])
             for name, version in kept["channel_versions"].items()
@@ -163,11 +221,11 @@ class InMemorySaver(BaseCheckpointSaver[VersionT]):
         found: list[PendingWrite] = []
         for _, task_id, slot in rows:
             _, data, shared = stored.writes[task_id, slot]
-            for channel, *value in self.serde.decode(data):
+            for channel, *value in self._codec.decode(data):
                 if value:
                     found.append((task_id, channel, value[0]))
                 else:
-                    held = self.serde.decode(shared[channel])
+                    held = self._codec.decode(shared[channel])
                     values = held if channel == TASKS else [held]
                     found += [(task_id, channel, one) for one in values]
         return found
@@ -207,7 +265,7 @@ class InMemorySaver(BaseCheckpointSaver[VersionT]):
         if checkpoint is not None:
             kept: dict[str, Any] = dict(checkpoint)
             values = kept.pop("channel_values")
-            encode = self.serde.encode
+            encode = self._codec.encode
             changed = [
                 (name, version)
                 for name, version in (commit.new_versions or {}).items()
@@ -252,7 +310,7 @@ class InMemorySaver(BaseCheckpointSaver[VersionT]):
                 continue
             if is_held and name in changed:
                 try:
-                    shared[name] = value, self.serde.encode(value)
+                    shared[name] = value, self._codec.encode(value)
                 except PayloadError:
                     return {}  # the write is refused, in words that fit it
         return shared
@@ -261,7 +319,7 @@ class InMemorySaver(BaseCheckpointSaver[VersionT]):
         self, task: TaskWrites, shared: Mapping[str, _Shared]
     ) -> Iterator[tuple[tuple[str, int], _Row]]:
         """Encodes what a task wrote: its channel writes as one unit, each control write alone."""
-        encode, regular, parts = self.serde.encode, [], _NO_PARTS
+        encode, regular, parts = self._codec.encode, [], _NO_PARTS
         for name, value in task.writes:
             # As lists, which are packed as they are; each tuple would be an extension of its own.
             if name not in CONTROL_SLOTS:
@@ -301,7 +359,7 @@ class InMemorySaver(BaseCheckpointSaver[VersionT]):
             self._threads[target] = deepcopy(self._threads[source])
 
     def delete_for_runs(self, run_ids: Sequence[str]) -> None:
-        runs, decode = frozenset(map(str, run_ids)), self.serde.decode
+        runs, decode = frozenset(map(str, run_ids)), self._codec.decode
         with self._lock:
             for thread_id, spaces in list(self._threads.items()):
                 kept = {
@@ -318,7 +376,7 @@ class InMemorySaver(BaseCheckpointSaver[VersionT]):
                 spaces = self._threads.get(thread_id, {})
                 heads = {ns: max(space.checkpoints) for ns, space in spaces.items()}
                 about = {
-                    ns: (id, self.serde.decode(spaces[ns].checkpoints[id].metadata))
+                    ns: (id, self._codec.decode(spaces[ns].checkpoints[id].metadata))
                     for ns, id in heads.items()
                 }
                 roots = spaces[""].checkpoints if "" in spaces else ()

@@ -12,8 +12,17 @@ from __future__ import annotations
 import xxhash
 
 from .codec import MAX_BYTES, MAX_DEPTH, MAX_ITEMS, Checked, Codec
+from .encrypted_serializer import EncryptedSerializer
 from .graph_classes import add_code_of
 from .registered_types import TypeCodec, adopt_model, register_model, register_type
+from .serializer_codec import SerializerCodec, find_codec
+from .serializer_protocols import (
+    CipherProtocol,
+    SerializerCompat,
+    SerializerProtocol,
+    UntypedSerializerProtocol,
+    maybe_add_typed_methods,
+)
 from .typed_serializer import JsonPlusSerializer
 
 __all__ = [
@@ -21,12 +30,20 @@ __all__ = [
     "MAX_DEPTH",
     "MAX_ITEMS",
     "Checked",
+    "CipherProtocol",
     "Codec",
+    "EncryptedSerializer",
     "JsonPlusSerializer",
+    "SerializerCodec",
+    "SerializerCompat",
+    "SerializerProtocol",
     "TypeCodec",
+    "UntypedSerializerProtocol",
     "add_code_of",
     "adopt_model",
     "digest",
+    "find_codec",
+    "maybe_add_typed_methods",
     "register_model",
     "register_type",
 ]

@@ -265,7 +265,11 @@ class Codec:
 
     def _dump_object(self, value: Any) -> tuple[str, Any] | None:
         cls = type(value)
-        entry = self._types.by_class.get(cls) or REGISTERED.by_class.get(cls) or _find_codec(cls)
+        entry = (
+            self._types.by_class.get(cls)
+            or REGISTERED.by_class.get(cls)
+            or self._find_by_class(cls)
+        )
         return None if entry is None else (entry.tag, entry.dump(value))
 
     # Decoding.
@@ -287,13 +291,36 @@ class Codec:
 
     def _load_object(self, body: Any) -> Any:
         tag, dumped = body
-        entry = self._types.by_tag.get(tag) or REGISTERED.by_tag.get(tag) or _find_tagged(tag)
+        entry = self._types.by_tag.get(tag) or REGISTERED.by_tag.get(tag) or self._find_by_tag(tag)
         if entry is None:
             raise UnknownTagError(
                 f"Stored bytes hold a {str(tag)[:64]!r}, and nothing is registered by that name. "
                 "A class of a graph's own code is known once the graph has been built."
             )
         return entry.load(dumped)
+
+    # Classes that nobody registered.
+
+    def _find_by_class(self, cls: type) -> TypeCodec | None:
+        found = find_by_class(cls)
+        if found is not None:
+            return found
+        if cls.__module__.startswith(_LANGCHAIN):
+            find_langchain()
+        elif has_recipe(cls) and is_graph_class(cls):
+            adopt_model(cls)
+        return REGISTERED.by_class.get(cls)
+
+    def _find_by_tag(self, tag: Any) -> TypeCodec | None:
+        if not isinstance(tag, str):
+            return None
+        if tag.startswith("@"):
+            return find_by_tag(tag)
+        if tag.startswith(_LANGCHAIN):
+            find_langchain()
+        elif (cls := find_graph_class(tag)) is not None:
+            adopt_model(cls)
+        return REGISTERED.by_tag.get(tag)
 
     def _decode_deep(self, data: bytes) -> Any:
         try:
@@ -361,31 +388,6 @@ class Codec:
             limit=self.max_depth,
             found=found,
         )
-
-
-def _find_codec(cls: type) -> TypeCodec | None:
-    """Returns how a class that nobody registered is stored, if it is."""
-    found = find_by_class(cls)
-    if found is not None:
-        return found
-    if cls.__module__.startswith(_LANGCHAIN):
-        find_langchain()
-    elif has_recipe(cls) and is_graph_class(cls):
-        adopt_model(cls)
-    return REGISTERED.by_class.get(cls)
-
-
-def _find_tagged(tag: Any) -> TypeCodec | None:
-    """Returns what loads a name that nobody registered, if this process knows it."""
-    if not isinstance(tag, str):
-        return None
-    if tag.startswith("@"):
-        return find_by_tag(tag)
-    if tag.startswith(_LANGCHAIN):
-        find_langchain()
-    elif (cls := find_graph_class(tag)) is not None:
-        adopt_model(cls)
-    return REGISTERED.by_tag.get(tag)
 
 
 def _is_doubtful(data: bytes) -> bool:

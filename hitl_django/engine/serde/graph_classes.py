@@ -14,8 +14,8 @@ from typing import Any
 from .registered_types import has_recipe, name_class
 
 #: The packages and modules that nodes and state classes of this process come from.
-_packages: set[str] = set()
-_modules: set[str] = set()
+PACKAGES: set[str] = set()
+MODULES: set[str] = set()
 
 _FOREIGN = frozenset(
     {*sys.stdlib_module_names, "hitl_django", "langchain", "langchain_core", "langgraph"}
@@ -31,12 +31,12 @@ def add_code_of(source: Any) -> None:
     while isinstance(source, partial):
         source = source.func
     module = getattr(source, "__module__", None)
-    if not isinstance(module, str) or module in _modules:
+    if not isinstance(module, str) or module in MODULES:
         return
     package = module.partition(".")[0]
     if package not in _FOREIGN:
-        _packages.add(package)
-        _modules.add(module)
+        PACKAGES.add(package)
+        MODULES.add(module)
 
 
 def is_graph_class(cls: type) -> bool:
@@ -46,7 +46,7 @@ def is_graph_class(cls: type) -> bool:
 
 def find_graph_class(tag: str) -> type | None:
     """Returns the class that a dotted name stands for in the code of this process's graphs."""
-    if tag.partition(".")[0] in _packages:
+    if tag.partition(".")[0] in PACKAGES:
         return _look_up(tag)
     return next((cls for cls in _list_named() if name_class(cls) == tag), None)
 
@@ -66,7 +66,7 @@ def _look_up(tag: str) -> type | None:
 def _list_named() -> list[type]:
     return [
         found
-        for name in _modules
+        for name in MODULES
         for found in vars(sys.modules.get(name, sys)).values()
         if isinstance(found, type)
         and found.__module__.partition(".")[0] not in _FOREIGN

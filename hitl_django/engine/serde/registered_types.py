@@ -81,8 +81,7 @@ def register_model(cls: C, tag: str | None = None) -> C:
     were: validators, ``__init__`` and ``__post_init__`` don't run again. A field that was added
     to the class since takes its default; one that was removed is dropped.
     """
-    dump, load = _recipe(cls)
-    register_type(tag or cls.__name__, cls, dump, load)
+    REGISTERED.add(make_type_codec(cls, tag or cls.__name__))
     return cls
 
 
@@ -94,8 +93,13 @@ def adopt_model(cls: type) -> None:
     """
     if cls in REGISTERED.by_class:
         return
+    REGISTERED.adopt(make_type_codec(cls, name_class(cls)))
+
+
+def make_type_codec(cls: type, tag: str) -> TypeCodec:
+    """Returns how a dataclass, model, enum or named tuple is stored under a name."""
     dump, load = _recipe(cls)
-    REGISTERED.adopt(TypeCodec(name_class(cls), cls, dump, load))
+    return TypeCodec(tag, cls, dump, load)
 
 
 def name_class(cls: type) -> str:

@@ -2,18 +2,52 @@
 
 from __future__ import annotations
 
-from typing import Any
+import logging
+from collections.abc import Iterable
+from importlib import import_module
+from typing import Any, Literal
 
 from ..errors import CorruptPayloadError
 from .codec import Codec
+from .registered_types import TypeCodec, has_recipe, make_type_codec, name_class
+
+logger = logging.getLogger("hitl_django")
+
+Allowed = Iterable[type | tuple[str, ...]] | Literal[True] | None
 
 
 class JsonPlusSerializer(Codec):
     """A Codec with dumps_typed and loads_typed, so it serves wherever either is wanted.
 
-    What it stores is the codec's own msgpack. There is no pickle to fall back to, and stored bytes
-    never name a class to import: classes are registered, as for the Codec.
+    What it stores is the codec's own msgpack. ``allowed_msgpack_modules`` and
+    ``allowed_json_modules`` are classes, or their modules and names, that may be stored in addition
+    to those that every codec knows; True adds none, because nothing that is stored is trusted to
+    name a class. There is no pickle to fall back to: ``pickle_fallback`` is answered in the log,
+    and what can't be stored is refused as ever.
     """
+
+    def __init__(
+        self,
+        *,
+        pickle_fallback: bool = False,
+        allowed_json_modules: Allowed = None,
+        allowed_msgpack_modules: Allowed = None,
+    ) -> None:
+        super().__init__()
+        #: The names of classes that may be stored, and which are taken up as they are needed.
+        self._allowed: dict[str, tuple[str, ...] | type] = {}
+        for allowed in (allowed_json_modules, allowed_msgpack_modules):
+            for one in () if allowed is None or allowed is True else allowed:
+                self._allowed[name_class(one) if isinstance(one, type) else ".".join(one)] = one
+        if pickle_fallback:
+            logger.warning("JsonPlusSerializer(pickle_fallback=True): nothing is pickled here.")
+
+    def with_msgpack_allowlist(
+        self, extra_allowlist: Iterable[type | tuple[str, ...]]
+    ) -> JsonPlusSerializer:
+        """Returns a serializer that may store these classes as well."""
+        allowed = [*self._allowed.values(), *extra_allowlist]
+        return JsonPlusSerializer(allowed_msgpack_modules=allowed)
 
     def dumps_typed(self, obj: Any) -> tuple[str, bytes]:
         """Returns the value's kind and its bytes; None and bytes go as they are."""
@@ -35,3 +69,22 @@ class JsonPlusSerializer(Codec):
         if kind == "msgpack":
             return self.decode(stored)
         raise CorruptPayloadError(f"A stored payload is of the unknown kind {kind!r}.")
+
+    def _find_by_class(self, cls: type) -> TypeCodec | None:
+        if name_class(cls) in self._allowed and has_recipe(cls):
+            return self._take_up(name_class(cls), cls)
+        return super()._find_by_class(cls)
+
+    def _find_by_tag(self, tag: Any) -> TypeCodec | None:
+        named = self._allowed.get(tag) if isinstance(tag, str) else None
+        if named is None:
+            return super()._find_by_tag(tag)
+        if not isinstance(named, type):
+            *module, name = named  # which the caller wrote, and nothing that is stored
+            named = getattr(import_module(".".join(module)), name)
+        return self._take_up(tag, named)
+
+    def _take_up(self, tag: str, cls: type) -> TypeCodec:
+        entry = make_type_codec(cls, tag)
+        self._types.adopt(entry)
+        return entry

@@ -2,6 +2,6 @@
 
 from __future__ import annotations
 
-from hitl_django.engine.serde import JsonPlusSerializer
+from hitl_django.engine.serde import JsonPlusSerializer, SerializerProtocol
 
-__all__ = ["JsonPlusSerializer"]
+__all__ = ["JsonPlusSerializer", "SerializerProtocol"]

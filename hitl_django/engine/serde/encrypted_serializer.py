@@ -1,0 +1,89 @@
+"""A serializer that encrypts what another one makes of a value."""
+
+from __future__ import annotations
+
+import os
+from importlib import import_module
+from typing import Any
+
+from ..errors import CorruptPayloadError
+from .serializer_protocols import CipherProtocol, SerializerProtocol
+from .typed_serializer import JsonPlusSerializer
+
+_KEY = "LANGGRAPH_AES_KEY"
+_NONCE_SIZE = _TAG_SIZE = 16
+
+
+class EncryptedSerializer(SerializerProtocol):
+    """Encrypts the bytes of ``serde`` with ``cipher``; the kind says by which, and stays readable.
+
+    Bytes whose kind names no cipher were stored before there was one, and are read as they are.
+    """
+
+    def __init__(self, cipher: CipherProtocol, serde: SerializerProtocol | None = None) -> None:
+        self.cipher = cipher
+        self.serde = JsonPlusSerializer() if serde is None else serde
+
+    def dumps_typed(self, obj: Any) -> tuple[str, bytes]:
+        """Returns the value's kind with the cipher's name, and its encrypted bytes."""
+        kind, data = self.serde.dumps_typed(obj)
+        name, encrypted = self.cipher.encrypt(data)
+        return f"{kind}+{name}", encrypted
+
+    def loads_typed(self, data: tuple[str, bytes]) -> Any:
+        """Returns the value that dumps_typed was given."""
+        kind, stored = data
+        kind, plus, name = kind.partition("+")
+        if plus:
+            stored = self.cipher.decrypt(name, stored)
+        return self.serde.loads_typed((kind, stored))
+
+    @classmethod
+    def from_pycryptodome_aes(
+        cls, serde: SerializerProtocol | None = None, *, key: bytes | None = None, **options: Any
+    ) -> EncryptedSerializer:
+        """Returns a serializer that encrypts with AES, by the library pycryptodome.
+
+        ``key`` has 16, 24 or 32 bytes; without one it is read from the environment
+        (``LANGGRAPH_AES_KEY``). ``options`` are those of ``Crypto.Cipher.AES.new``; the mode is
+        EAX where they name none, and has to be one that notices a change.
+        """
+        if key is None:
+            key = os.environ.get(_KEY, "").encode()
+            if not key:
+                raise ValueError(f"There is no key: give key=…, or set {_KEY}.")
+            if len(key) not in (16, 24, 32):
+                raise ValueError(f"{_KEY} has {len(key)} bytes: a key has 16, 24 or 32.")
+        return cls(PycryptodomeCipher(key, options), serde)
+
+
+class PycryptodomeCipher(CipherProtocol):
+    """AES by pycryptodome: what it returns is nonce, tag and the encrypted bytes."""
+
+    def __init__(self, key: bytes, options: dict[str, Any]) -> None:
+        try:
+            self._aes = import_module("Crypto.Cipher.AES")
+        except ImportError:
+            raise ImportError("pycryptodome is not installed: pip install pycryptodome") from None
+        self._key = key
+        self._options = {**options, "mode": options.get("mode") or self._aes.MODE_EAX}
+
+    def encrypt(self, plaintext: bytes) -> tuple[str, bytes]:
+        """Returns "aes", and the bytes encrypted under a new nonce."""
+        cipher = self._aes.new(self._key, **self._options)
+        encrypted, tag = cipher.encrypt_and_digest(plaintext)
+        return "aes", cipher.nonce + tag + encrypted
+
+    def decrypt(self, ciphername: str, ciphertext: bytes) -> bytes:
+        """Returns the bytes; CorruptPayloadError where the key isn't theirs, or they changed."""
+        if ciphername != "aes":
+            raise CorruptPayloadError(f"A stored payload is encrypted by {ciphername!r}, not aes.")
+        nonce, rest = ciphertext[:_NONCE_SIZE], ciphertext[_NONCE_SIZE:]
+        try:
+            cipher = self._aes.new(self._key, **self._options, nonce=nonce)
+            plain: bytes = cipher.decrypt_and_verify(rest[_TAG_SIZE:], rest[:_TAG_SIZE])
+        except ValueError as fault:
+            raise CorruptPayloadError(
+                "A stored payload can't be decrypted: another key encrypted it, or it is damaged."
+            ) from fault
+        return plain

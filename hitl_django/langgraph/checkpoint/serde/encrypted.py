@@ -1,0 +1,12 @@
+"""The serializer that encrypts."""
+
+from __future__ import annotations
+
+from hitl_django.engine.serde import (
+    CipherProtocol,
+    EncryptedSerializer,
+    JsonPlusSerializer,
+    SerializerProtocol,
+)
+
+__all__ = ["CipherProtocol", "EncryptedSerializer", "JsonPlusSerializer", "SerializerProtocol"]

@@ -1,0 +1,7 @@
+"""Names of writes that are no channels."""
+
+from __future__ import annotations
+
+from hitl_django.engine.constants import ERROR, INTERRUPT, RESUME, SCHEDULED, TASKS
+
+__all__ = ["ERROR", "INTERRUPT", "RESUME", "SCHEDULED", "TASKS"]
