@@ -20,6 +20,8 @@ from django.utils.functional import cached_property
 from django.utils.translation import gettext_lazy as _
 
 from hitl_django.checkpoints.codec import codec
+from hitl_django.checkpoints.encrypted_rows import decrypt_column, decrypt_row
+from hitl_django.checkpoints.list_deltas import head_size
 from hitl_django.conf import hitl
 from hitl_django.engine.errors import PayloadError
 from hitl_django.forms.json_input import escape_hidden
@@ -107,6 +109,13 @@ class EngineAdmin(ReadOnlyAdmin):
         )
 
 
+def _decrypt_payload(row: Any, data: bytes) -> bytes:
+    """Returns what a column of bytes holds, decrypted."""
+    if isinstance(row, Checkpoint):
+        return decrypt_column(data)
+    return decrypt_row(data, row.digest, head_size(data), "row")[0]
+
+
 def _held(row: Any, name: str) -> DisplayedValue:
     """Returns what a column of bytes holds, as far as it can be shown."""
     data = bytes(getattr(row, name))
@@ -116,7 +125,7 @@ def _held(row: Any, name: str) -> DisplayedValue:
         )
     redact = registry.get_redacted_keys(row.thread.graph)
     try:
-        value = codec.decode(data)
+        value = codec.decode(_decrypt_payload(row, data))
         if isinstance(row, Checkpoint) and name == "writes":
             value = [(path or task, codec.decode(wrote)) for task, path, wrote in value]
     except PayloadError as error:

@@ -11,6 +11,7 @@ from hitl_django.engine.savers.checkpoint import CheckpointMetadata, CheckpointT
 from . import inline_values, inline_writes, list_deltas, queries, version_deltas
 from .codec import codec, unpack, verify
 from .coordinates import CheckpointRef
+from .encrypted_rows import decrypt_row
 from .queries import CheckpointRow, WriteRow
 from .write_cache import CachedNamespace
 
@@ -171,7 +172,12 @@ def _read_named(
 def _key_by_version(
     rows: Iterable[queries.BlobRow],
 ) -> dict[tuple[str, int], list_deltas.Stored]:
-    return {(row.channel, row.version): (bytes(row.data), row.digest) for row in rows}
+    return {(row.channel, row.version): _decrypt_blob(row) for row in rows}
+
+
+def _decrypt_blob(row: queries.BlobRow) -> list_deltas.Stored:
+    data = bytes(row.data)
+    return decrypt_row(data, row.digest, list_deltas.head_size(data), f"channel {row.channel!r}")
 
 
 def _restore(

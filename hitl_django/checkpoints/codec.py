@@ -8,6 +8,8 @@ from typing import Any
 from hitl_django.engine.errors import CorruptPayloadError, PayloadError
 from hitl_django.engine.serde import Checked, Codec, digest
 
+from .encrypted_rows import decrypt_row
+
 codec = Codec()
 
 
@@ -51,8 +53,8 @@ def pack_writes(writes: Sequence[tuple[str, Any]]) -> bytes:
 
 
 def verify(data: Any, stored: str, what: str) -> bytes:
-    """Returns the bytes of a column; CorruptPayloadError if the digest isn't theirs."""
-    found = bytes(data)
+    """Returns the bytes of a row, decrypted; CorruptPayloadError if the digest isn't theirs."""
+    found, stored = decrypt_row(bytes(data), stored, 0, what)
     if digest(found) != stored:
         raise CorruptPayloadError(f"The stored {what} is damaged: its digest doesn't match.")
     return found

@@ -13,6 +13,7 @@ from hitl_django.engine.serde import digest
 from . import inline_values, inline_writes, list_deltas, queries, version_deltas
 from .codec import codec, pack_channel, pack_grown, pack_writes
 from .coordinates import CheckpointRef
+from .encrypted_rows import encrypt_column, encrypt_row, find_key_ring
 from .write_cache import CachedNamespace
 
 ANSWERS, KEYED_ANSWERS = CONTROL_SLOTS[RESUME], CONTROL_SLOTS[KEYED]
@@ -32,6 +33,7 @@ class CommitRows:
         self, ref: CheckpointRef, epoch: int = 0, cached: CachedNamespace | None = None
     ) -> None:
         self.ref, self.epoch = ref, epoch
+        self._key_ring = find_key_ring()
         #: What may be built upon, and what of this commit may be later.
         self.cached = cached
         self.grown: dict[str, list_deltas.ListTip] = {}
@@ -68,7 +70,10 @@ class CommitRows:
 
     def _write(self, slot: int, task_id: str, path: str, data: bytes) -> Row:
         ns, checkpoint_id = self.ref.ns, self.ref.checkpoint_id or ""
-        return ns, checkpoint_id, task_id, path, slot, data, digest(data), self.epoch
+        its_digest = digest(data)
+        if self._key_ring is not None:
+            data, its_digest = encrypt_row(data, its_digest, 0, self._key_ring)
+        return ns, checkpoint_id, task_id, path, slot, data, its_digest, self.epoch
 
     def add_checkpoint(
         self,
@@ -92,6 +97,11 @@ class CommitRows:
             b"" if few is None else inline_values.pack(few, is_whole=len(few) == len(values)),
             self._led_here(),
         )
+        if self._key_ring is not None:
+            payloads = payloads._replace(
+                scalars=encrypt_column(payloads.scalars, self._key_ring),
+                writes=encrypt_column(payloads.writes, self._key_ring),
+            )
         self._checkpoints.append(
             (
                 self.ref.ns,
@@ -147,7 +157,11 @@ class CommitRows:
             checked = checked or codec.checked(data, len(value))
             (data, its_digest), grown = list_deltas.encode_list(tip, version, data, len(value))
             self.grown[channel] = grown if checked is None else grown._replace(checked=checked)
-        return self.ref.ns, channel, version, data, its_digest or digest(data)
+        its_digest = its_digest or digest(data)
+        if self._key_ring is not None:
+            head = list_deltas.head_size(data)
+            data, its_digest = encrypt_row(data, its_digest, head, self._key_ring)
+        return self.ref.ns, channel, version, data, its_digest
 
     def write(self, thread: int, batch: WriteBatch) -> None:
         """Adds the rows to what is written."""

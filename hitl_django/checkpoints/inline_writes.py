@@ -14,6 +14,7 @@ from typing import Any, NamedTuple, Protocol
 
 from . import queries
 from .codec import codec, verify
+from .encrypted_rows import decrypt_column, is_encrypted
 
 UNIT = 0  # the slot of a task's channel writes
 MAX_BYTES = 4096  # bytes of what tasks wrote that a checkpoint's row takes
@@ -53,7 +54,7 @@ def pack_tasks(ended: Sequence[EndedTask]) -> bytes:
 
 
 def verify_payloads(row: Any, checkpoint_id: str) -> queries.Payloads:
-    """Returns the columns of bytes of a checkpoint's row, which has all PAYLOAD_COLUMNS.
+    """Returns the columns of bytes of a checkpoint's row, decrypted; it has all PAYLOAD_COLUMNS.
 
     CorruptPayloadError if the digest isn't theirs.
     """
@@ -61,6 +62,9 @@ def verify_payloads(row: Any, checkpoint_id: str) -> queries.Payloads:
         bytes(row.data), bytes(row.metadata), bytes(row.scalars), bytes(row.writes)
     )
     verify(b"".join(found), row.digest, f"checkpoint {checkpoint_id}")
+    if is_encrypted(found.scalars) or is_encrypted(found.writes):
+        decrypted = decrypt_column(found.scalars), decrypt_column(found.writes)
+        found = found._replace(scalars=decrypted[0], writes=decrypted[1])
     return found
 
 

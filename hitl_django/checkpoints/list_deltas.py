@@ -27,6 +27,8 @@ import xxhash
 from hitl_django.engine.errors import CorruptPayloadError
 from hitl_django.engine.serde import Checked, digest
 
+from .encrypted_rows import is_encrypted
+
 MIN_BYTES = 2048  # bytes of a list that is stored whole in any case
 SEAL_INTERVAL = 64  # parts from one seal to the next
 
@@ -105,11 +107,17 @@ def _build_delta(
 
 def read_delta(data: bytes) -> ListDelta | None:
     """Returns the head of a delta; None where the row holds a whole value."""
-    if data[:1] != _MARKED:
+    if data[:1] != _MARKED or is_encrypted(data):
         return None
     if len(data) < HEAD.size or data[1] not in (_DELTA, _SEAL):
         raise CorruptPayloadError("A stored part of a list is damaged.")
     return ListDelta(*HEAD.unpack_from(data)[1:])
+
+
+def head_size(data: bytes) -> int:
+    """Returns how many bytes of a row stand before a delta's items; 0 of a whole value."""
+    part = read_delta(data)
+    return 0 if part is None else part.size
 
 
 def find_seals(rows: Rows) -> set[tuple[str, int]]:

@@ -16,6 +16,7 @@ from hitl_django.models import ChannelBlob, Checkpoint, PendingWrite
 from . import inline_values, version_deltas
 from .checkpoint_reader import read_bases
 from .codec import codec
+from .encrypted_rows import decrypt_column
 from .inline_writes import UNIT, unpack_tasks, verify_payloads
 from .queries import PAYLOAD_COLUMNS
 
@@ -112,7 +113,7 @@ def read_finished_nodes(using: str, thread: int, head: ThreadHead) -> set[str]:
     found = set(rows.values_list("task_path", flat=True).distinct())
     steps = _rows_with_writes(using, thread).filter(ns="", checkpoint_id__in=head.line)
     for led_here in steps.values_list("writes", flat=True).iterator():
-        found |= {task.path for task in unpack_tasks(led_here)}
+        found |= {task.path for task in unpack_tasks(decrypt_column(bytes(led_here)))}
     return set(head.seen) | _node_names(found)
 
 
@@ -123,7 +124,9 @@ def read_finished_in_subgraphs(using: str, thread: int, head: ThreadHead) -> set
     steps = _rows_with_writes(using, thread).filter(checkpoint_id__gte=head.oldest).exclude(ns="")
     for ns, led_here in steps.values_list("ns", "writes")[:MAX_STEPS].iterator():
         found |= {
-            (ns, task.path) for task in unpack_tasks(led_here) if task.path.startswith(PULL_PREFIX)
+            (ns, task.path)
+            for task in unpack_tasks(decrypt_column(bytes(led_here)))
+            if task.path.startswith(PULL_PREFIX)
         }
     return {(ns, path.removeprefix(PULL_PREFIX)) for ns, path in found}
 

@@ -17,6 +17,7 @@ from django.utils.module_loading import import_string
 
 from hitl_django.conf import KEYS, RATES, Rate, Settings, hitl
 from hitl_django.db.alias import write_alias
+from hitl_django.engine.serde import KeyRing
 from hitl_django.errors import BrokenGraphError
 from hitl_django.graph_registry import registry
 from hitl_django.permissions import ModelPermissionPolicy
@@ -67,6 +68,7 @@ def check_settings(
         *_unknown_keys(given),
         *_bad_values(given),
         *_bad_days(),
+        *_bad_keys(),
         *_bad_rates(),
         *_bad_waiters(),
         *_bad_addresses(),
@@ -253,6 +255,22 @@ def _bad_days() -> Iterator[checks.CheckMessage]:
             yield checks.Error(
                 f"HITL[{name!r}] is neither None nor a positive number.", id="hitl_django.E003"
             )
+
+
+def _bad_keys() -> Iterator[checks.CheckMessage]:
+    keys = hitl.ENCRYPTION_KEYS
+    if not keys:
+        return
+    try:
+        if not isinstance(keys, list | tuple):
+            raise ValueError("It is no list of keys.")
+        KeyRing(keys)
+    except (ImportError, ValueError) as error:
+        yield checks.Error(
+            f"HITL['ENCRYPTION_KEYS']: {error}",
+            hint="Make a key with cryptography.fernet.Fernet.generate_key().decode().",
+            id="hitl_django.E003",
+        )
 
 
 def _bad_rates() -> Iterator[checks.CheckMessage]:

@@ -14,6 +14,7 @@ import xxhash
 from .codec import MAX_BYTES, MAX_DEPTH, MAX_ITEMS, Checked, Codec
 from .encrypted_serializer import EncryptedSerializer
 from .graph_classes import add_code_of
+from .key_ring import KeyRing
 from .registered_types import TypeCodec, adopt_model, register_model, register_type
 from .serializer_codec import SerializerCodec, find_codec
 from .serializer_protocols import (
@@ -34,6 +35,7 @@ __all__ = [
     "Codec",
     "EncryptedSerializer",
     "JsonPlusSerializer",
+    "KeyRing",
     "SerializerCodec",
     "SerializerCompat",
     "SerializerProtocol",

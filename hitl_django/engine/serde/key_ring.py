@@ -1,0 +1,86 @@
+"""Keys that encrypt stored bytes, by the library cryptography."""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import hashlib
+import os
+from collections.abc import Sequence
+from importlib import import_module
+from typing import Any
+
+from ..errors import CorruptPayloadError
+from .serializer_protocols import CipherProtocol
+
+NAME = "aes-256-gcm"
+_KEY_SIZE = 32
+_ID_SIZE, _NONCE_SIZE = 4, 12
+
+
+class KeyRing(CipherProtocol):
+    """Encrypts with the first of its keys, and decrypts with whichever it was.
+
+    A key is 32 bytes in base64, as ``Fernet.generate_key()`` makes them; ValueError where one is
+    not, ImportError where cryptography isn't installed. Encrypted bytes are AES-GCM's under a
+    random nonce, behind the first bytes of the key's hash: they tell which key it was, and nothing
+    of the key.
+    """
+
+    def __init__(self, keys: Sequence[str]) -> None:
+        try:
+            self._aead = import_module("cryptography.hazmat.primitives.ciphers.aead")
+            self._invalid = import_module("cryptography.exceptions").InvalidTag
+        except ImportError:
+            raise ImportError(
+                "cryptography is not installed: pip install 'hitl-django[encryption]'"
+            ) from None
+        self._keys = {name: self._aead.AESGCM(key) for name, key in map(_read_key, keys)}
+        if not self._keys:
+            raise ValueError("There is no key.")
+        self._first = next(iter(self._keys))
+
+    def encrypt_bytes(self, data: bytes, beside: bytes = b"") -> bytes:
+        """Returns bytes encrypted; they are decrypted only ``beside`` the same others."""
+        nonce = os.urandom(_NONCE_SIZE)
+        encrypted: bytes = self._keys[self._first].encrypt(nonce, data, beside)
+        return self._first + nonce + encrypted
+
+    def decrypt_bytes(self, encrypted: bytes, beside: bytes = b"") -> bytes:
+        """Returns the bytes that encrypt_bytes was given, or raises CorruptPayloadError."""
+        name, rest = encrypted[:_ID_SIZE], encrypted[_ID_SIZE:]
+        key: Any = self._keys.get(name)
+        if key is None:
+            raise CorruptPayloadError("A stored payload is encrypted by a key that isn't here.")
+        try:
+            data: bytes = key.decrypt(rest[:_NONCE_SIZE], rest[_NONCE_SIZE:], beside)
+        except (self._invalid, ValueError) as fault:
+            raise CorruptPayloadError("A stored payload is damaged: it can't be decrypted.") from (
+                fault
+            )
+        return data
+
+    # As a cipher of EncryptedSerializer.
+
+    def encrypt(self, plaintext: bytes) -> tuple[str, bytes]:
+        """Returns the cipher's name, and the bytes encrypted."""
+        return NAME, self.encrypt_bytes(plaintext)
+
+    def decrypt(self, ciphername: str, ciphertext: bytes) -> bytes:
+        """Returns the bytes that encrypt was given, or raises CorruptPayloadError."""
+        if ciphername != NAME:
+            raise CorruptPayloadError(
+                f"A stored payload is encrypted by {ciphername!r}, not {NAME}."
+            )
+        return self.decrypt_bytes(ciphertext)
+
+
+def _read_key(text: str) -> tuple[bytes, bytes]:
+    """Returns a key's name, and the key."""
+    try:
+        key = base64.urlsafe_b64decode(text.encode("ascii"))
+    except (AttributeError, ValueError, binascii.Error):
+        key = b""
+    if len(key) != _KEY_SIZE:
+        raise ValueError(f"A key is not {_KEY_SIZE} bytes in base64.")
+    return hashlib.sha256(b"hitl_django key " + key).digest()[:_ID_SIZE], key

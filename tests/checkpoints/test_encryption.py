@@ -1,0 +1,236 @@
+"""With ENCRYPTION_KEYS the state of threads is unreadable in the database, and as ever above it."""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Iterator
+from typing import Annotated, Any, TypedDict
+
+import pytest
+from cryptography.fernet import Fernet
+from django.contrib.auth.models import User
+from django.core.checks import run_checks
+from django.db import connection
+from django.test import Client
+from django.urls import reverse
+
+from hitl_django import Command, Send, interrupt
+from hitl_django.checkpoints import DjangoSaver, list_deltas
+from hitl_django.conf import hitl
+from hitl_django.engine.constants import END, START
+from hitl_django.engine.errors import CorruptPayloadError
+from hitl_django.engine.graph.state_graph import StateGraph
+from hitl_django.engine.savers.memory import InMemorySaver
+from hitl_django.engine.serde import EncryptedSerializer, KeyRing
+from hitl_django.models import ChannelBlob, Checkpoint, PendingWrite, Thread
+
+pytestmark = pytest.mark.django_db
+
+OLD, NEW = (Fernet.generate_key().decode() for _ in range(2))
+SECRET = "a word that nobody may read"
+CONFIG = {"configurable": {"thread_id": "t"}}
+
+
+@pytest.fixture
+def keys(settings: Any, monkeypatch: pytest.MonkeyPatch) -> Any:
+    """Sets the keys; lists are stored by parts as soon as they have a few words."""
+    monkeypatch.setattr(list_deltas, "MIN_BYTES", 20)
+    monkeypatch.setattr(list_deltas, "SEAL_INTERVAL", 4)
+
+    def use(*keys: str) -> None:
+        settings.HITL = {**getattr(settings, "HITL", {}), "ENCRYPTION_KEYS": keys}
+
+    return use
+
+
+class State(TypedDict, total=False):
+    log: Annotated[list[str], operator.add]
+    word: str
+    n: int
+
+
+def count(state: State) -> Any:
+    n = state.get("n", 0) + 1
+    update = {"log": [f"{SECRET} {n}"], "n": n, "word": SECRET}
+    return Command(update=update, goto="count" if n < 9 else [Send("ask", {"word": SECRET})])
+
+
+def ask(state: State) -> State:
+    return {"log": [interrupt("Go on?")]}
+
+
+BUILDER = (
+    StateGraph(State)
+    .add_node("count", count, destinations=("count", "ask"))
+    .add_node("ask", ask)
+    .add_edge(START, "count")
+    .add_edge("ask", END)
+)
+
+
+def run() -> dict[str, Any]:
+    graph = BUILDER.compile(checkpointer=DjangoSaver())
+    graph.invoke({"word": SECRET}, CONFIG)
+    graph.invoke(Command(resume=f"{SECRET}!"), CONFIG)
+    return read()
+
+
+def read() -> dict[str, Any]:
+    """Reads the newest state by a saver that remembers nothing, and all that led to it."""
+    graph = BUILDER.compile(checkpointer=DjangoSaver())
+    assert [one.values.get("n", 0) for one in graph.get_state_history(CONFIG)][-3:] == [1, 0, 0]
+    values: dict[str, Any] = graph.get_state(CONFIG).values
+    return values
+
+
+def stored_bytes() -> Iterator[bytes]:
+    for model in (Checkpoint, ChannelBlob, PendingWrite):
+        with connection.cursor() as cursor:
+            cursor.execute(f"SELECT * FROM {model._meta.db_table}")
+            for row in cursor.fetchall():
+                yield from (bytes(one) for one in row if isinstance(one, bytes | memoryview))
+
+
+def is_readable() -> bool:
+    return any(SECRET.encode() in data for data in stored_bytes())
+
+
+def test_nothing_of_the_state_is_readable_and_all_comes_back(keys: Any) -> None:
+    expected = run()
+    assert is_readable()
+    DjangoSaver().delete_thread("t")
+    keys(NEW)
+    assert run() == expected
+    assert not is_readable()
+    assert ChannelBlob.objects.exists()
+    assert PendingWrite.objects.exists()
+
+
+def test_equal_values_have_different_bytes_and_digests(keys: Any) -> None:
+    keys(NEW)
+    run()
+    first = {*ChannelBlob.objects.values_list("digest", flat=True)}
+    DjangoSaver().delete_thread("t")
+    run()
+    assert first.isdisjoint(ChannelBlob.objects.values_list("digest", flat=True))
+
+
+def test_what_was_stored_before_there_was_a_key_is_read_and_goes_on(keys: Any) -> None:
+    graph = BUILDER.compile(checkpointer=DjangoSaver())
+    graph.invoke({"word": SECRET}, CONFIG)
+    keys(NEW)
+    resumed = BUILDER.compile(checkpointer=DjangoSaver()).invoke(Command(resume="yes"), CONFIG)
+    assert resumed["log"][-2:] == [f"{SECRET} 9", "yes"]
+    assert read()["log"] == resumed["log"]
+
+
+def test_a_new_key_encrypts_and_the_old_one_still_decrypts(keys: Any) -> None:
+    keys(OLD)
+    expected = run()
+    keys(NEW, OLD)
+    assert read() == expected
+    DjangoSaver().delete_thread("t")
+    assert run() == expected
+    keys(NEW)
+    assert read() == expected
+
+
+@pytest.mark.promise("P14")
+def test_without_its_key_a_thread_is_refused_and_not_changed(keys: Any) -> None:
+    keys(OLD)
+    run()
+    before = list(stored_bytes())
+    keys(NEW)
+    with pytest.raises(CorruptPayloadError, match="by a key that isn't here"):
+        read()
+    keys()
+    with pytest.raises(CorruptPayloadError, match="ENCRYPTION_KEYS"):
+        read()
+    assert list(stored_bytes()) == before
+
+
+@pytest.mark.promise("P14")
+@pytest.mark.parametrize("model", [Checkpoint, ChannelBlob, PendingWrite])
+def test_a_changed_byte_is_noticed(keys: Any, model: Any) -> None:
+    keys(NEW)
+    BUILDER.compile(checkpointer=DjangoSaver()).invoke({"word": SECRET}, CONFIG)
+    column = "scalars" if model is Checkpoint else "data"
+    row = model.objects.exclude(**{column: b""}).order_by("-pk")[0]
+    data = bytearray(getattr(row, column))
+    data[-1] ^= 1
+    model.objects.filter(pk=row.pk).update(**{column: bytes(data)})
+    with pytest.raises(CorruptPayloadError, match="damaged"):
+        list(DjangoSaver().list(CONFIG))
+
+
+def test_upkeep_needs_nothing_but_what_stays_readable(keys: Any) -> None:
+    keys(NEW)
+    expected = run()
+    saver = DjangoSaver()
+    saver.copy_thread("t", "copy")
+    saver.prune(["t"])
+    graph = BUILDER.compile(checkpointer=DjangoSaver())
+    assert graph.get_state(CONFIG).values == expected
+    assert graph.get_state({"configurable": {"thread_id": "copy"}}).values == expected
+    assert not is_readable()
+
+
+def test_the_admin_shows_what_a_row_holds(keys: Any, settings: Any, client: Client) -> None:
+    keys(NEW)
+    settings.HITL = {**settings.HITL, "ADMIN_ENGINE": True}
+    run()
+    client.force_login(User.objects.create_superuser("root"))
+    shown = {
+        model: client.get(
+            reverse(f"admin:hitl_django_{model._meta.model_name}_change", args=[row.pk])
+        ).content.decode()
+        for model, row in (
+            (Checkpoint, Checkpoint.objects.exclude(writes=b"").order_by("-pk")[0]),
+            (PendingWrite, PendingWrite.objects.order_by("-pk")[0]),
+        )
+    }
+    assert all("can&#x27;t be decrypted" not in page for page in shown.values())
+    assert SECRET in shown[Checkpoint]
+
+
+@pytest.mark.parametrize("wrong", ["short", ["short"], [5], [""], ["ü" * 44]])
+def test_a_key_that_is_none_is_a_system_check(settings: Any, wrong: Any) -> None:
+    settings.HITL = {"ENCRYPTION_KEYS": wrong}
+    found = [one for one in run_checks() if "ENCRYPTION_KEYS" in one.msg]
+    assert [one.id for one in found] == ["hitl_django.E003"]
+    assert "short" not in found[0].msg
+    assert wrong == hitl.ENCRYPTION_KEYS
+
+
+def test_keys_are_a_cipher_of_the_encrypted_serializer() -> None:
+    serde = EncryptedSerializer(KeyRing([NEW]))
+    kind, data = serde.dumps_typed(SECRET)
+    assert kind == "msgpack+aes-256-gcm"
+    assert SECRET.encode() not in data
+    assert EncryptedSerializer(KeyRing([OLD, NEW])).loads_typed((kind, data)) == SECRET
+    with pytest.raises(CorruptPayloadError, match="isn't here"):
+        EncryptedSerializer(KeyRing([OLD])).loads_typed((kind, data))
+    with pytest.raises(CorruptPayloadError, match="'aes', not"):
+        serde.loads_typed(("msgpack+aes", data))
+    graph = BUILDER.compile(checkpointer=InMemorySaver(serde=serde))
+    graph.invoke({"word": SECRET}, CONFIG)
+    assert graph.invoke(Command(resume="x"), CONFIG)["log"][-1] == "x"
+
+
+def test_a_thread_has_no_other_bytes() -> None:
+    """Where a table gets a column of bytes, it is to be said whether that is encrypted."""
+    tables = Thread._meta.apps.get_app_config("hitl_django").get_models()
+    columns = {
+        (model.__name__, field.name)
+        for model in tables
+        for field in model._meta.concrete_fields
+        if field.get_internal_type() == "BinaryField"
+    }
+    assert columns == {
+        ("Checkpoint", "data"),  # names and versions
+        ("Checkpoint", "metadata"),  # the config's own keys, by which checkpoints are found
+        ("Checkpoint", "scalars"),
+        ("Checkpoint", "writes"),
+        ("ChannelBlob", "data"),
+        ("PendingWrite", "data"),
+    }
