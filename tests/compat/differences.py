@@ -351,4 +351,11 @@ TABLE = (
         "They run on the node's own thread; abatch() runs them side by side.",
         "What is stored below a node is stored on the thread that has the connections.",
     ),
+    Difference(
+        "a value that would come back as less is refused",
+        "A class that only a function sees comes back as a dict, and a subclass of str without its "
+        "attributes.",
+        "UnserializableError, as the node's failure, with the line that registers the class.",
+        "What a thread loads is what it saved, or somebody is told.",
+    ),
 )

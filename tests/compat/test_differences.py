@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import threading
 from collections.abc import Callable
+from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
@@ -662,3 +663,20 @@ def test_the_threads_of_a_batch_within_a_node() -> None:
         )
         outer.compile().invoke({"x": 0})
     assert {name: len(noted) for name, noted in threads.items()} == {"ours": 1, "langgraph": 2}
+
+
+@shows("a value that would come back as less is refused")
+def test_a_class_that_only_a_function_sees() -> None:
+    def node(state: Any) -> dict[str, Any]:
+        @dataclass
+        class Local:
+            x: int
+
+        return {"log": [Local(1)]}
+
+    theirs = stored(LANGGRAPH, one(LANGGRAPH, node))
+    theirs.invoke({"x": 1}, CONFIG)
+    assert theirs.get_state(CONFIG).values["log"] == [{"x": 1}]
+    error = error_of(lambda: stored(OURS, one(OURS, node)).invoke({"x": 1}, CONFIG))
+    assert isinstance(error, errors.UnserializableError)
+    assert "register_model(Local)" in str(error)

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from datetime import UTC, date, datetime, time, timedelta, timezone
 from decimal import Decimal
 from fractions import Fraction
+from http import HTTPStatus
 from pathlib import Path, PurePosixPath
 from typing import Any
 from zoneinfo import ZoneInfo
@@ -127,7 +128,8 @@ BOTH = [
     *map(ipaddress.ip_address, ("1.2.3.4", "::1", "fe80::1%eth0")),
     *map(ipaddress.ip_network, ("10.0.0.0/8", "::/8")),
     *map(ipaddress.ip_interface, ("10.1.0.0/8", "::1/8")),
-    Mode.FAST, Old.FAST, Level.LOW, Color.RED, Rights.READ, Rights.READ | Rights.WRITE,
+    HTTPStatus.OK, Mode.FAST, Old.FAST, Level.LOW, Color.RED,
+    Rights.READ, Rights.READ | Rights.WRITE,
     Point(1, 2), Order(1), Model(id=1), pydantic.SecretStr("s"), pydantic.SecretBytes(b"s"),
     HumanMessage("x", id="1"), AIMessage("x", id="2"), RemoveMessage(id="1"),
     ToolMessage("x", tool_call_id="1"), Document("x", metadata={"a": 1}),

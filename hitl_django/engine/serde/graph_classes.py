@@ -64,11 +64,7 @@ def _look_up(tag: str) -> type | None:
 
 
 def _list_named() -> list[type]:
-    return [
-        found
-        for name in MODULES
-        for found in vars(sys.modules.get(name, sys)).values()
-        if isinstance(found, type)
-        and found.__module__.partition(".")[0] not in _FOREIGN
-        and has_recipe(found)
-    ]
+    # Copied, for another thread may import or build a graph meanwhile.
+    modules = [sys.modules[name] for name in list(MODULES) if name in sys.modules]
+    named = [found for module in modules for found in list(vars(module).values())]
+    return [found for found in named if isinstance(found, type) and has_recipe(found)]

@@ -58,10 +58,11 @@ class TypeTable:
 
     def adopt(self, entry: TypeCodec) -> None:
         """Adds a type codec under a name that nobody chose; the newest class of the name counts."""
-        held = self.by_tag.pop(entry.tag, None)
-        if held is not None:
-            self.by_class.pop(held.cls, None)
+        held = self.by_tag.get(entry.tag)
+        # At no moment without an entry: another thread may look for the same class.
         self.by_tag[entry.tag] = self.by_class[entry.cls] = entry
+        if held is not None and held.cls is not entry.cls:
+            self.by_class.pop(held.cls, None)
 
 
 REGISTERED = TypeTable()
