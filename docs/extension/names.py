@@ -91,7 +91,11 @@ GROUPS: Mapping[str, Sequence[str]] = {
     ),
     "stores": (
         "BaseStore",
+        "AsyncBatchedBaseStore",
         "InMemoryStore",
+        "IndexConfig",
+        "Embeddings",
+        "TTLConfig",
         "Item",
         "SearchItem",
         "GetOp",

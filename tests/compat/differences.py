@@ -340,6 +340,51 @@ TABLE = (
         "Tests compile one builder with several savers.",
     ),
     Difference(
+        "each item is on one page of a ranked search",
+        "Items without embeddings fill up each page from the first of them: some come on several "
+        "pages, others on none.",
+        "They follow the ranked ones, and each is on one page.",
+        "What is on no page is lost.",
+    ),
+    Difference(
+        "what is put again is embedded again",
+        "An item that is put again is found by what it was: by list members that are gone, and "
+        "after `index=False`.",
+        "It is found by what it is now.",
+        "A search would rank by what the item no longer says.",
+    ),
+    Difference(
+        "a batch may hold a text twice",
+        "Two items, or two fields of one, with the same text in one batch: ValueError.",
+        "The text is embedded once, for both.",
+        "The items would be lost.",
+    ),
+    Difference(
+        "the whole item may be named",
+        '`put(..., index=["$"])` embeds nothing.',
+        "It embeds the whole item, as `fields` of the store do.",
+        "The item would never be ranked, and nobody would know.",
+    ),
+    Difference(
+        "a filter meets any value",
+        "An item whose field is missing, or is no number, makes `$gt` and the others of its kind "
+        "an error of the whole search.",
+        "It isn't found; texts are compared with texts.",
+        "One item mustn't hide all others.",
+    ),
+    Difference(
+        "a namespace holds something",
+        "A namespace is listed once it was asked for, and after its last item was removed.",
+        "Namespaces that hold items are listed.",
+        "A listing says where something is.",
+    ),
+    Difference(
+        "an item is created once",
+        "`created_at` is when the item was last put.",
+        "`created_at` is when it was first put, `updated_at` when it was last.",
+        "It is what the names say, and what LangGraph's stores in databases do.",
+    ),
+    Difference(
         "a refused request isn't tried again",
         "By default, an error of the user's own with a 4xx response is tried again.",
         "Of errors with a response only 5xx are.",

@@ -7,6 +7,8 @@ from types import SimpleNamespace
 from typing import Any
 
 import hitl_django
+import hitl_django.langgraph.store.base.batch
+import hitl_django.langgraph.store.memory
 from hitl_django.engine import channels
 from hitl_django.engine.task.pushed_messages import push_message
 from hitl_django.langgraph import prebuilt
@@ -32,6 +34,8 @@ with warnings.catch_warnings():
     import langgraph.prebuilt.tool_node
     import langgraph.pregel
     import langgraph.runtime
+    import langgraph.store.base.batch
+    import langgraph.store.memory
     import langgraph.types
 
 Engine = Any  # a namespace of public names
@@ -42,6 +46,7 @@ OURS: Engine = SimpleNamespace(
     prebuilt=prebuilt,
     push_message=push_message,
     tool_node=tool_node,
+    store=hitl_django.langgraph.store,
     **{
         name: getattr(hitl_django, name)
         for name in (
@@ -60,6 +65,7 @@ LANGGRAPH: Engine = SimpleNamespace(
     agents=langgraph.prebuilt.chat_agent_executor,
     prebuilt=langgraph.prebuilt,
     tool_node=langgraph.prebuilt.tool_node,
+    store=langgraph.store,
     channels=SimpleNamespace(
         AnyValue=langgraph.channels.AnyValue,
         BinaryOperatorAggregate=langgraph.channels.BinaryOperatorAggregate,

@@ -6,6 +6,7 @@ import asyncio
 import threading
 from collections.abc import Callable
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from functools import partial
 from typing import Any
 
@@ -680,3 +681,100 @@ def test_a_class_that_only_a_function_sees() -> None:
     error = error_of(lambda: stored(OURS, one(OURS, node)).invoke({"x": 1}, CONFIG))
     assert isinstance(error, errors.UnserializableError)
     assert "register_model(Local)" in str(error)
+
+
+def words(texts: Any) -> list[list[float]]:
+    """Returns how often two letters are in a text, and a one."""
+    return [[float(text.count("a")), float(text.count("b")), 1.0] for text in texts]
+
+
+def indexed(engine: Engine, *fields: str) -> Any:
+    """Returns a store with an index."""
+    index = {"embed": words, "dims": 3, "fields": list(fields) or None}
+    return engine.store.memory.InMemoryStore(index=index)
+
+
+@shows("each item is on one page of a ranked search")
+def test_pages_of_a_ranked_search() -> None:
+    seen = {}
+    for name, engine in (("theirs", LANGGRAPH), ("ours", OURS)):
+        store = indexed(engine)
+        store.put(("n",), "ranked", {"text": "a"})
+        for key in ("1", "2", "3"):
+            store.put(("n",), key, {"text": "a"}, index=False)
+        pages = [store.search(("n",), query="a", limit=2, offset=at) for at in (0, 2)]
+        seen[name] = [item.key for page in pages for item in page]
+    assert seen == {"theirs": ["ranked", "1", "1", "2"], "ours": ["ranked", "1", "2", "3"]}
+
+
+@shows("what is put again is embedded again")
+def test_an_item_that_was_another() -> None:
+    seen = {}
+    for name, engine in (("theirs", LANGGRAPH), ("ours", OURS)):
+        store = indexed(engine)
+        store.put(("n",), "k", {"text": "a"})
+        store.put(("n",), "k", {"text": "b"}, index=False)
+        [found] = store.search(("n",), query="a")
+        seen[name] = found.score is None
+    assert seen == {"theirs": False, "ours": True}
+
+
+@shows("a batch may hold a text twice")
+def test_a_text_that_stands_twice_in_a_batch() -> None:
+    seen = {}
+    for name, engine in (("theirs", LANGGRAPH), ("ours", OURS)):
+        store = indexed(engine, "text")
+        put = engine.store.base.PutOp
+        ops = [put(("n",), key, {"text": "a"}) for key in ("1", "2")]
+        error = error_of(lambda store=store, ops=ops: store.batch(ops))
+        seen[name] = type(error), len(store.search(("n",)))
+    assert seen == {"theirs": (ValueError, 0), "ours": (type(None), 2)}
+
+
+@shows("the whole item may be named")
+def test_an_item_whose_whole_is_named() -> None:
+    seen = {}
+    for name, engine in (("theirs", LANGGRAPH), ("ours", OURS)):
+        store = indexed(engine, "title")
+        store.put(("n",), "k", {"text": "a"}, index=["$"])
+        seen[name] = store.search(("n",), query="a")[0].score is None
+    assert seen == {"theirs": True, "ours": False}
+
+
+@shows("a filter meets any value")
+def test_a_filter_over_items_of_several_kinds() -> None:
+    seen = {}
+    for name, engine in (("theirs", LANGGRAPH), ("ours", OURS)):
+        store = engine.store.memory.InMemoryStore()
+        store.put(("n",), "without", {})
+        store.put(("n",), "with", {"age": 20})
+        search = partial(store.search, ("n",), filter={"age": {"$gt": 18}})
+        error = error_of(search)
+        seen[name] = type(error) if error else [item.key for item in search()]
+    assert seen == {"theirs": TypeError, "ours": ["with"]}
+
+
+@shows("a namespace holds something")
+def test_namespaces_of_nothing() -> None:
+    seen = {}
+    for name, engine in (("theirs", LANGGRAPH), ("ours", OURS)):
+        store = engine.store.memory.InMemoryStore()
+        store.get(("asked",), "k")
+        store.put(("emptied",), "k", {})
+        store.delete(("emptied",), "k")
+        seen[name] = store.list_namespaces()
+    assert seen == {"theirs": [("asked",), ("emptied",)], "ours": []}
+
+
+@shows("an item is created once")
+def test_an_item_that_is_put_twice() -> None:
+    seen = {}
+    for name, engine in (("theirs", LANGGRAPH), ("ours", OURS)):
+        store = engine.store.memory.InMemoryStore()
+        store.put(("n",), "k", {})
+        created = store.get(("n",), "k").created_at
+        while (now := datetime.now(UTC)) <= created:  # the clock has gone on
+            pass
+        store.put(("n",), "k", {})
+        seen[name] = store.get(("n",), "k").created_at >= now
+    assert seen == {"theirs": True, "ours": False}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from .ambient import drop_message_streams, enter_config, merge_callbacks
+from .embeddings import load_embeddings
 from .graph_runnable import GraphRunnable, declare_runnable
 from .message_stream import MessageStream, add_handler
 from .messages import complete_message, convert_message, format_for_openai, register_messages
@@ -35,6 +36,7 @@ __all__ = [
     "enter_config",
     "format_for_openai",
     "keep_commands",
+    "load_embeddings",
     "load_model",
     "merge_callbacks",
     "open_trace",

@@ -2,34 +2,29 @@
 
 from __future__ import annotations
 
-import operator
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from copy import deepcopy
 from datetime import UTC, datetime, timedelta
+from itertools import islice
 from threading import RLock
-from typing import Any
 
+from .filters import fits_filter
+from .indexed_store import IndexedStore
 from .items import Item, SearchItem
+from .namespaces import list_matching
 from .operations import (
     GetOp,
     ListNamespacesOp,
-    MatchCondition,
     Namespace,
     Op,
     PutOp,
     Result,
     SearchOp,
+    select_puts,
 )
-from .store import BaseStore
-
-_COMPARISONS: dict[str, Callable[[Any, Any], Any]] = {
-    "$eq": operator.eq,
-    "$ne": operator.ne,
-    "$gt": operator.gt,
-    "$gte": operator.ge,
-    "$lt": operator.lt,
-    "$lte": operator.le,
-}
+from .ranking import Vector, rank_candidates
+from .search_index import EmbeddedTexts, IndexConfig
+from .ttl import TTLConfig, read_ttl
 
 
 def _now() -> datetime:
@@ -37,12 +32,14 @@ def _now() -> datetime:
 
 
 class _Held:
-    """One item as kept, how long it lives, and until when."""
+    """One item as kept, with its vectors, how long it lives, and until when."""
 
-    __slots__ = ("expires", "item", "ttl")
+    __slots__ = ("expires", "item", "ttl", "vectors")
 
-    def __init__(self, item: Item, ttl: timedelta | None, now: datetime) -> None:
-        self.item, self.ttl = item, ttl
+    def __init__(
+        self, item: Item, vectors: Sequence[Vector], ttl: timedelta | None, now: datetime
+    ) -> None:
+        self.item, self.vectors, self.ttl = item, vectors, ttl
         self.expires: datetime | None = None
         self.refresh(now)
 
@@ -51,42 +48,57 @@ class _Held:
             self.expires = now + self.ttl
 
 
-class InMemoryStore(BaseStore):
+class InMemoryStore(IndexedStore):
     """Keeps items in this process; what is read is a copy.
 
-    It has no embeddings: a search finds by namespace and filter, in the order of storing. An item
-    with a ``ttl`` is gone that many minutes after it was stored or last read. ``clock`` tells the
-    time.
+    With ``index`` a search with a ``query`` ranks by meaning: the items that were embedded, nearest
+    first, with their score, and then the others. Without, it finds by namespace and filter, in the
+    order of storing.
+
+    An item with a ``ttl`` is gone that many minutes after it was stored or last read; ``ttl`` of
+    the store says so for all. ``clock`` tells the time.
     """
 
-    supports_ttl = True
-
-    def __init__(self, *, clock: Callable[[], datetime] = _now) -> None:
+    def __init__(
+        self,
+        *,
+        index: IndexConfig | None = None,
+        ttl: TTLConfig | None = None,
+        clock: Callable[[], datetime] = _now,
+    ) -> None:
+        super().__init__(index, ttl)
         self._clock = clock
         self._spaces: dict[Namespace, dict[str, _Held]] = {}
         self._lock = RLock()
 
-    def batch(self, ops: Iterable[Op]) -> list[Result]:
-        ops = list(ops)
+    def sweep_ttl(self) -> int:
+        """Removes what has expired, which nobody sees any more; returns how many items."""
         with self._lock:
             now = self._clock()
-            results = [self._read(op, now) for op in ops]
-            for op in ops:
-                if isinstance(op, PutOp):
-                    self._write(op, now)
+            before = sum(map(len, self._spaces.values()))
+            left = {namespace: self._alive(namespace, now) for namespace in self._spaces}
+            self._spaces = {namespace: space for namespace, space in left.items() if space}
+            return before - sum(map(len, self._spaces.values()))
+
+    def perform(self, ops: Sequence[Op], embedded: EmbeddedTexts) -> list[Result]:
+        with self._lock:
+            now = self._clock()
+            results = [self._read(op, embedded, now) for op in ops]
+            for op in select_puts(ops).values():
+                self._write(op, embedded, now)
         return results
 
-    async def abatch(self, ops: Iterable[Op]) -> list[Result]:
-        return self.batch(ops)
+    async def aperform(self, ops: Sequence[Op], embedded: EmbeddedTexts) -> list[Result]:
+        return self.perform(ops, embedded)
 
-    def _read(self, op: Op, now: datetime) -> Result:
+    def _read(self, op: Op, embedded: EmbeddedTexts, now: datetime) -> Result:
         if isinstance(op, GetOp):
             held = self._alive(op.namespace, now).get(op.key)
             return None if held is None else _copied(held, op.refresh_ttl, now)
         if isinstance(op, SearchOp):
-            return self._search(op, now)
+            return self._search(op, embedded, now)
         if isinstance(op, ListNamespacesOp):
-            return self._namespaces(op, now)
+            return list_matching((name for name in self._spaces if self._alive(name, now)), op)
         return None
 
     def _alive(self, namespace: Namespace, now: datetime) -> dict[str, _Held]:
@@ -96,31 +108,30 @@ class InMemoryStore(BaseStore):
             del space[key]
         return space
 
-    def _search(self, op: SearchOp, now: datetime) -> list[SearchItem]:
-        depth = len(op.namespace_prefix)
-        found = [
-            held
-            for namespace in list(self._spaces)
-            if namespace[:depth] == op.namespace_prefix
-            for held in self._alive(namespace, now).values()
-            if all(_fits(held.item.value.get(k), v) for k, v in (op.filter or {}).items())
-        ]
-        chosen = [_copied(h, op.refresh_ttl, now) for h in found[op.offset : op.offset + op.limit]]
+    def _search(self, op: SearchOp, embedded: EmbeddedTexts, now: datetime) -> list[SearchItem]:
+        found, end = self._find(op, now), op.offset + op.limit
+        query = embedded.find_query(op)
+        ranked: list[tuple[_Held, float | None]]
+        if query is not None:
+            ranked = rank_candidates(query, ((held, held.vectors) for held in found))
+        else:
+            # A bound below zero counts from the end, and so needs all.
+            is_page = min(op.offset, op.limit) >= 0
+            ranked = [(held, None) for held in islice(found, end if is_page else None)]
         return [
-            SearchItem(item.namespace, item.key, item.value, item.created_at, item.updated_at)
-            for item in chosen
+            _as_found(_copied(held, op.refresh_ttl, now), score)
+            for held, score in ranked[op.offset : end]
         ]
 
-    def _namespaces(self, op: ListNamespacesOp, now: datetime) -> list[Namespace]:
-        names = {
-            namespace[: op.max_depth]
-            for namespace in list(self._spaces)
-            if self._alive(namespace, now)
-            and all(_matches(namespace, condition) for condition in op.match_conditions or ())
-        }
-        return sorted(names)[op.offset : op.offset + op.limit]
+    def _find(self, op: SearchOp, now: datetime) -> Iterator[_Held]:
+        depth = len(op.namespace_prefix)
+        for namespace in self._spaces:
+            if namespace[:depth] == op.namespace_prefix:
+                for held in self._alive(namespace, now).values():
+                    if fits_filter(held.item.value, op.filter):
+                        yield held
 
-    def _write(self, op: PutOp, now: datetime) -> None:
+    def _write(self, op: PutOp, embedded: EmbeddedTexts, now: datetime) -> None:
         space = self._alive(op.namespace, now)
         if op.value is None:
             space.pop(op.key, None)
@@ -135,8 +146,8 @@ class InMemoryStore(BaseStore):
             created_at=now if before is None else before.item.created_at,
             updated_at=now,
         )
-        ttl = None if op.ttl is None else timedelta(minutes=op.ttl)
-        self._spaces.setdefault(op.namespace, {})[op.key] = _Held(item, ttl, now)
+        held = _Held(item, self._find_vectors(op, embedded), read_ttl(op.ttl), now)
+        self._spaces.setdefault(op.namespace, {})[op.key] = held
 
 
 def _copied(held: _Held, refresh: bool, now: datetime) -> Item:
@@ -145,26 +156,5 @@ def _copied(held: _Held, refresh: bool, now: datetime) -> Item:
     return deepcopy(held.item)
 
 
-def _fits(found: Any, wanted: Any) -> bool:
-    """Returns whether a field has the value, the fields, or the relation that a filter wants."""
-    if not isinstance(wanted, Mapping):
-        return bool(found == wanted)
-    if not any(str(key).startswith("$") for key in wanted):
-        return isinstance(found, Mapping) and all(_fits(found.get(k), v) for k, v in wanted.items())
-    for name, bound in wanted.items():
-        if name not in _COMPARISONS:
-            raise ValueError(f"Unsupported operator: {name}")
-        try:
-            if not _COMPARISONS[name](found, bound):
-                return False
-        except TypeError:
-            return False  # the two can't be put in an order
-    return True
-
-
-def _matches(namespace: Namespace, condition: MatchCondition) -> bool:
-    path: Sequence[str] = condition.path
-    if len(path) > len(namespace):
-        return False
-    part = namespace[: len(path)] if condition.match_type == "prefix" else namespace[-len(path) :]
-    return all(wanted in ("*", label) for label, wanted in zip(part, path, strict=True))
+def _as_found(item: Item, score: float | None) -> SearchItem:
+    return SearchItem(item.namespace, item.key, item.value, item.created_at, item.updated_at, score)

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from typing import Any, Literal, NamedTuple
 
 from .items import Item, SearchItem
 
 Namespace = tuple[str, ...]
+#: A namespace in which the label ``*`` stands for any.
+NamespacePath = tuple[str, ...]
+NamespaceMatchType = Literal["prefix", "suffix"]
+Index = Literal[False] | list[str] | None
 
 
 class GetOp(NamedTuple):
@@ -30,20 +34,23 @@ class SearchOp(NamedTuple):
 
 
 class PutOp(NamedTuple):
-    """Stores one item, or removes it where ``value`` is None; ``ttl`` is in minutes."""
+    """Stores one item, or removes it where ``value`` is None; ``ttl`` is in minutes.
+
+    ``index`` names the fields that are embedded; None takes those of the store, False none.
+    """
 
     namespace: Namespace
     key: str
     value: Mapping[str, Any] | None
-    index: Literal[False] | list[str] | None = None  # type: ignore[assignment]
+    index: Index = None  # type: ignore[assignment]  # a tuple has a method of that name
     ttl: float | None = None
 
 
 class MatchCondition(NamedTuple):
     """How a namespace begins or ends; the label ``*`` stands for any."""
 
-    match_type: Literal["prefix", "suffix"]
-    path: Sequence[str]
+    match_type: NamespaceMatchType
+    path: NamespacePath
 
 
 class ListNamespacesOp(NamedTuple):
@@ -57,3 +64,19 @@ class ListNamespacesOp(NamedTuple):
 
 Op = GetOp | SearchOp | PutOp | ListNamespacesOp
 Result = Item | list[Item] | list[SearchItem] | list[Namespace] | None
+#: What names an item.
+ItemKey = tuple[Namespace, str]
+
+
+def select_puts(ops: Iterable[Op]) -> dict[ItemKey, PutOp]:
+    """Returns the puts of a batch, of each key the last, in the order of the keys' first."""
+    return {(op.namespace, op.key): op for op in ops if isinstance(op, PutOp)}
+
+
+def check_operations(ops: Iterable[Any]) -> list[Op]:
+    """Returns the operations of a batch as a list; raises ValueError for what is none."""
+    checked = list(ops)
+    for op in checked:
+        if not isinstance(op, Op):
+            raise ValueError(f"Unknown operation type: {type(op)}")
+    return checked

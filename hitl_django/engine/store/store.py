@@ -5,12 +5,13 @@ from __future__ import annotations
 import asyncio
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, Literal
+from typing import Any
 
-from ..errors import InvalidNamespaceError
 from .items import Item, SearchItem
+from .namespaces import check_labels, check_namespace
 from .operations import (
     GetOp,
+    Index,
     ListNamespacesOp,
     MatchCondition,
     Namespace,
@@ -19,8 +20,8 @@ from .operations import (
     Result,
     SearchOp,
 )
+from .ttl import NOT_PROVIDED, NotProvided, TTLConfig, choose_refresh, choose_ttl
 
-Index = Literal[False] | list[str] | None
 Path = Sequence[str]
 
 
@@ -32,6 +33,8 @@ class BaseStore(ABC):
 
     #: Whether items may have a time to live.
     supports_ttl = False
+    #: How long items live, where a call doesn't say.
+    ttl_config: TTLConfig | None = None
 
     @abstractmethod
     def batch(self, ops: Iterable[Op]) -> list[Result]:
@@ -45,11 +48,20 @@ class BaseStore(ABC):
         """Like batch, on the running event loop."""
         return await asyncio.to_thread(self.batch, ops)
 
+    def _perform_one(self, op: Op) -> Any:
+        """Performs the operation of one call."""
+        return self.batch([op])[0]
+
+    async def _aperform_one(self, op: Op) -> Any:
+        """Like _perform_one, on the running event loop."""
+        return (await self.abatch([op]))[0]
+
     def get(
         self, namespace: Namespace, key: str, *, refresh_ttl: bool | None = None
     ) -> Item | None:
         """Reads one item, or None."""
-        return self.batch([_get(namespace, key, refresh_ttl)])[0]  # type: ignore[return-value]
+        item: Item | None = self._perform_one(_get(self, namespace, key, refresh_ttl))
+        return item
 
     def search(
         self,
@@ -68,8 +80,9 @@ class BaseStore(ABC):
         operators (``{"age": {"$gte": 18}}``; also ``$eq $ne $gt $lt $lte``). ``query`` is for
         stores that rank by meaning; the others don't look at it.
         """
-        op = _search(namespace_prefix, query, filter, limit, offset, refresh_ttl)
-        return self.batch([op])[0]  # type: ignore[return-value]
+        op = _search(self, namespace_prefix, query, filter, limit, offset, refresh_ttl)
+        found: list[SearchItem] = self._perform_one(op)
+        return found
 
     def put(
         self,
@@ -78,18 +91,21 @@ class BaseStore(ABC):
         value: Mapping[str, Any],
         index: Index = None,
         *,
-        ttl: float | None = None,
+        ttl: float | NotProvided | None = NOT_PROVIDED,
     ) -> None:
-        """Stores a dict, in place of the one that is there; ``ttl`` is in minutes.
+        """Stores a dict, in place of the one that is there; None removes it.
+
+        ``index`` names the fields that are embedded, where the store does so, or is False. ``ttl``
+        is in minutes; None keeps the item for ever, and what isn't given is the store's.
 
         Raises InvalidNamespaceError, and NotImplementedError for a ``ttl`` that the store
         doesn't support.
         """
-        self.batch([self._put(namespace, key, value, index, ttl)])
+        self._perform_one(_put(self, namespace, key, value, index, ttl))
 
     def delete(self, namespace: Namespace, key: str) -> None:
         """Removes an item, if it is there."""
-        self.batch([PutOp(tuple(namespace), str(key), None)])
+        self._perform_one(PutOp(check_labels(namespace), str(key), None))
 
     def list_namespaces(
         self,
@@ -101,13 +117,16 @@ class BaseStore(ABC):
         offset: int = 0,
     ) -> list[Namespace]:
         """Lists the namespaces that hold items, sorted."""
-        return self.batch([_list(prefix, suffix, max_depth, limit, offset)])[0]  # type: ignore[return-value]
+        op = _list(prefix, suffix, max_depth, limit, offset)
+        names: list[Namespace] = self._perform_one(op)
+        return names
 
     async def aget(
         self, namespace: Namespace, key: str, *, refresh_ttl: bool | None = None
     ) -> Item | None:
         """Like get."""
-        return (await self.abatch([_get(namespace, key, refresh_ttl)]))[0]  # type: ignore[return-value]
+        item: Item | None = await self._aperform_one(_get(self, namespace, key, refresh_ttl))
+        return item
 
     async def asearch(
         self,
@@ -121,8 +140,9 @@ class BaseStore(ABC):
         refresh_ttl: bool | None = None,
     ) -> list[SearchItem]:
         """Like search."""
-        op = _search(namespace_prefix, query, filter, limit, offset, refresh_ttl)
-        return (await self.abatch([op]))[0]  # type: ignore[return-value]
+        op = _search(self, namespace_prefix, query, filter, limit, offset, refresh_ttl)
+        found: list[SearchItem] = await self._aperform_one(op)
+        return found
 
     async def aput(
         self,
@@ -131,14 +151,14 @@ class BaseStore(ABC):
         value: Mapping[str, Any],
         index: Index = None,
         *,
-        ttl: float | None = None,
+        ttl: float | NotProvided | None = NOT_PROVIDED,
     ) -> None:
         """Like put."""
-        await self.abatch([self._put(namespace, key, value, index, ttl)])
+        await self._aperform_one(_put(self, namespace, key, value, index, ttl))
 
     async def adelete(self, namespace: Namespace, key: str) -> None:
         """Like delete."""
-        await self.abatch([PutOp(tuple(namespace), str(key), None)])
+        await self._aperform_one(PutOp(check_labels(namespace), str(key), None))
 
     async def alist_namespaces(
         self,
@@ -150,24 +170,17 @@ class BaseStore(ABC):
         offset: int = 0,
     ) -> list[Namespace]:
         """Like list_namespaces."""
-        return (await self.abatch([_list(prefix, suffix, max_depth, limit, offset)]))[0]  # type: ignore[return-value]
-
-    def _put(
-        self, namespace: Namespace, key: str, value: Any, index: Index, ttl: float | None
-    ) -> PutOp:
-        _check_namespace(namespace)
-        if not isinstance(value, Mapping):
-            raise TypeError(f"A store holds dicts, not {type(value).__name__}.")
-        if ttl is not None and not self.supports_ttl:
-            raise NotImplementedError(f"TTL is not supported by {type(self).__name__}.")
-        return PutOp(tuple(namespace), str(key), value, index, ttl)
+        op = _list(prefix, suffix, max_depth, limit, offset)
+        names: list[Namespace] = await self._aperform_one(op)
+        return names
 
 
-def _get(namespace: Namespace, key: str, refresh: bool | None) -> GetOp:
-    return GetOp(tuple(namespace), str(key), refresh is not False)
+def _get(store: BaseStore, namespace: Namespace, key: str, refresh: bool | None) -> GetOp:
+    return GetOp(check_labels(namespace), str(key), choose_refresh(store.ttl_config, refresh))
 
 
 def _search(
+    store: BaseStore,
     prefix: Namespace,
     query: str | None,
     filter: dict[str, Any] | None,
@@ -175,7 +188,24 @@ def _search(
     offset: int,
     refresh: bool | None,
 ) -> SearchOp:
-    return SearchOp(tuple(prefix), filter, limit, offset, query, refresh is not False)
+    refreshed = choose_refresh(store.ttl_config, refresh)
+    return SearchOp(check_labels(prefix), filter, limit, offset, query, refreshed)
+
+
+def _put(
+    store: BaseStore,
+    namespace: Namespace,
+    key: str,
+    value: Any,
+    index: Index,
+    ttl: float | NotProvided | None,
+) -> PutOp:
+    checked = check_namespace(namespace)
+    if value is not None and not isinstance(value, Mapping):
+        raise TypeError(f"A store holds dicts, not {type(value).__name__}.")
+    if not (ttl is None or ttl is NOT_PROVIDED or store.supports_ttl):
+        raise NotImplementedError(f"TTL is not supported by {type(store).__name__}.")
+    return PutOp(checked, str(key), value, index, choose_ttl(store.ttl_config, ttl))
 
 
 def _list(
@@ -183,26 +213,7 @@ def _list(
 ) -> ListNamespacesOp:
     conditions = []
     if prefix:
-        conditions.append(MatchCondition("prefix", tuple(prefix)))
+        conditions.append(MatchCondition("prefix", check_labels(prefix)))
     if suffix:
-        conditions.append(MatchCondition("suffix", tuple(suffix)))
+        conditions.append(MatchCondition("suffix", check_labels(suffix)))
     return ListNamespacesOp(tuple(conditions), max_depth, limit, offset)
-
-
-def _check_namespace(namespace: Any) -> None:
-    if isinstance(namespace, str) or not isinstance(namespace, Sequence):
-        raise InvalidNamespaceError(f"A namespace is a tuple of labels, not {namespace!r}.")
-    if not namespace:
-        raise InvalidNamespaceError("Namespace cannot be empty.")
-    for label in namespace:
-        if not isinstance(label, str):
-            message = f"labels must be strings, but got {type(label).__name__}"
-        elif not label:
-            message = "labels cannot be empty strings"
-        elif "." in label:
-            message = "labels cannot contain periods ('.')"
-        else:
-            continue
-        raise InvalidNamespaceError(f"Namespace {message}: {tuple(namespace)!r}.")
-    if namespace[0] == "langgraph":
-        raise InvalidNamespaceError('Root label for namespace cannot be "langgraph".')

@@ -1,0 +1,53 @@
+"""What the stores of this package share: a search by meaning, and items that expire."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Iterable, Sequence
+
+from .embeddings import Embeddings
+from .operations import Op, PutOp, Result, check_operations
+from .ranking import Vector
+from .search_index import NOTHING_EMBEDDED, EmbeddedTexts, IndexConfig, SearchIndex
+from .store import BaseStore
+from .ttl import TTLConfig
+
+
+class IndexedStore(BaseStore):
+    """Embeds what a batch needs before it performs it: subclass it and implement ``perform``."""
+
+    supports_ttl = True
+
+    def __init__(self, index: IndexConfig | None, ttl: TTLConfig | None) -> None:
+        self.index_config = index or None
+        self.ttl_config = ttl
+        self._index = SearchIndex(index) if index else None
+
+    @property
+    def embeddings(self) -> Embeddings | None:
+        """What embeds the items, if anything does."""
+        return None if self._index is None else self._index.embeddings
+
+    @abstractmethod
+    def perform(self, ops: Sequence[Op], embedded: EmbeddedTexts) -> list[Result]:
+        """Performs a batch whose texts are embedded."""
+
+    @abstractmethod
+    async def aperform(self, ops: Sequence[Op], embedded: EmbeddedTexts) -> list[Result]:
+        """Like perform, on an event loop."""
+
+    def batch(self, ops: Iterable[Op]) -> list[Result]:
+        checked = check_operations(ops)
+        embedded = self._index.embed(checked) if self._index else NOTHING_EMBEDDED
+        return self.perform(checked, embedded)
+
+    async def abatch(self, ops: Iterable[Op]) -> list[Result]:
+        checked = check_operations(ops)
+        embedded = await self._index.aembed(checked) if self._index else NOTHING_EMBEDDED
+        return await self.aperform(checked, embedded)
+
+    def _find_vectors(self, op: PutOp, embedded: EmbeddedTexts) -> list[Vector]:
+        """Returns the vectors of an item that is put."""
+        if self._index is None:
+            return []
+        return [embedded.documents[text] for text in self._index.list_texts(op)]

@@ -1,0 +1,89 @@
+"""Namespaces of a store: which may be, and which a listing asks for."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+from ..errors import InvalidNamespaceError
+from .operations import (
+    GetOp,
+    ListNamespacesOp,
+    MatchCondition,
+    Namespace,
+    Op,
+    PutOp,
+    SearchOp,
+)
+
+
+def check_labels(namespace: Any) -> Namespace:
+    """Returns a sequence of labels as a tuple.
+
+    Raises InvalidNamespaceError for what is none, and for a label that isn't a str, is empty, or
+    has a period or NUL.
+    """
+    if isinstance(namespace, str) or not isinstance(namespace, Sequence):
+        raise InvalidNamespaceError(f"A namespace is a tuple of labels, not {namespace!r}.")
+    for label in namespace:
+        if not isinstance(label, str):
+            message = f"labels must be strings, but got {type(label).__name__}"
+        elif not label:
+            message = "labels cannot be empty strings"
+        elif "." in label:
+            message = "labels cannot contain periods ('.')"
+        elif "\0" in label:
+            message = "labels cannot contain NUL bytes ('\\x00')"
+        else:
+            continue
+        raise InvalidNamespaceError(f"Namespace {message}: {tuple(namespace)!r}.")
+    return tuple(namespace)
+
+
+def check_namespace(namespace: Any) -> Namespace:
+    """Returns the namespace of an item that is to be stored.
+
+    Raises InvalidNamespaceError as check_labels, for an empty one, and for the root "langgraph".
+    """
+    checked = check_labels(namespace)
+    if not checked:
+        raise InvalidNamespaceError("Namespace cannot be empty.")
+    if checked[0] == "langgraph":
+        raise InvalidNamespaceError('Root label for namespace cannot be "langgraph".')
+    return checked
+
+
+def validate_op_namespace(op: Op) -> None:
+    """Raises InvalidNamespaceError where an operation names a namespace that can't be."""
+    if isinstance(op, (GetOp, PutOp)):
+        check_labels(op.namespace)
+    elif isinstance(op, SearchOp):
+        check_labels(op.namespace_prefix)
+    else:
+        for condition in op.match_conditions or ():
+            check_labels(condition.path)
+
+
+def list_matching(namespaces: Iterable[Namespace], op: ListNamespacesOp) -> list[Namespace]:
+    """Returns of these namespaces what a listing asks for."""
+    conditions = op.match_conditions or ()
+    names = {
+        namespace[: op.max_depth]
+        for namespace in namespaces
+        if all(matches_condition(namespace, condition) for condition in conditions)
+    }
+    return sorted(names)[op.offset : op.offset + op.limit]
+
+
+def matches_condition(namespace: Namespace, condition: MatchCondition) -> bool:
+    """Returns whether a namespace begins or ends as a condition says."""
+    path = condition.path
+    if len(path) > len(namespace):
+        return False
+    if condition.match_type == "prefix":
+        part = namespace[: len(path)]
+    elif condition.match_type == "suffix":
+        part = namespace[len(namespace) - len(path) :]
+    else:
+        raise ValueError(f"Unsupported match type: {condition.match_type}")
+    return all(wanted in ("*", label) for label, wanted in zip(part, path, strict=True))

@@ -1,0 +1,57 @@
+"""The interface of stores."""
+
+from __future__ import annotations
+
+from hitl_django.engine.errors import InvalidNamespaceError
+from hitl_django.engine.store import (
+    NOT_PROVIDED,
+    AEmbeddingsFunc,
+    BaseStore,
+    Embeddings,
+    EmbeddingsFunc,
+    GetOp,
+    IndexConfig,
+    Item,
+    ListNamespacesOp,
+    MatchCondition,
+    NamespaceMatchType,
+    NamespacePath,
+    NotProvided,
+    Op,
+    PutOp,
+    Result,
+    SearchItem,
+    SearchOp,
+    TTLConfig,
+    ensure_embeddings,
+    get_text_at_path,
+    tokenize_path,
+    validate_op_namespace,
+)
+
+__all__ = [
+    "NOT_PROVIDED",
+    "AEmbeddingsFunc",
+    "BaseStore",
+    "Embeddings",
+    "EmbeddingsFunc",
+    "GetOp",
+    "IndexConfig",
+    "InvalidNamespaceError",
+    "Item",
+    "ListNamespacesOp",
+    "MatchCondition",
+    "NamespaceMatchType",
+    "NamespacePath",
+    "NotProvided",
+    "Op",
+    "PutOp",
+    "Result",
+    "SearchItem",
+    "SearchOp",
+    "TTLConfig",
+    "ensure_embeddings",
+    "get_text_at_path",
+    "tokenize_path",
+    "validate_op_namespace",
+]

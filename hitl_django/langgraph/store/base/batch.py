@@ -1,0 +1,7 @@
+"""Stores whose calls go together in batches."""
+
+from __future__ import annotations
+
+from hitl_django.engine.store import AsyncBatchedBaseStore
+
+__all__ = ["AsyncBatchedBaseStore"]
