@@ -194,6 +194,7 @@ _NAMES = {
     "graph_registry.registry": ("register",),
     "graph_registry.review_policy": ("ReviewPolicy",),
     "review_terms": ("review",),
+    "store": ("DjangoStore",),
     "services": ("afollow", "cancel", "decide", "follow", "fork", "retry", "start"),
 }
 

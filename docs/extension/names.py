@@ -93,6 +93,7 @@ GROUPS: Mapping[str, Sequence[str]] = {
         "BaseStore",
         "AsyncBatchedBaseStore",
         "InMemoryStore",
+        "DjangoStore",
         "IndexConfig",
         "Embeddings",
         "TTLConfig",

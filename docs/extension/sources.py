@@ -34,6 +34,7 @@ MODELS = (
     "hitl_django.models.Comment",
     "hitl_django.models.RunEvent",
     "hitl_django.models.AuditEntry",
+    "hitl_django.models.StoreItem",
 )
 #: What asks for permissions.
 POLICY = "hitl_django.permissions.ModelPermissionPolicy"

@@ -1,4 +1,4 @@
-"""What the database keeps: threads and runs, the engine's history, and the review queue."""
+"""What the database keeps: runs, the engine's history, the review queue, what threads share."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from .events import RunEvent
 from .history import ChannelBlob, Checkpoint, GraphShape, PendingWrite
 from .links import ReviewLink
 from .review import AuditEntry, Decision, Interrupt, ReviewItem
+from .store import StoreItem
 from .threads import Run, Thread
 from .webhooks import Delivery, WebhookEndpoint
 from .workers import WorkerHeartbeat
@@ -25,6 +26,7 @@ __all__ = [
     "ReviewLink",
     "Run",
     "RunEvent",
+    "StoreItem",
     "Thread",
     "WebhookEndpoint",
     "WorkerHeartbeat",

@@ -1,9 +1,10 @@
-"""Columns that keep a value exactly as it was given, and the digest that names it."""
+"""Columns that keep a value exactly as it was given, what they are written as, and its digest."""
 
 from __future__ import annotations
 
 import hashlib
 import json
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from django.db import models
@@ -49,3 +50,44 @@ def canonical_json(value: Any) -> bytes:
 def digest_json(value: Any) -> str:
     """Names a JSON value by 128 bits of SHA-256: nobody makes two values of one name."""
     return hashlib.sha256(canonical_json(value)).hexdigest()[:32]
+
+
+class NamespaceField(models.BinaryField):
+    """The labels of a namespace, a tuple of texts.
+
+    A NUL ends each label, and bytes are compared as they are on every database: so the namespaces
+    below another are a range of the index (``namespace_bounds``), in the order of their labels.
+    """
+
+    if TYPE_CHECKING:
+        _pyi_private_set_type: Any
+        _pyi_private_get_type: Any
+
+    def from_db_value(self, value: Any, expression: Any, connection: Any) -> Any:
+        return None if value is None else decode_namespace(bytes(value))
+
+    def to_python(self, value: Any) -> Any:
+        return value if value is None else tuple(value)
+
+    def get_prep_value(self, value: Any) -> Any:
+        return value if value is None or isinstance(value, bytes) else encode_namespace(value)
+
+    def value_to_string(self, obj: models.Model) -> Any:
+        labels: tuple[str, ...] = getattr(obj, self.attname)
+        return [*labels]
+
+
+def encode_namespace(labels: Sequence[str]) -> bytes:
+    """Writes the labels of a namespace, none of which has a NUL."""
+    return b"".join(label.encode() + b"\0" for label in labels)
+
+
+def decode_namespace(data: bytes) -> tuple[str, ...]:
+    """Reads the labels of a namespace."""
+    return tuple(label.decode() for label in data.split(b"\0")[:-1])
+
+
+def namespace_bounds(labels: Sequence[str]) -> tuple[bytes, bytes]:
+    """Returns where a namespace and those below it begin, and what comes behind them."""
+    first = encode_namespace(labels)
+    return first, first[:-1] + b"\1"

@@ -25,6 +25,7 @@ from hitl_django.graph_registry import compatibility
 from hitl_django.models import Run
 from hitl_django.notifications import webhooks
 from hitl_django.services.reviews.expire import select_expired
+from hitl_django.store import delete_expired
 from hitl_django.task_queue import dispatcher, heartbeat
 
 from . import retention
@@ -37,13 +38,15 @@ def sweep() -> list[UUID]:
 
     Questions whose time is up expire first, those that will soon are warned of, and what has become
     due moves to the front of the queue. Several sweeps at once do no harm: each takes other runs.
-    The same goes for webhooks that are due. Where RETENTION_DAYS is set, threads that ended that
-    long ago are deleted, a batch of them; EVENT_RETENTION_DAYS does so to their events alone.
+    The same goes for webhooks that are due, and for items of the store that have expired. Where
+    RETENTION_DAYS is set, threads that ended that long ago are deleted, a batch of them;
+    EVENT_RETENTION_DAYS does so to their events alone.
     """
     _run_steps("questions", services.expire_due, services.warn_expiring, services.mark_overdue)
     run_ids = _enqueue_overdue()
     _run_steps("webhooks", webhooks.enqueue_due, webhooks.remove_old)
     _run_steps("shapes", compatibility.remove_unused_shapes)
+    _run_steps("store", partial(delete_expired, hitl.SWEEP_BATCH))
     if hitl.RETENTION_DAYS is not None:
         _delete_ended(hitl.RETENTION_DAYS)
     if hitl.EVENT_RETENTION_DAYS is not None:

@@ -1,0 +1,49 @@
+"""What threads share: the items of the store."""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+from django.db import models
+from django.db.models.functions import Now
+from django.utils.translation import gettext_lazy as _
+
+from hitl_django.json_text.sanitize import escape_invisible
+
+from .fields import JSONTextField, NamespaceField
+
+
+class StoreItem(models.Model):
+    """One item of the store: a JSON object under a namespace and a key.
+
+    Nobody sees an item any more from ``expires_at`` on, which lies ``ttl`` behind the moment when
+    it was stored or last read. ``vectors`` are its embeddings, where the store has any.
+    """
+
+    namespace = NamespaceField(_("namespace"))
+    key = models.TextField(_("key"))
+    value = JSONTextField(_("value"))
+    vectors = models.BinaryField(default=bytes)
+    ttl = models.DurationField(_("time to live"), null=True, blank=True)
+    expires_at = models.DateTimeField(_("expires"), null=True, blank=True)
+    created_at = models.DateTimeField(_("created"), db_default=Now(), editable=False)
+    updated_at = models.DateTimeField(_("changed"), db_default=Now(), editable=False)
+
+    class Meta:
+        verbose_name = _("store item")
+        verbose_name_plural = _("store items")
+        constraints: ClassVar = [
+            models.UniqueConstraint(fields=["namespace", "key"], name="hitl_store_key"),
+        ]
+        indexes: ClassVar = [
+            # A search goes through a namespace and those below it in the order of storing.
+            models.Index(fields=["namespace", "id"], name="hitl_store_order"),
+            models.Index(
+                condition=models.Q(expires_at__isnull=False),
+                fields=["expires_at"],
+                name="hitl_store_expiry",
+            ),
+        ]
+
+    def __str__(self) -> str:
+        return escape_invisible("/".join([*self.namespace, self.key]))

@@ -1,0 +1,131 @@
+"""DjangoStore: what threads share, in the project's database."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import takewhile
+
+from asgiref.sync import sync_to_async
+from django.db import transaction
+from django.db.models.functions import Now
+
+from hitl_django.db.alias import write_alias
+from hitl_django.db.retry import retry_on_conflict
+from hitl_django.engine.errors import InvalidNamespaceError, PayloadLimitError
+from hitl_django.engine.payload import check_json
+from hitl_django.engine.store import (
+    IndexConfig,
+    Op,
+    PutOp,
+    Result,
+    TTLConfig,
+    validate_op_namespace,
+)
+from hitl_django.engine.store.indexed_store import IndexedStore
+from hitl_django.engine.store.operations import ItemKey, Namespace, select_puts
+from hitl_django.engine.store.search_index import EmbeddedTexts
+from hitl_django.engine.store.ttl import read_ttl
+from hitl_django.models import StoreItem
+from hitl_django.models.fields import encode_namespace
+
+from .expiry import BATCH, IS_EXPIRED, delete_expired
+from .item_reads import read_batch, select_items
+from .vector_bytes import encode_vectors
+
+#: Bytes of a namespace and a key together: an entry of an index holds no more.
+MAX_NAME_BYTES = 2000
+
+
+class DjangoStore(IndexedStore):
+    """Keeps items in the project's database, for all threads and processes.
+
+    It does what InMemoryStore does, with these bounds: values are plain JSON (a tuple comes back as
+    a list); namespace and key take 2,000 bytes together; a search over several namespaces goes
+    through them by name. A batch is stored whole or not at all; within a transaction of the
+    caller's, as in ``transact()``, it is a part of that. Times are the database's.
+
+    With ``index`` items are embedded when they are put; those that are there already are found
+    without a score until they are put again. A search by meaning reads the vectors of all items
+    below its namespace that fit its filter: this is made for up to some ten thousand of them, which
+    numpy ranks in a fraction of a second.
+
+    Expired items are seen by nobody, and removed by the sweep.
+    """
+
+    def __init__(self, *, index: IndexConfig | None = None, ttl: TTLConfig | None = None) -> None:
+        super().__init__(index, ttl)
+
+    def sweep_ttl(self) -> int:
+        """Removes all that has expired, without waiting for the sweep; returns how many items."""
+        return sum(takewhile(bool, iter(lambda: delete_expired(BATCH), None)))
+
+    def perform(self, ops: Sequence[Op], embedded: EmbeddedTexts) -> list[Result]:
+        for op in ops:
+            validate_op_namespace(op)
+        puts = select_puts(ops)
+        new = [self._make_row(op, embedded) for op in puts.values() if op.value is not None]
+        if not puts:
+            return read_batch(write_alias(), ops, embedded)
+        return _perform_together(ops, embedded, list(puts), new)
+
+    # Django's connections belong to threads, so the async form runs on the one thread that asgiref
+    # keeps for them.
+
+    async def aperform(self, ops: Sequence[Op], embedded: EmbeddedTexts) -> list[Result]:
+        return await sync_to_async(self.perform, thread_sensitive=True)(ops, embedded)
+
+    def _make_row(self, op: PutOp, embedded: EmbeddedTexts) -> StoreItem:
+        """Returns the row of an item that is put; raises what is wrong with it."""
+        value = dict(op.value or {})
+        check_json(op.key, "The key of a store's item")
+        check_json(value, f"The value of the store's item {op.key!r}")
+        _check_size(op.namespace, op.key)
+        ttl = read_ttl(op.ttl)
+        return StoreItem(
+            namespace=op.namespace,
+            key=op.key,
+            value=value,
+            vectors=encode_vectors(self._find_vectors(op, embedded)),
+            ttl=ttl,
+            expires_at=None if ttl is None else Now() + ttl,
+            created_at=Now(),
+            updated_at=Now(),
+        )
+
+
+@retry_on_conflict
+def _perform_together(
+    ops: Sequence[Op], embedded: EmbeddedTexts, put: Sequence[ItemKey], new: Sequence[StoreItem]
+) -> list[Result]:
+    """Reads what a batch asks for, and stores what it puts, in one transaction."""
+    using = write_alias()
+    kept = {(row.namespace, row.key) for row in new}
+    with transaction.atomic(using=using):
+        results = read_batch(using, ops, embedded)
+        for rows in select_items(StoreItem.objects.using(using), put):
+            rows.filter(IS_EXPIRED).delete()  # what is put there is another item
+        removed = [name for name in put if name not in kept]
+        for rows in select_items(StoreItem.objects.using(using), removed):
+            rows.delete()
+        StoreItem.objects.using(using).bulk_create(
+            new,
+            update_conflicts=True,
+            unique_fields=["namespace", "key"],
+            update_fields=["value", "vectors", "ttl", "expires_at", "updated_at"],
+        )
+    return results
+
+
+def _check_size(namespace: Namespace, key: str) -> None:
+    try:
+        size = len(encode_namespace(namespace)) + len(key.encode())
+    except UnicodeEncodeError as error:
+        raise InvalidNamespaceError(
+            f"Namespace labels cannot contain lone surrogates: {namespace!r}."
+        ) from error
+    if size > MAX_NAME_BYTES:
+        raise PayloadLimitError(
+            f"Namespace and key of an item take {size:,} bytes; {MAX_NAME_BYTES:,} are allowed.",
+            limit=MAX_NAME_BYTES,
+            found=size,
+        )

@@ -1,0 +1,43 @@
+"""Items whose time is up: who still sees them, how they live on, and their removal."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from django.db.models import DateTimeField, ExpressionWrapper, F, Q, QuerySet
+from django.db.models.functions import Now
+
+from hitl_django.db.alias import write_alias
+from hitl_django.db.retry import retry_on_conflict
+from hitl_django.models import StoreItem
+
+IS_EXPIRED = Q(expires_at__lte=Now())
+#: Rows of one statement.
+BATCH = 500
+
+
+def select_alive(using: str) -> QuerySet[StoreItem]:
+    """Returns the items that have not expired."""
+    is_alive = Q(expires_at__isnull=True) | Q(expires_at__gt=Now())
+    return StoreItem.objects.using(using).filter(is_alive)
+
+
+def refresh_items(using: str, keys: Sequence[int]) -> None:
+    """Has items live on from now, as long as each of them lives."""
+    later = ExpressionWrapper(Now() + F("ttl"), output_field=DateTimeField())
+    for start in range(0, len(keys), BATCH):
+        rows = StoreItem.objects.using(using).filter(pk__in=keys[start : start + BATCH])
+        rows.update(expires_at=later)
+
+
+@retry_on_conflict
+def delete_expired(limit: int) -> int:
+    """Deletes items that have expired, those first that did so first; returns how many."""
+    using = write_alias()
+    expired = StoreItem.objects.using(using).filter(IS_EXPIRED).order_by("expires_at")
+    keys = list(expired.values_list("pk", flat=True)[:limit])
+    if not keys:
+        return 0
+    # Looked at again: one that was read or put since lives on.
+    rows = StoreItem.objects.using(using).filter(IS_EXPIRED, pk__in=keys)
+    return rows.delete()[0]

@@ -1,0 +1,106 @@
+"""The reads of a batch of the store's operations, and how long what they read lives on."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from itertools import takewhile
+
+from django.db.models import Q, QuerySet
+
+from hitl_django.engine.store import (
+    GetOp,
+    Item,
+    ListNamespacesOp,
+    MatchCondition,
+    Op,
+    Result,
+    SearchItem,
+    SearchOp,
+)
+from hitl_django.engine.store.namespaces import list_matching
+from hitl_django.engine.store.operations import ItemKey, Namespace
+from hitl_django.engine.store.search_index import EmbeddedTexts
+from hitl_django.models import StoreItem
+
+from .expiry import BATCH, refresh_items, select_alive
+from .item_search import find_items, select_below
+
+
+def read_batch(using: str, ops: Sequence[Op], embedded: EmbeddedTexts) -> list[Result]:
+    """Returns the result of each operation that reads, None for those that don't."""
+    reads = _Reads(using, ops, embedded)
+    results = [reads.read(op) for op in ops]
+    refresh_items(using, list(reads.refreshed))
+    return results
+
+
+class _Reads:
+    """The items that a batch gets, read together, and the keys of all that live on."""
+
+    def __init__(self, using: str, ops: Sequence[Op], embedded: EmbeddedTexts) -> None:
+        self.using, self.embedded = using, embedded
+        names = [(op.namespace, op.key) for op in ops if isinstance(op, GetOp)]
+        rows = select_alive(using).defer("vectors")
+        self.got = {
+            (row.namespace, row.key): row for part in select_items(rows, names) for row in part
+        }
+        self.refreshed: dict[int, None] = {}
+
+    def read(self, op: Op) -> Result:
+        """Performs one operation, as far as it reads."""
+        if isinstance(op, GetOp):
+            row = self.got.get((op.namespace, op.key))
+            return None if row is None else _as_item(self._live_on(row, op.refresh_ttl))
+        if isinstance(op, SearchOp):
+            found = find_items(self.using, op, self.embedded.find_query(op))
+            return [_as_found(self._live_on(row, op.refresh_ttl), score) for row, score in found]
+        if isinstance(op, ListNamespacesOp):
+            return _list_namespaces(self.using, op)
+        return None
+
+    def _live_on(self, row: StoreItem, refresh: bool) -> StoreItem:
+        if refresh and row.ttl is not None:
+            self.refreshed[row.pk] = None
+        return row
+
+
+def select_items(
+    rows: QuerySet[StoreItem], names: Sequence[ItemKey]
+) -> Iterator[QuerySet[StoreItem]]:
+    """Yields of these rows those of these names, so many of them at a time as a statement takes."""
+    for start in range(0, len(names), BATCH):
+        keys: dict[Namespace, list[str]] = {}
+        for namespace, key in names[start : start + BATCH]:
+            keys.setdefault(namespace, []).append(key)
+        chosen = Q()
+        for namespace, own in keys.items():
+            chosen |= Q(namespace=namespace, key__in=own)
+        yield rows.filter(chosen)
+
+
+def _list_namespaces(using: str, op: ListNamespacesOp) -> list[Namespace]:
+    rows = select_alive(using)
+    for condition in op.match_conditions or ():
+        rows = select_below(rows, _take_known(condition))
+    return list_matching(rows.order_by().values_list("namespace", flat=True).distinct(), op)
+
+
+def _take_known(condition: MatchCondition) -> Namespace:
+    """Returns the labels that all namespaces begin with which meet a condition."""
+    if condition.match_type != "prefix":
+        return ()
+    return tuple(takewhile("*".__ne__, condition.path))
+
+
+def _as_item(row: StoreItem) -> Item:
+    return Item(
+        value=row.value,
+        key=row.key,
+        namespace=row.namespace,
+        created_at=row.created_at,
+        updated_at=row.updated_at,
+    )
+
+
+def _as_found(row: StoreItem, score: float | None) -> SearchItem:
+    return SearchItem(row.namespace, row.key, row.value, row.created_at, row.updated_at, score)

@@ -1,0 +1,88 @@
+"""Searches of the store's rows: by namespace and filter, and by meaning."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+from itertools import islice
+from typing import Any
+
+from django.db.models import Q, QuerySet, TextField
+from django.db.models.functions import Cast
+
+from hitl_django.engine.store.filters import fits_filter
+from hitl_django.engine.store.operations import Namespace, SearchOp
+from hitl_django.engine.store.ranking import Vector, rank_candidates
+from hitl_django.models import StoreItem
+from hitl_django.models.fields import namespace_bounds
+
+from .expiry import select_alive
+from .vector_bytes import decode_vectors
+
+#: An item that a search found, and its score.
+Found = tuple[StoreItem, float | None]
+
+
+def find_items(using: str, op: SearchOp, query: Vector | None) -> list[Found]:
+    """Returns the items of a search's page; with a query's vector the nearest first."""
+    rows = _select_candidates(using, op)
+    end = op.offset + op.limit
+    # A bound below zero counts from the end, and so needs all.
+    is_page = min(op.offset, op.limit) >= 0
+    if query is not None:
+        return _find_nearest(rows, op, query)
+    if is_page and not op.filter:
+        return [(item, None) for item in rows.defer("vectors")[op.offset : end]]
+    found = islice(_iterate_fitting(rows.defer("vectors"), op), end if is_page else None)
+    return [(item, None) for item in [*found][op.offset : end]]
+
+
+def select_below(rows: QuerySet[StoreItem], prefix: Namespace) -> QuerySet[StoreItem]:
+    """Returns of these items those of a namespace and of those below it."""
+    if not prefix:
+        return rows
+    first, behind = namespace_bounds(prefix)
+    return rows.filter(namespace__gte=first, namespace__lt=behind)
+
+
+def _select_candidates(using: str, op: SearchOp) -> QuerySet[StoreItem]:
+    rows = select_below(select_alive(using), op.namespace_prefix)
+    for text in _list_needed_texts(op.filter or {}):
+        rows = rows.alias(text=Cast("value", TextField())).filter(Q(text__contains=text))
+    return rows.order_by("namespace", "pk")
+
+
+def _list_needed_texts(wanted: Mapping[str, Any]) -> Iterator[str]:
+    """Yields what stands in the JSON of every item that fits a filter.
+
+    Only texts are equal to nothing but themselves; whether an item fits is decided by its value.
+    """
+    for key, each in wanted.items():
+        if isinstance(each, Mapping):
+            if "$eq" in each:
+                each = each["$eq"]
+            elif not any(str(name).startswith("$") for name in each):
+                yield from _list_needed_texts(each)
+        if isinstance(each, str):
+            member = {str(key): each}
+            yield json.dumps(member, ensure_ascii=False, separators=(",", ":"))[1:-1]
+
+
+def _iterate_fitting(rows: QuerySet[StoreItem], op: SearchOp) -> Iterator[StoreItem]:
+    return (item for item in rows.iterator() if fits_filter(item.value, op.filter))
+
+
+def _find_nearest(rows: QuerySet[StoreItem], op: SearchOp, query: Vector) -> list[Found]:
+    # Values are long, and only of those that are returned is one needed, or that a filter asks for.
+    candidates = rows if op.filter else rows.only("vectors")
+    ranked = rank_candidates(
+        query,
+        (
+            (item.pk, decode_vectors(bytes(item.vectors)))
+            for item in candidates.iterator()
+            if fits_filter(item.value if op.filter else {}, op.filter)
+        ),
+    )[op.offset : op.offset + op.limit]
+    items = rows.defer("vectors").in_bulk([key for key, _ in ranked])
+    # One that somebody has removed since isn't there any more.
+    return [(items[key], score) for key, score in ranked if key in items]

@@ -1,0 +1,46 @@
+"""Embeddings for tests: a text's vector counts its letters, so a reader can tell what is near."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from langchain_core.embeddings import Embeddings as LangChainEmbeddings
+
+LETTERS = "abcdefgh"
+
+
+def count_letters(texts: Sequence[str]) -> list[list[float]]:
+    """Returns how often each letter is in a text, and a one, so that no vector is empty."""
+    return [[*(float(text.count(letter)) for letter in LETTERS), 1.0] for text in texts]
+
+
+async def acount_letters(texts: Sequence[str]) -> list[list[float]]:
+    return count_letters(texts)
+
+
+class AsyncCounter:
+    """An object whose call is async."""
+
+    async def __call__(self, texts: Sequence[str]) -> list[list[float]]:
+        return count_letters(texts)
+
+
+class Counter(LangChainEmbeddings):
+    """LangChain's class, which remembers what it was asked."""
+
+    def __init__(self) -> None:
+        self.asked: list[list[str]] = []
+
+    def embed_documents(self, texts: list[str]) -> list[list[float]]:
+        self.asked.append(texts)
+        return count_letters(texts)
+
+    def embed_query(self, text: str) -> list[float]:
+        return count_letters([text])[0]
+
+
+def index_of(*fields: str, embed: Any = count_letters) -> dict[str, Any]:
+    """Returns an index of these fields, or of whole items."""
+    index: dict[str, Any] = {"embed": embed, "dims": len(LETTERS) + 1}
+    return {**index, "fields": list(fields)} if fields else index

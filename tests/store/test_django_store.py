@@ -1,0 +1,382 @@
+"""The store in the database: what it refuses, who shares it, and how it stands in transactions."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import Callable, Iterator
+from datetime import timedelta
+from typing import Annotated, Any, TypedDict
+
+import pytest
+from asgiref.sync import sync_to_async
+from django.core import serializers
+from django.db import IntegrityError, connections, transaction
+from django.db.models import Model
+from django.test import override_settings
+from django.test.utils import CaptureQueriesContext
+
+from hitl_django import START, StateGraph, services, testing, transact
+from hitl_django.db.alias import write_alias
+from hitl_django.engine.errors import (
+    InvalidNamespaceError,
+    PayloadLimitError,
+    UnserializableError,
+)
+from hitl_django.engine.store import BaseStore, GetOp, PutOp, SearchOp
+from hitl_django.graph_registry import registry
+from hitl_django.langgraph.config import get_store
+from hitl_django.langgraph.prebuilt import InjectedStore, ToolNode
+from hitl_django.models import Run, StoreItem
+from hitl_django.models.fields import decode_namespace, encode_namespace
+from hitl_django.store import DjangoStore, delete_expired
+from hitl_django.worker.sweeper import sweep
+
+from .embedders import index_of
+
+pytestmark = pytest.mark.django_db
+
+NAME = "shared"
+
+
+class State(TypedDict, total=False):
+    seen: list[Any]
+    messages: list[Any]
+
+
+Register = Callable[..., None]
+
+
+@pytest.fixture
+def register() -> Iterator[Register]:
+    """Registers a graph of one node, which has a store of the database."""
+
+    def make(node: Callable[..., Any]) -> None:
+        graph = StateGraph(State).add_node("node", node).add_edge(START, "node")
+        registry.register(NAME)(lambda: graph.compile(store=DjangoStore(index=index_of())))
+
+    yield make
+    registry.unregister(NAME)
+
+
+def run(**given: Any) -> Run:
+    with testing.inline() as advance:
+        info = services.start(NAME, {"seen": [], **given})
+        advance()
+    return Run.objects.get(pk=info.id)
+
+
+def count_statements(call: Callable[[], Any]) -> int:
+    with CaptureQueriesContext(connections[write_alias()]) as captured:
+        call()
+    return len(captured)
+
+
+def expire(*keys: str) -> None:
+    """Has the time of these items be up."""
+    long_ago = StoreItem.objects.earliest("created_at").created_at - timedelta(days=1)
+    StoreItem.objects.filter(key__in=keys).update(expires_at=long_ago)
+
+
+def test_a_store_of_another_process_has_the_same_items() -> None:
+    DjangoStore(index=index_of()).put(("a", "b"), "k", {"text": "aaa"})
+    other = DjangoStore(index=index_of())
+    assert other.get(("a", "b"), "k").value == {"text": "aaa"}  # type: ignore[union-attr]
+    assert other.search(("a",), query="aa")[0].score is not None
+    assert DjangoStore().search(("a",), query="aa")[0].score is None
+
+
+def test_values_come_back_as_they_were() -> None:
+    value = {
+        "z": [1, -1.5, 2**100, True, None, "naïve ✓\u202e", 1e308, -0.0],
+        "a": {"": {}, "b": []},
+    }
+    DjangoStore().put(("a",), "k", value)
+    item = DjangoStore().get(("a",), "k")
+    assert item is not None
+    assert item.value == value
+    assert [*item.value] == ["z", "a"]
+
+
+@pytest.mark.parametrize(
+    ("value", "error", "said"),
+    [
+        ({"a": {"b": object()}}, UnserializableError, r"item 'k' has a object at \$\.a\.b"),
+        ({"a": float("nan")}, UnserializableError, r"nan at \$\.a"),
+        ({"a": "\0"}, UnserializableError, r"\$\.a"),
+        ({1: "a"}, UnserializableError, "isn't a str"),
+    ],
+)
+def test_a_value_that_is_no_json_is_refused(value: Any, error: Any, said: str) -> None:
+    store = DjangoStore()
+    with pytest.raises(error, match=said):
+        store.put(("a",), "k", value)
+    with pytest.raises(error, match=said):
+        store.batch([PutOp(("a",), "fine", {}), PutOp(("a",), "k", value)])
+    assert not StoreItem.objects.exists()
+
+
+@pytest.mark.parametrize(
+    ("namespace", "key", "error"),
+    [
+        (("a.b",), "k", InvalidNamespaceError),
+        (("a\0",), "k", InvalidNamespaceError),
+        (("\ud800",), "k", InvalidNamespaceError),
+        (("a",), "\0", UnserializableError),
+        (("a",), "\ud800", UnserializableError),
+        (("a",), "k" * 2000, PayloadLimitError),
+        (("é" * 500, "ü" * 500), "k", PayloadLimitError),
+    ],
+    ids=ascii,
+)
+def test_a_name_that_cannot_be_stored_is_refused(
+    namespace: Any, key: str, error: type[Exception]
+) -> None:
+    with pytest.raises(error):
+        DjangoStore().batch([PutOp(namespace, key, {})])
+
+
+def test_the_longest_name_fits_into_the_index() -> None:
+    key = "".join(chr(33 + n % 90) for n in range(1996))
+    DjangoStore().put(("a", "b"), key, {"v": 1})
+    assert DjangoStore().get(("a", "b"), key) is not None
+
+
+def test_a_read_that_asks_for_a_name_that_cannot_be_is_an_error() -> None:
+    with pytest.raises(InvalidNamespaceError):
+        DjangoStore().batch([GetOp(("a.b",), "k")])
+    with pytest.raises(InvalidNamespaceError):
+        DjangoStore().batch([SearchOp(("",))])
+
+
+def test_a_batch_takes_a_statement_for_its_reads_and_one_for_its_writes() -> None:
+    store = DjangoStore()
+    puts = [PutOp(("a", str(n % 7)), f"k{n}", {"n": n}) for n in range(100)]
+    assert count_statements(lambda: store.batch(puts)) <= 5  # with the transaction's own
+    gets = [GetOp(op.namespace, op.key) for op in puts]
+    assert count_statements(lambda: store.batch(gets)) == 1
+    assert [item.value["n"] for item in store.batch(gets)] == [*range(100)]  # type: ignore[union-attr]
+    assert count_statements(lambda: store.get(("a", "1"), "k1")) == 1
+    assert count_statements(lambda: store.search(("a",), limit=50)) == 1
+
+
+def test_a_batch_of_many_items_is_more_than_one_statement_takes() -> None:
+    store = DjangoStore()
+    puts = [PutOp(("a", str(n)), "k", {"n": n}, ttl=5) for n in range(1200)]
+    store.batch(puts)
+    found = store.batch([GetOp(op.namespace, op.key) for op in puts])
+    assert [item.value["n"] for item in found] == [*range(1200)]  # type: ignore[union-attr]
+    store.batch([op._replace(value=None) for op in puts])
+    assert not StoreItem.objects.exists()
+
+
+def test_a_batch_is_stored_whole_or_not_at_all(monkeypatch: pytest.MonkeyPatch) -> None:
+    store = DjangoStore()
+    store.put(("a",), "gone", {"v": 1})
+
+    def fail(*args: Any, **kwargs: Any) -> None:
+        raise IntegrityError("refused")
+
+    monkeypatch.setattr("django.db.models.query.QuerySet.bulk_create", fail)
+    with pytest.raises(IntegrityError):
+        store.batch([PutOp(("a",), "gone", None), PutOp(("a",), "new", {})])
+    assert [item.key for item in store.search(("a",))] == ["gone"]
+
+
+def test_items_of_several_namespaces_come_by_the_names_of_these() -> None:
+    store = DjangoStore()
+    for namespace, key in [("b", "1"), ("a", "2"), ("b", "3"), ("a", "4")]:
+        store.put((namespace,), key, {})
+    assert [item.key for item in store.search(())] == ["2", "4", "1", "3"]
+
+
+def test_embeddings_fail_before_anything_is_stored() -> None:
+    def embed(texts: Any) -> Any:
+        raise ConnectionError("the model is away")
+
+    store = DjangoStore(index=index_of(embed=embed))
+    with pytest.raises(ConnectionError):
+        store.batch([PutOp(("a",), "k", {"text": "a"})])
+    assert not StoreItem.objects.exists()
+
+
+def test_nothing_is_embedded_in_a_transaction() -> None:
+    depths = []
+
+    def embed(texts: Any) -> Any:
+        depths.append(len(connections[write_alias()].savepoint_ids))
+        return [[1.0] for _ in texts]
+
+    before = len(connections[write_alias()].savepoint_ids)
+    DjangoStore(index=index_of(embed=embed)).put(("a",), "k", {"text": "a"})
+    assert depths == [before]
+
+
+def test_what_has_expired_is_removed_by_the_sweep() -> None:
+    store = DjangoStore()
+    for key in ("1", "2", "3"):
+        store.put(("a",), key, {}, ttl=1)
+    store.put(("a",), "stays", {})
+    sweep()
+    assert StoreItem.objects.count() == 4
+    expire("1", "2")
+    sweep()
+    assert sorted(StoreItem.objects.values_list("key", flat=True)) == ["3", "stays"]
+
+
+def test_a_sweep_removes_as_many_items_as_it_may() -> None:
+    store = DjangoStore()
+    for key in "12345":
+        store.put(("a",), key, {}, ttl=1)
+    expire(*"12345")
+    assert [delete_expired(2), delete_expired(2), delete_expired(2), delete_expired(2)] == [
+        2, 2, 1, 0,
+    ]  # fmt: skip
+
+
+def test_what_goes_wrong_with_the_store_keeps_no_run_from_the_sweep(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    def fail(limit: int) -> int:
+        raise LookupError
+
+    monkeypatch.setattr("hitl_django.worker.sweeper.delete_expired", fail)
+    sweep()
+    assert "store could not be looked after" in caplog.text
+
+
+class Router:
+    """Sends reads to a replica that isn't there."""
+
+    def db_for_read(self, model: type[Model], **hints: Any) -> str | None:
+        return "replica" if model._meta.app_label == "hitl_django" else None
+
+    def db_for_write(self, model: type[Model], **hints: Any) -> str | None:
+        return "default" if model._meta.app_label == "hitl_django" else None
+
+
+def test_items_are_read_where_they_are_written() -> None:
+    with override_settings(DATABASE_ROUTERS=[Router()]):
+        store = DjangoStore(index=index_of())
+        store.put(("a",), "k", {"text": "a"}, ttl=5)
+        assert store.get(("a",), "k") is not None
+        assert store.search(("a",), query="a", filter={"text": "a"})
+        assert store.list_namespaces() == [("a",)]
+        store.delete(("a",), "k")
+        assert store.sweep_ttl() == 0
+
+
+def test_rows_are_found_by_their_namespaces_and_dumped_with_them() -> None:
+    DjangoStore().put(("users", "ann"), "k", {"v": 1})
+    row = StoreItem.objects.get(namespace=("users", "ann"))
+    assert (row.namespace, str(row)) == (("users", "ann"), "users/ann/k")
+    [loaded] = serializers.deserialize("json", serializers.serialize("json", [row]))
+    assert (loaded.object.namespace, loaded.object.value) == (("users", "ann"), {"v": 1})
+    for labels in ((), ("a",), ("a", "b"), ("é", "\x01")):
+        assert decode_namespace(encode_namespace(labels)) == labels
+
+
+def test_a_run_of_the_worker_has_the_store_that_its_graph_was_compiled_with(
+    register: Register,
+) -> None:
+    def node(state: State, store: BaseStore, runtime: Any = None) -> State:
+        store.put(("a",), "k", {"text": "aaa"})
+        found = get_store().search(("a",), query="aaa")
+        return {"seen": [store is get_store(), found[0].value]}
+
+    register(node)
+    assert services.run_result(run().pk)["seen"] == [True, {"text": "aaa"}]
+    assert StoreItem.objects.get().namespace == ("a",)
+
+
+def test_a_tool_has_it_too(register: Register) -> None:
+    def remember(text: str, store: Annotated[BaseStore, InjectedStore()]) -> str:
+        """Remembers a text."""
+        store.put(("notes",), "note", {"text": text})
+        return "remembered"
+
+    register(ToolNode([remember]))
+    call = {"id": "1", "name": "remember", "args": {"text": "b"}}
+    run(messages=[{"role": "assistant", "content": "", "tool_calls": [call]}])
+    assert DjangoStore().get(("notes",), "note").value == {"text": "b"}  # type: ignore[union-attr]
+
+
+@pytest.mark.django_db(transaction=True)
+def test_an_async_node_has_it_too(register: Register) -> None:
+    async def node(state: State, store: BaseStore) -> State:
+        await store.aput(("a",), "k", {"v": 1})
+        found = await store.aget(("a",), "k")
+        assert found is not None
+        return {"seen": [found.value]}
+
+    register(node)
+    try:
+        assert services.run_result(run().pk)["seen"] == [{"v": 1}]
+    finally:
+        # Async nodes query on a thread that outlives the test, and its database.
+        asyncio.run(sync_to_async(connections.close_all)())
+
+
+def test_a_node_that_runs_again_puts_the_same_item_again(register: Register) -> None:
+    def node(state: State, store: BaseStore) -> State:
+        store.put(("a",), "k", {"v": 1})
+        return {"seen": [len(store.search(("a",)))]}
+
+    register(node)
+    assert [services.run_result(run().pk)["seen"] for _ in range(2)] == [[1], [1]]
+    assert StoreItem.objects.count() == 1
+
+
+def test_what_a_failing_node_has_put_stays_unless_transact_undoes_it(register: Register) -> None:
+    def node(state: State, store: BaseStore) -> State:
+        store.put(("a",), "stays", {})
+
+        def write() -> None:
+            store.put(("a",), "undone", {})
+            raise LookupError
+
+        transact("write", write)
+        return {}
+
+    register(node)
+    assert run().state == "failed"
+    assert list(StoreItem.objects.values_list("key", flat=True)) == ["stays"]
+
+
+def test_a_batch_is_a_part_of_the_callers_transaction() -> None:
+    store = DjangoStore()
+    with transaction.atomic(using=write_alias()):
+        store.put(("a",), "k", {})
+        transaction.set_rollback(True, using=write_alias())
+    assert store.get(("a",), "k") is None
+
+
+@pytest.mark.race
+@pytest.mark.django_db(transaction=True)
+def test_batches_that_wait_for_each_other_are_all_stored() -> None:
+    keys, faults = [f"k{n}" for n in range(12)], []
+    together = threading.Barrier(4)
+
+    def put(order: list[str], name: str) -> None:
+        store = DjangoStore()
+        try:
+            for turn in range(15):
+                together.wait(60)
+                store.batch([PutOp(("a",), key, {"by": name, "turn": turn}) for key in order])
+        except BaseException as error:
+            faults.append(error)
+            together.abort()
+        finally:
+            connections.close_all()
+
+    threads = [
+        threading.Thread(target=put, args=(keys[:: 1 if n % 2 else -1], str(n))) for n in range(4)
+    ]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert faults == []
+    found = [item.value for item in DjangoStore().search(("a",), limit=99)]
+    assert len(found) == 12
+    assert all(value == found[0] for value in found)  # each batch is one transaction
