@@ -47,7 +47,7 @@ class DjangoStore(IndexedStore):
     With ``index`` items are embedded when they are put; those that are there already are found
     without a score until they are put again. A search by meaning reads the vectors of all items
     below its namespace that fit its filter: this is made for up to some ten thousand of them, which
-    numpy ranks in a fraction of a second.
+    take from a fraction of a second to a few, by the length of the vectors.
 
     Expired items are seen by nobody, and removed by the sweep.
     """
@@ -76,6 +76,8 @@ class DjangoStore(IndexedStore):
 
     def _make_row(self, op: PutOp, embedded: EmbeddedTexts) -> StoreItem:
         """Returns the row of an item that is put; raises what is wrong with it."""
+        if not isinstance(op.key, str):
+            raise TypeError(f"The key of a store's item is a str, not {type(op.key).__name__}.")
         value = dict(op.value or {})
         check_json(op.key, "The key of a store's item")
         check_json(value, f"The value of the store's item {op.key!r}")

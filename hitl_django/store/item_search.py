@@ -73,16 +73,14 @@ def _iterate_fitting(rows: QuerySet[StoreItem], op: SearchOp) -> Iterator[StoreI
 
 
 def _find_nearest(rows: QuerySet[StoreItem], op: SearchOp, query: Vector) -> list[Found]:
-    # Values are long, and only of those that are returned is one needed, or that a filter asks for.
-    candidates = rows if op.filter else rows.only("vectors")
-    ranked = rank_candidates(
-        query,
-        (
-            (item.pk, decode_vectors(bytes(item.vectors)))
-            for item in candidates.iterator()
-            if fits_filter(item.value if op.filter else {}, op.filter)
-        ),
-    )[op.offset : op.offset + op.limit]
+    # Values are long: they are read where a filter asks for them, and of what is returned.
+    columns = ("pk", "vectors", "value") if op.filter else ("pk", "vectors")
+    candidates = (
+        (row.pk, decode_vectors(bytes(row.vectors)))
+        for row in rows.values_list(*columns, named=True).iterator()
+        if not op.filter or fits_filter(row.value, op.filter)
+    )
+    ranked = rank_candidates(query, candidates)[op.offset : op.offset + op.limit]
     items = rows.defer("vectors").in_bulk([key for key, _ in ranked])
     # One that somebody has removed since isn't there any more.
     return [(items[key], score) for key, score in ranked if key in items]

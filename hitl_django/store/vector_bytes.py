@@ -11,14 +11,13 @@ from hitl_django.engine.store.ranking import Vector
 
 #: How many numbers each vector has; they follow as 32-bit floats, the lowest byte first.
 _HEAD = Struct("<I")
-_NUMBER = 4
 
 
 def encode_vectors(vectors: Sequence[Vector]) -> bytes:
     """Returns vectors, which are of one length, as bytes; without any, none."""
     if not vectors:
         return b""
-    return _HEAD.pack(len(vectors[0])) + b"".join(map(_swap_bytes, vectors))
+    return _HEAD.pack(len(vectors[0])) + b"".join(map(_order_bytes, vectors))
 
 
 def decode_vectors(data: bytes) -> list[Vector]:
@@ -26,14 +25,17 @@ def decode_vectors(data: bytes) -> list[Vector]:
     if not data:
         return []
     [length] = _HEAD.unpack_from(data)
-    size = max(length * _NUMBER, 1)
-    parts = (data[at : at + size] for at in range(_HEAD.size, len(data), size))
-    return [array("f", _swap_bytes(array("f", part))) for part in parts]
+    numbers = _order_bytes(array("f", data[_HEAD.size :]))
+    return [numbers[at : at + length] for at in range(0, len(numbers), length)]
 
 
-def _swap_bytes(vector: Vector) -> bytes:
-    """Returns a vector's bytes in the stored order, or stored bytes in the machine's."""
-    if sys.byteorder == "big":
-        vector = vector[:]
-        vector.byteswap()
-    return vector.tobytes()
+def _order_bytes(vector: Vector) -> Vector:
+    """Returns a vector with its bytes as they are stored, or what is stored as the machine has it.
+
+    That is the same on most machines.
+    """
+    if sys.byteorder == "little":
+        return vector
+    turned = vector[:]
+    turned.byteswap()
+    return turned

@@ -17,6 +17,11 @@ def test_a_vector_has_the_length_of_one() -> None:
     assert list(make_vector([1e300, 1e300])) == pytest.approx([0.5**0.5] * 2)
 
 
+def test_a_vector_has_numbers() -> None:
+    with pytest.raises(ValueError, match="has no numbers"):
+        make_vector([])
+
+
 @pytest.mark.parametrize("wrong", [[float("nan"), 1.0], [float("inf")]])
 def test_a_vector_is_finite(wrong: list[float]) -> None:
     with pytest.raises(ValueError, match="isn't finite"):

@@ -105,6 +105,7 @@ def test_values_come_back_as_they_were() -> None:
         ({"a": float("nan")}, UnserializableError, r"nan at \$\.a"),
         ({"a": "\0"}, UnserializableError, r"\$\.a"),
         ({1: "a"}, UnserializableError, "isn't a str"),
+        ("text", TypeError, "A store holds dicts, not str"),
     ],
 )
 def test_a_value_that_is_no_json_is_refused(value: Any, error: Any, said: str) -> None:
@@ -122,6 +123,7 @@ def test_a_value_that_is_no_json_is_refused(value: Any, error: Any, said: str) -
         (("a.b",), "k", InvalidNamespaceError),
         (("a\0",), "k", InvalidNamespaceError),
         (("\ud800",), "k", InvalidNamespaceError),
+        (("a",), 5, TypeError),
         (("a",), "\0", UnserializableError),
         (("a",), "\ud800", UnserializableError),
         (("a",), "k" * 2000, PayloadLimitError),
@@ -130,7 +132,7 @@ def test_a_value_that_is_no_json_is_refused(value: Any, error: Any, said: str) -
     ids=ascii,
 )
 def test_a_name_that_cannot_be_stored_is_refused(
-    namespace: Any, key: str, error: type[Exception]
+    namespace: Any, key: Any, error: type[Exception]
 ) -> None:
     with pytest.raises(error):
         DjangoStore().batch([PutOp(namespace, key, {})])

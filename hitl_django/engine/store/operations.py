@@ -74,9 +74,20 @@ def select_puts(ops: Iterable[Op]) -> dict[ItemKey, PutOp]:
 
 
 def check_operations(ops: Iterable[Any]) -> list[Op]:
-    """Returns the operations of a batch as a list; raises ValueError for what is none."""
+    """Returns the operations of a batch as a list.
+
+    Raises ValueError for what is none, and TypeError for a value that is no dict.
+    """
     checked = list(ops)
     for op in checked:
         if not isinstance(op, Op):
             raise ValueError(f"Unknown operation type: {type(op)}")
+        if isinstance(op, PutOp):
+            check_value(op.value)
     return checked
+
+
+def check_value(value: Any) -> None:
+    """Raises TypeError for what is neither a dict nor None, which removes an item."""
+    if value is not None and not isinstance(value, Mapping):
+        raise TypeError(f"A store holds dicts, not {type(value).__name__}.")

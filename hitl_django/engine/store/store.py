@@ -19,6 +19,7 @@ from .operations import (
     PutOp,
     Result,
     SearchOp,
+    check_value,
 )
 from .ttl import NOT_PROVIDED, NotProvided, TTLConfig, choose_refresh, choose_ttl
 
@@ -201,8 +202,7 @@ def _put(
     ttl: float | NotProvided | None,
 ) -> PutOp:
     checked = check_namespace(namespace)
-    if value is not None and not isinstance(value, Mapping):
-        raise TypeError(f"A store holds dicts, not {type(value).__name__}.")
+    check_value(value)
     if not (ttl is None or ttl is NOT_PROVIDED or store.supports_ttl):
         raise NotImplementedError(f"TTL is not supported by {type(store).__name__}.")
     return PutOp(checked, str(key), value, index, choose_ttl(store.ttl_config, ttl))

@@ -1,0 +1,29 @@
+"""Embeddings by the name of a model, which only LangChain knows."""
+
+from __future__ import annotations
+
+import sys
+
+import pytest
+
+from hitl_django.engine import bridges
+from hitl_django.engine.store import InMemoryStore
+
+
+def test_without_langchain_core_the_error_says_what_to_install(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(bridges, "find_langchain", lambda: None)
+    with pytest.raises(ValueError, match="'openai:small' are LangChain's: install 'langchain'"):
+        InMemoryStore(index={"embed": "openai:small"})
+
+
+def test_without_langchain_itself_it_does_so_too(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "langchain.embeddings", None)
+    with pytest.raises(ValueError, match="'openai:small' are loaded by LangChain: install"):
+        InMemoryStore(index={"embed": "openai:small"})
+
+
+def test_what_langchain_says_of_a_name_is_passed_on() -> None:
+    with pytest.raises(ValueError, match="nowhere"):
+        InMemoryStore(index={"embed": "nowhere:model"})
