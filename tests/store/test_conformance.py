@@ -198,6 +198,8 @@ def test_namespaces_are_listed_by_how_they_begin_and_end(make: Make) -> None:
     assert listed(max_depth=2, prefix=("a",)) == [("a",), ("a", "b")]
     assert listed(limit=1, offset=1) == [("a", "b", "c")]
     assert listed(prefix=("nobody",)) == []
+    op = operations(make)
+    assert store.batch([op.ListNamespacesOp()]) == [listed()]
 
 
 @each

@@ -12,7 +12,7 @@ import pytest
 from asgiref.sync import sync_to_async
 from django.core import serializers
 from django.db import IntegrityError, connections, transaction
-from django.db.models import Model
+from django.db.models import F, Model
 from django.test import override_settings
 from django.test.utils import CaptureQueriesContext
 
@@ -162,6 +162,23 @@ def test_a_batch_takes_a_statement_for_its_reads_and_one_for_its_writes() -> Non
     assert count_statements(lambda: store.search(("a",), limit=50)) == 1
 
 
+def test_the_database_narrows_what_is_read() -> None:
+    store = DjangoStore(index=index_of())
+    for n in range(4):
+        store.put(("a", str(n)), "k", {"text": f"no {n}"})
+    with CaptureQueriesContext(connections[write_alias()]) as captured:
+        store.search(("a",), limit=3, offset=0)
+        store.search(("a",), filter={"text": "no 2"})
+        store.search(("a",), query="a")
+        store.list_namespaces(prefix=("a", "*"))
+    page, filtered, ranked, found, listed = (query["sql"] for query in captured)
+    assert "LIMIT 3" in page
+    assert '"no 2"' in filtered
+    assert '"vectors"' not in page + filtered + found
+    assert '"value"' not in ranked
+    assert ">=" in listed
+
+
 def test_a_batch_of_many_items_is_more_than_one_statement_takes() -> None:
     store = DjangoStore()
     puts = [PutOp(("a", str(n)), "k", {"n": n}, ttl=5) for n in range(1200)]
@@ -234,6 +251,34 @@ def test_a_sweep_removes_as_many_items_as_it_may() -> None:
     assert [delete_expired(2), delete_expired(2), delete_expired(2), delete_expired(2)] == [
         2, 2, 1, 0,
     ]  # fmt: skip
+
+
+def test_what_expired_first_is_removed_first_and_what_stays_is_not_looked_at() -> None:
+    store = DjangoStore()
+    for key in ("stays", "second", "first"):
+        store.put(("a",), key, {}, ttl=None if key == "stays" else 1)
+    expire("second", "first")
+    first = StoreItem.objects.filter(key="first")
+    first.update(expires_at=F("expires_at") - timedelta(days=1))
+    assert delete_expired(1) == 1
+    assert not first.exists()
+    assert delete_expired(1) == 1
+    assert [item.key for item in store.search(())] == ["stays"]
+
+
+def test_an_item_that_is_put_just_before_its_removal_stays() -> None:
+    store = DjangoStore()
+    store.put(("a",), "k", {}, ttl=1)
+    expire("k")
+
+    def put_before(execute: Any, sql: str, *rest: Any) -> Any:
+        if sql.startswith("DELETE"):
+            StoreItem.objects.update(expires_at=None)
+        return execute(sql, *rest)
+
+    with connections[write_alias()].execute_wrapper(put_before):
+        assert delete_expired(5) == 0
+    assert store.get(("a",), "k") is not None
 
 
 def test_what_goes_wrong_with_the_store_keeps_no_run_from_the_sweep(
