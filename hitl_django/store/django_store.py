@@ -90,8 +90,6 @@ class DjangoStore(IndexedStore):
             vectors=encode_vectors(self._find_vectors(op, embedded)),
             ttl=ttl,
             expires_at=None if ttl is None else Now() + ttl,
-            created_at=Now(),
-            updated_at=Now(),
         )
 
 

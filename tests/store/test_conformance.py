@@ -621,3 +621,29 @@ def test_a_batched_store_takes_calls_of_other_loops_and_goes_on_after_a_fault() 
         assert await asked in ("k", None)
 
     asyncio.run(main())
+
+
+def test_one_batch_begins_when_the_one_before_it_has_ended() -> None:
+    began: list[str] = []
+
+    class Batched(OURS.store.base.batch.AsyncBatchedBaseStore):  # type: ignore[misc]
+        async def abatch(self, given: Iterable[Any]) -> list[Any]:
+            began.append("".join(op.key for op in given))
+            await gate.wait()
+            return [op.key for op in given]
+
+    async def main() -> None:
+        store = Batched()
+        asked = [asyncio.ensure_future(store.aget(("a",), "1"))]
+        while not began:
+            await asyncio.sleep(0)
+        asked += [asyncio.ensure_future(store.aget(("a",), key)) for key in "23"]
+        for _ in range(5):  # turns in which another batch could begin
+            await asyncio.sleep(0)
+        assert began == ["1"]
+        gate.set()
+        assert await asyncio.gather(*asked) == ["1", "2", "3"]
+        assert began == ["1", "23"]
+
+    gate = asyncio.Event()
+    asyncio.run(main())

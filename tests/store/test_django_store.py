@@ -202,6 +202,22 @@ def test_a_batch_is_stored_whole_or_not_at_all(monkeypatch: pytest.MonkeyPatch) 
     assert [item.key for item in store.search(("a",))] == ["gone"]
 
 
+def test_an_item_that_is_put_again_is_as_old_as_it_was_and_changed_now() -> None:
+    store = DjangoStore()
+    store.put(("a",), "k", {})
+    StoreItem.objects.update(
+        created_at=F("created_at") - timedelta(days=1),
+        updated_at=F("updated_at") - timedelta(days=1),
+    )
+    before = store.get(("a",), "k")
+    store.put(("a",), "k", {})
+    after = store.get(("a",), "k")
+    assert before is not None
+    assert after is not None
+    assert after.created_at == before.created_at
+    assert after.updated_at > before.updated_at + timedelta(hours=23)
+
+
 def test_items_of_several_namespaces_come_by_the_names_of_these() -> None:
     store = DjangoStore()
     for namespace, key in [("b", "1"), ("a", "2"), ("b", "3"), ("a", "4")]:
