@@ -19,6 +19,7 @@ from hitl_django.engine.stream_parts import (
     ValuesStreamPart,
 )
 from hitl_django.engine.task.node_api import interrupt
+from hitl_django.engine.task.retry import default_retry_on
 from hitl_django.engine.types import (
     All,
     CachePolicy,
@@ -67,5 +68,6 @@ __all__ = [
     "TimeoutPolicy",
     "UpdatesStreamPart",
     "ValuesStreamPart",
+    "default_retry_on",
     "interrupt",
 ]

@@ -24,7 +24,6 @@ def test_every_public_name_leads_somewhere() -> None:
         getattr(hitl_django, name)
 
 
-@pytest.mark.filterwarnings("ignore::DeprecationWarning")
 @pytest.mark.parametrize("path", MODULES)
 def test_a_name_of_a_module_is_that_of_the_root(path: str) -> None:
     ours = import_module(path)

@@ -11,8 +11,12 @@ from .source import PACKAGE, ROOT, imported, methods, modules, names
 
 #: Ways to run what came as data, or to show it as if we had written it.
 UNSAFE_NAMES = {"mark_safe", "SafeString", "SafeText", "csrf_exempt", "RawSQL", "eval", "exec"}
-#: A link's page checks its form without a cookie: link_pages/signature.py says how.
-ALLOWED = {"hitl_django/link_pages/page.py": {"csrf_exempt"}}
+#: A link's page checks its form without a cookie: link_pages/signature.py says how. The engine,
+#: which knows no Django, writes a picture and escapes each text in it.
+ALLOWED = {
+    "hitl_django/graph_registry/svg.py": {"SafeString"},
+    "hitl_django/link_pages/page.py": {"csrf_exempt"},
+}
 UNSAFE_METHODS = {"mark_safe", "raw", "extra"}
 VAGUE = {"utils", "util", "helpers", "helper", "common", "manager", "misc"}
 

@@ -233,4 +233,6 @@ def test_a_thread_has_no_other_bytes() -> None:
         ("Checkpoint", "writes"),
         ("ChannelBlob", "data"),
         ("PendingWrite", "data"),
+        ("StoreItem", "namespace"),  # what items are found by
+        ("StoreItem", "vectors"),
     }

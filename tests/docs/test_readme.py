@@ -7,8 +7,6 @@ import re
 import pytest
 from django.core.management import get_commands
 
-import hitl_django
-
 from .pages import PAGES, README, ROOT, Page
 
 COMMANDS = {
@@ -45,11 +43,3 @@ def test_the_commands_that_a_page_names_exist(page: Page) -> None:
     # The demo belongs to the project that runs it, which is not installed in the tests.
     assert named <= get_commands().keys() | {"demo"}
     assert (ROOT / "project" / "management" / "commands" / "demo.py").is_file()
-
-
-def test_what_is_said_not_to_be_there_is_not() -> None:
-    page = Page("docs/explanation/differences.md")
-    (sentence,) = re.findall(r"(?m)^Not there yet: (.+?)\. ", page.text)
-    absent = set(re.findall(r"`(\w+)`", sentence))
-    assert absent
-    assert absent.isdisjoint(hitl_django.HOMES)

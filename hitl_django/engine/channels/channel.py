@@ -180,7 +180,12 @@ class BaseChannel(Generic[ValueT, UpdateT, CheckpointT]):
 
     def checkpoint(self) -> Any:
         """Returns what is stored of the kept value; MISSING where that is nothing."""
-        return self._get_held() if self._rule is None or self._rule.durable else MISSING
+        if self._rule is not None:
+            return self._get_held() if self.durable else MISSING
+        try:
+            return self.get()
+        except EmptyChannelError:
+            return MISSING
 
     def consume(self) -> bool:
         """Notes that a node it triggered has run; returns whether the value changed."""

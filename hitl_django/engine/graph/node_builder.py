@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 from ..constants import RESERVED_KEYS, START, TASKS
@@ -143,8 +144,12 @@ def _chained(actions: Sequence[Action]) -> Action | None:
     return Action(arun, is_async=True, sync=sync, name=actions[0].name)
 
 
-def build_node_map(nodes: Mapping[str, Node | NodeBuilder]) -> dict[str, Node]:
-    """Returns nodes that are ready to run."""
+def build_node_map(
+    nodes: Mapping[str, Node | NodeBuilder],
+    retry: tuple[RetryPolicy, ...] = (),
+    cache: CachePolicy | None = None,
+) -> dict[str, Node]:
+    """Returns nodes that are ready to run; with these policies where they have none."""
     made = {}
     for name, node in nodes.items():
         if isinstance(node, NodeBuilder):
@@ -153,6 +158,8 @@ def build_node_map(nodes: Mapping[str, Node | NodeBuilder]) -> dict[str, Node]:
                 check_stoppable(name, node.action)
         if not isinstance(node, Node):
             raise TypeError(f"Invalid node type {type(node)}, expected a node or NodeBuilder")
+        if (retry or cache) and not node.hidden:
+            node = replace(node, retry=node.retry or retry, cache=node.cache or cache)
         made[name] = node
     return made
 

@@ -23,6 +23,7 @@ from ..task.run_context import RunContext
 from ..task.runtime import RunControl
 from ..types import (
     All,
+    CachePolicy,
     Chunk,
     ContextT,
     InputT,
@@ -68,8 +69,8 @@ class Pregel(
 
     #: A graph called as a node finds the running task by itself.
     reads_context = True
-    #: Of tasks that nodes call and that have none of their own.
-    retry_policy: tuple[RetryPolicy, ...] = ()
+    #: Of nodes, and of tasks that they call, that have none of their own.
+    retry_policy: tuple[RetryPolicy, ...]
 
     def __init__(
         self,
@@ -94,13 +95,18 @@ class Pregel(
         auto_validate: bool = True,
         debug: bool = False,
         config: RunnableConfig | None = None,
+        retry_policy: RetryPolicy | Sequence[RetryPolicy] = (),
+        cache_policy: CachePolicy | None = None,
     ) -> None:
         if not isinstance(checkpointer, (BaseCheckpointSaver, bool, type(None))):
             raise TypeError(
                 "checkpointer must be a checkpoint saver, True, False or None, got "
                 f"{type(checkpointer).__name__}"
             )
-        self.nodes = build_node_map(nodes)
+        if isinstance(retry_policy, RetryPolicy):
+            retry_policy = (retry_policy,)
+        self.retry_policy, self.cache_policy = tuple(retry_policy), cache_policy
+        self.nodes = build_node_map(nodes, self.retry_policy, cache_policy)
         self.managed = {n: c for n, c in channels.items() if isinstance(c, ManagedValue)}
         self.channels = {
             n: c if c.key else c.bound(n)
@@ -122,15 +128,23 @@ class Pregel(
         self.input_type, self.output_type = input_schema, output_schema
         self.state_schema, self.context_schema = state_schema, context_schema
         if auto_validate:
-            check_graph(
-                self.nodes,
-                self.channels,
-                self.managed,
-                input_channels,
-                (*_several(output_channels), *self.state_keys),
-                [n for names in (interrupt_before_nodes, interrupt_after_nodes)
-                 if names != "*" for n in names],
-            )  # fmt: skip
+            self.validate()
+
+    def validate(self) -> Self:
+        """Returns the graph, if its nodes, channels and breakpoints fit together.
+
+        Raises ValueError where one names another that isn't there.
+        """
+        stops = (self.interrupt_before, self.interrupt_after)
+        check_graph(
+            self.nodes,
+            self.channels,
+            self.managed,
+            self.input_keys,
+            (*_several(self.output_keys), *self.state_keys),
+            [name for names in stops if names != "*" for name in names],
+        )
+        return self
 
     # Running.
 
@@ -344,6 +358,12 @@ class Pregel(
         With ``xray`` the nodes of the graphs that this one calls take the place of their callers.
         """
         return build_drawing(self, xray)
+
+    async def aget_graph(
+        self, config: RunnableConfig | None = None, *, xray: int | bool = False
+    ) -> Drawing:
+        """Like get_graph."""
+        return self.get_graph(config, xray=xray)
 
     def input_writes(self, value: Any) -> list[Write]:
         """Returns the channel writes in an input; a state object counts as the fields it sets."""

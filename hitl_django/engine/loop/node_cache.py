@@ -36,7 +36,7 @@ class BaseCache(Generic[ValueT]):
         """Returns what is kept and still good of ``keys``."""
         raise NotImplementedError
 
-    def set(self, keys: Mapping[FullKey, tuple[Any, int | None]]) -> None:
+    def set(self, pairs: Mapping[FullKey, tuple[Any, int | None]]) -> None:
         """Keeps values, each for its number of seconds (None: for ever)."""
         raise NotImplementedError
 
@@ -50,9 +50,9 @@ class BaseCache(Generic[ValueT]):
         """Like get."""
         return self.get(keys)
 
-    async def aset(self, keys: Mapping[FullKey, tuple[Any, int | None]]) -> None:
+    async def aset(self, pairs: Mapping[FullKey, tuple[Any, int | None]]) -> None:
         """Like set."""
-        self.set(keys)
+        self.set(pairs)
 
     async def aclear(self, namespaces: Sequence[Namespace] | None = None) -> None:
         """Like clear."""
@@ -90,6 +90,9 @@ class InMemoryCache(BaseCache[ValueT]):
         with self._lock:
             for (namespace, key), data, until in encoded:
                 self._kept.setdefault(namespace, {})[key] = (data, until)
+
+    async def aset(self, keys: Mapping[FullKey, tuple[Any, int | None]]) -> None:
+        self.set(keys)
 
     def clear(self, namespaces: Sequence[Namespace] | None = None) -> None:
         with self._lock:

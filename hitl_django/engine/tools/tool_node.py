@@ -68,10 +68,10 @@ class ToolNode:
         """The tools: those of langchain as they were given, a function as a Tool."""
         return self._tools_by_name
 
-    def invoke(self, state: Any, config: RunnableConfig | None = None) -> Any:
+    def invoke(self, input: Any, config: RunnableConfig | None = None) -> Any:
         """Runs the calls and returns their results as an update of the state."""
         context = current.get()
-        given = read_input(state, self.messages_key, context)
+        given = read_input(input, self.messages_key, context)
         todo = _remaining(context, given.calls)
         if context is None:
             for call in todo:
@@ -83,10 +83,10 @@ class ToolNode:
             self._run_together(context, given, todo)
         return self._finish(context, given)
 
-    async def ainvoke(self, state: Any, config: RunnableConfig | None = None) -> Any:
+    async def ainvoke(self, input: Any, config: RunnableConfig | None = None) -> Any:
         """Like invoke, on the running event loop."""
         context, lock = current.get(), Lock()
-        given = read_input(state, self.messages_key, context)
+        given = read_input(input, self.messages_key, context)
 
         def build_caller(call: ToolCall) -> Caller:
             seen = context and ToolCallContext(context, call, lock, context.perform)

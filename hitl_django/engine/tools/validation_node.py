@@ -57,9 +57,9 @@ class ValidationNode:
         self._by_alias.add(tool.name)  # its fields have names of their own
         return tool.name, tool.args_schema
 
-    def invoke(self, state: Any, config: Any = None) -> Any:
+    def invoke(self, input: Any, config: Any = None) -> Any:
         """Checks the calls and returns their messages as an update of the state."""
-        messages = get_messages(state, "messages")
+        messages = get_messages(input, "messages")
         if not messages:
             raise ValueError("No message found in input")
         asker = messages[-1]
@@ -67,7 +67,11 @@ class ValidationNode:
             raise ValueError("The last message isn't a model's: there are no calls to check.")
         calls = list_calls(get_part(asker, "tool_calls") or ())
         checked = [self._check(call, asker) for call in calls]
-        return checked if isinstance(state, list) else {"messages": checked}
+        return checked if isinstance(input, list) else {"messages": checked}
+
+    async def ainvoke(self, input: Any, config: Any = None) -> Any:
+        """Like invoke."""
+        return self.invoke(input, config)
 
     def _check(self, call: ToolCall, asker: Any) -> Any:
         if call.name not in self.schemas_by_name:

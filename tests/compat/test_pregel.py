@@ -1,0 +1,76 @@
+"""What the low-level graph takes, in both engines."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import pytest
+
+from .engines import LANGGRAPH, OURS, Engine
+
+pytestmark = pytest.mark.filterwarnings("ignore")
+
+BOTH = pytest.mark.parametrize("engine", [LANGGRAPH, OURS], ids=["langgraph", "ours"])
+
+
+def build(engine: Engine, *functions: Any, **options: Any) -> Any:
+    nodes: dict[str, Any] = {}
+    channels: dict[str, Any] = {"a": engine.channels.EphemeralValue(int)}
+    for number, function in enumerate(functions):
+        source, target = chr(ord("a") + number), chr(ord("b") + number)
+        builder = engine.NodeBuilder().subscribe_only(source).do(node=function)
+        nodes[f"n{number}"] = builder.write_to(target)
+        channels[target] = engine.channels.LastValue(int)
+    last = chr(ord("a") + len(functions))
+    return engine.Pregel(
+        nodes=nodes, channels=channels, input_channels="a", output_channels=last, **options
+    )
+
+
+def failing(times: int, error: Exception) -> Any:
+    calls: list[int] = []
+
+    def node(value: int) -> int:
+        calls.append(value)
+        if len(calls) <= times:
+            raise error
+        return value + len(calls)
+
+    return node
+
+
+@BOTH
+@pytest.mark.parametrize("several", [False, True])
+def test_a_retry_policy_is_that_of_all_nodes(engine: Engine, several: bool) -> None:
+    policy = engine.RetryPolicy(max_attempts=3, initial_interval=0.001, retry_on=KeyError)
+    graph = build(
+        engine,
+        failing(2, KeyError("x")),
+        failing(1, KeyError("y")),
+        retry_policy=[policy] if several else policy,
+    )
+    assert graph.invoke(1) == 6
+    with pytest.raises(ValueError, match="z"):
+        build(engine, failing(1, ValueError("z")), retry_policy=policy).invoke(1)
+
+
+@BOTH
+def test_a_cache_policy_is_that_of_all_nodes(engine: Engine) -> None:
+    calls: list[int] = []
+
+    def node(value: int) -> int:
+        calls.append(value)
+        return value + 1
+
+    graph = build(engine, node, cache_policy=engine.CachePolicy(), cache=engine.InMemoryCache())
+    assert [graph.invoke(value) for value in (1, 1, 2)] == [2, 2, 3]
+    assert calls == [1, 2]
+
+
+@BOTH
+def test_a_graph_is_validated_and_drawn_asynchronously(engine: Engine) -> None:
+    graph = build(engine, lambda value: value, auto_validate=False)
+    assert graph.validate() is graph
+    drawn = asyncio.run(graph.aget_graph())
+    assert "n0" in drawn.nodes
