@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Callable, Sequence
 from typing import Any, Literal
 
 from ..bridges import find_langchain
 from ..constants import END
+from ..deprecated_names import takes_old_names
 from ..graph.state_graph import CompiledStateGraph, StateGraph
 from ..state.register_types import register_schema_types
 from ..tools.tool_call import list_calls
@@ -28,6 +28,7 @@ _BEFORE, _AFTER = "pre_model_hook", "post_model_hook"
 _ASK, _ACT, _FORM = "agent", "tools", "generate_structured_response"
 
 
+@takes_old_names(config_schema="context_schema")
 def create_react_agent(
     model: Any,
     tools: Sequence[Any] | ToolNode,
@@ -45,7 +46,6 @@ def create_react_agent(
     debug: bool = False,
     version: Literal["v1", "v2"] = "v2",
     name: str | None = None,
-    **deprecated_kwargs: Any,
 ) -> CompiledStateGraph:
     """Returns a graph in which a model calls tools until it has an answer.
 
@@ -67,7 +67,6 @@ def create_react_agent(
 
     Raises ValueError, TypeError or ImportError where the parts don't fit together.
     """
-    context_schema = _take_old_names(deprecated_kwargs, context_schema)
     if version not in ("v1", "v2"):
         raise ValueError(f"The version of an agent is 'v1' or 'v2', not {version!r}.")
     if version == "v1" and post_model_hook is not None:
@@ -126,19 +125,6 @@ def create_react_agent(
         interrupt_after=interrupt_after,
         name=name,
     )
-
-
-def _take_old_names(given: dict[str, Any], context_schema: Any) -> Any:
-    """Returns the context's schema, which had another name; refuses what never was a parameter."""
-    if "config_schema" in given:
-        warnings.warn(
-            "config_schema is deprecated; use context_schema.", DeprecationWarning, stacklevel=3
-        )
-        old = given.pop("config_schema")
-        context_schema = old if context_schema is None else context_schema
-    if given:
-        raise TypeError(f"create_react_agent() takes no {', '.join(given)}.")
-    return context_schema
 
 
 def _convert_tool(tool: Any) -> Any:

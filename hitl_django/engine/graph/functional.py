@@ -12,6 +12,7 @@ from typing import Any, Generic, ParamSpec, TypeVar, get_type_hints, overload
 
 from ..channels import EphemeralValue, LastValue
 from ..constants import END, PREVIOUS, PUSH, RETURN, START
+from ..deprecated_names import takes_old_names
 from ..drivers.task_calls import TaskCalls
 from ..drivers.timeouts import check_stoppable
 from ..loop.node_cache import BaseCache, build_cache_namespace
@@ -98,6 +99,7 @@ def task(
     cache_policy: CachePolicy | None = None,
     timeout: Timeout = None,
 ) -> Callable[[Callable[P, Any]], TaskFunction[P]]: ...
+@takes_old_names(retry="retry_policy")
 def task(
     function: Callable[..., Any] | None = None,
     /,
@@ -148,6 +150,7 @@ class entrypoint(Generic[ContextT]):
 
     final = Final
 
+    @takes_old_names(retry="retry_policy", config_schema="context_schema")
     def __init__(
         self,
         checkpointer: BaseCheckpointSaver | bool | None = None,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import warnings
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterator, Mapping, Sequence
 from contextlib import aclosing
 from typing import Any, Generic, Literal, Self, cast
@@ -164,6 +165,7 @@ class Pregel(
         subgraphs: bool = False,
         debug: bool | None = None,
         version: Literal["v1", "v2"] = "v1",
+        checkpoint_during: bool | None = None,
     ) -> Any:
         """Runs the graph to its end or its next question; returns the state.
 
@@ -173,6 +175,7 @@ class Pregel(
         the chunks that stream() yields. ``print_mode`` and ``debug`` are as for stream(). Raises
         what a node raised.
         """
+        durability = _choose_durability(durability, checkpoint_during)
         modes = frozenset() if stream_mode == "values" else results.parse_modes(stream_mode)
         state = run_options.open_run_state(
             self,
@@ -208,6 +211,7 @@ class Pregel(
         output_keys: Sequence[str] | str | None = None,
         debug: bool | None = None,
         version: Literal["v1", "v2"] = "v1",
+        checkpoint_during: bool | None = None,
     ) -> Iterator[Any]:
         """Runs the graph and yields its stream chunks while it goes.
 
@@ -220,6 +224,7 @@ class Pregel(
         the state has the form of its schema. The chunks of ``print_mode`` are printed, whether
         they are yielded or not; with ``debug`` those are ``updates`` and ``values``.
         """
+        durability = _choose_durability(durability, checkpoint_during)
         mode = stream_mode or (self.stream_mode if current.get() is None else "values")
         options = Options(
             context, interrupt_before, interrupt_after, durability, control,
@@ -247,8 +252,10 @@ class Pregel(
         subgraphs: bool = False,
         debug: bool | None = None,
         version: Literal["v1", "v2"] = "v1",
+        checkpoint_during: bool | None = None,
     ) -> Any:
         """Like invoke, on the running event loop."""
+        durability = _choose_durability(durability, checkpoint_during)
         modes = frozenset() if stream_mode == "values" else results.parse_modes(stream_mode)
         state = run_options.open_run_state(
             self,
@@ -284,8 +291,10 @@ class Pregel(
         output_keys: Sequence[str] | str | None = None,
         debug: bool | None = None,
         version: Literal["v1", "v2"] = "v1",
+        checkpoint_during: bool | None = None,
     ) -> AsyncIterator[Any]:
         """Like stream, on the running event loop."""
+        durability = _choose_durability(durability, checkpoint_during)
         mode = stream_mode or (self.stream_mode if current.get() is None else "values")
         options = Options(
             context, interrupt_before, interrupt_after, durability, control,
@@ -502,6 +511,18 @@ class Pregel(
             # Whoever drops the stream half-way has its tasks cancelled now, not some time later.
             await chunks.aclose()
             _let_go(state.run)
+
+
+def _choose_durability(durability: str | None, checkpoint_during: bool | None) -> str | None:
+    """Returns the durability, which had another name: whether checkpoints are stored meanwhile."""
+    if checkpoint_during is None:
+        return durability
+    if durability is not None:
+        raise ValueError("Give durability, or checkpoint_during as it was once called: not both.")
+    warnings.warn(
+        "checkpoint_during is deprecated; use durability.", DeprecationWarning, stacklevel=3
+    )
+    return "async" if checkpoint_during else "exit"
 
 
 def _several(names: Sequence[str] | str) -> tuple[str, ...]:

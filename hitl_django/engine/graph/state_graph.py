@@ -11,6 +11,7 @@ from typing import Any, Generic, Literal, get_args, get_origin
 
 from ..channels import BaseChannel, LastValue
 from ..constants import END, NS_END, NS_SEP, ROOT, START
+from ..deprecated_names import takes_old_names
 from ..errors import GraphDefinitionError
 from ..loop.error_handlers import DEFAULT_HANDLER, get_handler_name
 from ..loop.node_cache import BaseCache
@@ -40,6 +41,7 @@ class StateGraph(Generic[StateT, ContextT, InputT, OutputT]):
     give and get.
     """
 
+    @takes_old_names(config_schema="context_schema", input="input_schema", output="output_schema")
     def __init__(
         self,
         state_schema: Any,
@@ -100,6 +102,7 @@ class StateGraph(Generic[StateT, ContextT, InputT, OutputT]):
 
     # Nodes.
 
+    @takes_old_names(retry="retry_policy", input="input_schema")
     def add_node(
         self,
         node: Any,

@@ -1,0 +1,35 @@
+"""Parameters whose names have changed: the old ones are taken, with a warning."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable
+from functools import wraps
+from typing import ParamSpec, TypeVar
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
+
+def takes_old_names(**renamed: str) -> Callable[[Callable[P, R]], Callable[P, R]]:
+    """Returns a decorator for a function of which parameters were ``renamed``: old to new.
+
+    Raises TypeError where a call gives one under both names.
+    """
+
+    def decorate(function: Callable[P, R]) -> Callable[P, R]:
+        @wraps(function)
+        def call(*args: P.args, **kwargs: P.kwargs) -> R:
+            for old, new in renamed.items():
+                if old in kwargs:
+                    if new in kwargs:
+                        raise TypeError(f"{function.__qualname__}() got {old} and {new}.")
+                    warnings.warn(
+                        f"{old} is deprecated; use {new}.", DeprecationWarning, stacklevel=2
+                    )
+                    kwargs[new] = kwargs.pop(old)
+            return function(*args, **kwargs)
+
+        return call
+
+    return decorate
