@@ -122,6 +122,22 @@ def sequential_async(e: Any, n: int) -> Once:
     return once
 
 
+def sequential_streamed(e: Any, n: int, mode: str | list[str] = "updates") -> Once:
+    graph = chain(e, n).compile()
+
+    def once() -> int:
+        chunks = graph.stream({"count": 0, "note": "x"}, on_thread(n), stream_mode=mode)
+        check(sum(1 for _ in chunks), n)
+        return n
+
+    return once
+
+
+def sequential_tokens(e: Any, n: int) -> Once:
+    """Asks for what models say, of nodes that call none."""
+    return sequential_streamed(e, n, ["updates", "messages"])
+
+
 def sequential_saved(e: Any, n: int, saver: Any = None) -> Once:
     graph = chain(e, n).compile(checkpointer=saver or e.InMemorySaver())
 
@@ -436,6 +452,10 @@ WORKLOADS: dict[str, Workload] = {
         Workload(
             "sequential-async", "the same, async", sequential_async, 1000, "super-step", 12
         ),
+        Workload("streamed", "sequential, updates streamed", sequential_streamed, 1000,
+                 "super-step", 10),
+        Workload("tokens", "the same, and what models say, where no node calls one",
+                 sequential_tokens, 1000, "super-step", 5),
         Workload(
             "sequential-memory", "sequential, in-memory saver, durability sync",
             sequential_saved, 1000, "super-step", 20,
