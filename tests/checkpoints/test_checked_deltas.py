@@ -144,14 +144,14 @@ def looked_at(monkeypatch: pytest.MonkeyPatch) -> list[int]:
         looked.append(len(data))
         return measured(data)
 
-    def needs_walk(value: Any, dump: Any) -> bool:
+    def needs_rewrite(value: Any, dump: Any) -> bool:
         looked.append(len(value))
         return walked(value, dump)
 
-    measured, walked = encoded_size.measure, coding.needs_walk
+    measured, walked = encoded_size.measure, coding.needs_rewrite
     for module in (encoded_size, coding):
         monkeypatch.setattr(module, "measure", measure)
-    monkeypatch.setattr(coding, "needs_walk", needs_walk)
+    monkeypatch.setattr(coding, "needs_rewrite", needs_rewrite)
     return looked
 
 

@@ -22,8 +22,9 @@ from .extension_codes import BRANCHES, LEAVES, LOAD_BRANCH, LOAD_LEAF, OBJECT, U
 from .graph_classes import find_graph_class, is_graph_class
 from .plain_base import NOT_PLAIN, as_plain
 from .registered_types import REGISTERED, TypeCodec, TypeTable, adopt_model, has_recipe
+from .second_look import needs_rewrite
 from .standard_types import find_by_class, find_by_tag
-from .strict_walk import needs_walk, rewrite_value
+from .strict_walk import rewrite_value
 
 MAX_BYTES = 16 * 1024 * 1024
 MAX_DEPTH = 255  # ormsgpack's own, in both directions
@@ -120,7 +121,7 @@ class Codec:
                 or 0xC4 in data
                 or 0xC5 in data
                 or 0xC6 in data
-            ) and needs_walk(value, self._dump_object):
+            ) and needs_rewrite(value, self._dump_object):
                 data = self._encode_slowly(value)
         if len(data) > self._free_bytes:
             self._check_limits(data)
@@ -130,7 +131,7 @@ class Codec:
         """Like encode, for records whose texts the engine made: ids, versions, names of channels.
 
         Takes it on trust that they hold no NUL, bytearray or memoryview. The numbers in such a
-        record nearly always hold a zero byte, for which encode would walk all of it.
+        record nearly always hold a zero byte, for which encode would look at all of it again.
         """
         try:
             data = packb(value, self._pack_hook, _OPTIONS)
@@ -171,7 +172,7 @@ class Codec:
         added = data[start:]
         doubted = value if before.size.blobs else value[before.length :]
         look = before.size.blobs or _is_doubtful(added)
-        if look and needs_walk(doubted, self._dump_object):
+        if look and needs_rewrite(doubted, self._dump_object):
             return self.encode(value), None
         size = measure_added(before.size, len(value) - before.length, added)
         if len(data) > self._free_bytes:

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 from ..errors import PayloadLimitError, UnserializableError
-from ..types import Send
 from .extension_codes import BRANCHES, LEAVES, MAPPING, NATIVE, OBJECT, RefusedPart, Tagged
 from .plain_base import NOT_PLAIN, as_plain
 from .registered_types import has_recipe
@@ -15,46 +14,7 @@ from .registered_types import has_recipe
 Dump = Callable[[Any], "tuple[str, Any] | None"]  # a registered object → (tag, dumped)
 
 _CONTAINERS = {dict, list, tuple, set, frozenset}
-_QUIET = NATIVE - {str}
 _NAME = re.compile(r"[A-Za-z_]\w{0,59}\Z")
-
-
-def needs_walk(value: Any, dump: Dump) -> bool:
-    """Returns whether a packed value holds a NUL in a text, or a type that was packed as bytes."""
-    todo = [value]
-    for item in todo:  # grows while it is read
-        cls = type(item)
-        if cls is str:
-            if "\0" in item:
-                return True
-        elif cls is dict:
-            if "\0" in "".join(item):
-                return True
-            _extend(todo, item.values())
-        elif cls is list:
-            _extend(todo, item)
-        elif cls in _QUIET:
-            continue
-        elif cls is Send:
-            todo += (item.node, item.arg)  # of these there may be very many
-        elif cls in BRANCHES:
-            todo.extend(BRANCHES[cls][1](item))
-        elif cls in LEAVES:
-            if cls is bytearray:
-                return True
-        elif (dumped := dump(item)) is not None:
-            todo.append(dumped[1])
-        else:
-            plain = as_plain(item)
-            if plain is NOT_PLAIN or type(item) is memoryview:
-                return True
-            todo.append(plain)
-    return False
-
-
-def _extend(todo: list[Any], parts: Collection[Any]) -> None:
-    if len(parts) < 8 or not _QUIET.issuperset(map(type, parts)):
-        todo.extend(parts)
 
 
 class _Frame:
