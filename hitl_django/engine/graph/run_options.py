@@ -253,7 +253,12 @@ def _nested_run(
     forwards = above.modes
     if forwards:
         # The calls of tools are told to the streams of all runs above without being passed up.
-        forwards = forwards - {"tools"} if above.subgraphs else forwards & {"custom"}
+        if above.subgraphs:
+            forwards = forwards - {"tools"}
+        else:
+            # A stream that isn't about subgraphs is silent about them, but the record of a run has
+            # what its nodes have to say at any depth.
+            forwards = forwards & {"custom"} if above.chunk_buffer is not None else frozenset()
     run = RunContext(
         config=_nest_config(above.config, config),
         saver=None if graph.checkpointer is False else above.saver,

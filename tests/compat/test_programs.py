@@ -1,0 +1,58 @@
+"""Whole programs print the same in both engines, with nothing changed but their imports."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+
+from hitl_django.port import port_source
+
+from .test_savers import run_here
+
+pytestmark = pytest.mark.filterwarnings("ignore")
+
+PROGRAMS = sorted((Path(__file__).parent / "programs").glob("*.py"))
+MEMORY = "from hitl_django.langgraph.checkpoint.memory import InMemorySaver"
+DJANGO = "from hitl_django.checkpoints import DjangoSaver as InMemorySaver"
+
+
+def ported(source: str) -> str:
+    """Returns what the command makes of a program, about which it has nothing to remark."""
+    after, remarks = port_source(source)
+    assert (remarks, "from langgraph" in after) == ([], False)
+    return after
+
+
+def run(source: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Runs a program as a module of its own, in which annotations are looked up."""
+    module = ModuleType("program")
+    monkeypatch.setitem(sys.modules, "program", module)
+    vars(module)["run_here"] = run_here
+    exec(compile(source, "program.py", "exec", dont_inherit=True), vars(module))
+
+
+@pytest.fixture(params=PROGRAMS, ids=lambda path: path.stem)
+def program(request: pytest.FixtureRequest) -> Path:
+    return request.param
+
+
+def test_a_program_prints_the_same_in_langgraph_and_here(
+    program: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    source, expected = program.read_text(), program.with_suffix(".txt").read_text()
+    run(source, monkeypatch)
+    assert capsys.readouterr().out == expected
+    run(ported(source), monkeypatch)
+    assert capsys.readouterr().out == expected
+
+
+@pytest.mark.django_db
+def test_a_program_prints_the_same_with_its_threads_in_the_database(
+    program: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    source = ported(program.read_text()).replace(MEMORY, DJANGO)
+    run(source.replace("asyncio.run(", "run_here("), monkeypatch)
+    assert capsys.readouterr().out == program.with_suffix(".txt").read_text()
