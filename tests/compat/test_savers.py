@@ -1,4 +1,4 @@
-"""The same graphs leave the same behind in memory and in the database."""
+"""The same graphs leave the same behind in memory, in the database, and in a saver of others."""
 
 from __future__ import annotations
 
@@ -14,12 +14,18 @@ from hitl_django.checkpoints import DjangoSaver
 from . import driving
 from .driving import Case, transcript
 from .engines import OURS, Engine
+from .plain_saver import PlainSaver
 from .test_cases import CASES
 
-pytestmark = [pytest.mark.filterwarnings("ignore"), pytest.mark.django_db]
+pytestmark = pytest.mark.filterwarnings("ignore")
 
-#: Our names, with every graph stored in the database.
-STORED: Engine = SimpleNamespace(**{**vars(OURS), "InMemorySaver": DjangoSaver})
+
+def storing(saver: type[Any]) -> Engine:
+    """Returns our names, with every graph stored by another saver."""
+    return SimpleNamespace(**{**vars(OURS), "InMemorySaver": saver})
+
+
+STORED, ELSEWHERE = storing(DjangoSaver), storing(PlainSaver)
 
 RUNS = [
     pytest.param(case, way, id=f"{case.name}-{way}")
@@ -39,9 +45,17 @@ def run_here(call: Coroutine[Any, Any, Any]) -> Any:
     return async_to_sync(awaited)()
 
 
+@pytest.mark.django_db
 @pytest.mark.parametrize(("case", "way"), RUNS)
 def test_a_graph_does_the_same_in_the_database(
     case: Case, way: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(driving, "asyncio", SimpleNamespace(run=run_here))
     assert transcript(STORED, case, way) == transcript(OURS, case, way)
+
+
+@pytest.mark.parametrize(("case", "way"), RUNS)
+def test_a_graph_does_the_same_with_a_saver_that_stores_no_step_as_a_whole(
+    case: Case, way: str
+) -> None:
+    assert transcript(ELSEWHERE, case, way) == transcript(OURS, case, way)
