@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import re
+from enum import Enum
 from typing import Any
 
 from .errors import PayloadLimitError, UnserializableError
@@ -57,6 +58,9 @@ def check_json(value: Any, what: str, path: str = "$", depth: int = 0) -> None:
     elif kind is list or kind is tuple:
         for index, item in enumerate(value):
             check_json(item, what, f"{path}[{index}]", depth + 1)
+    elif isinstance(value, str) and not (isinstance(value, Enum) or hasattr(value, "__dict__")):
+        # Such as the text of a langchain message: a str is all there is to store of it.
+        check_json(str.__str__(value), what, path, depth)
     else:
         raise UnserializableError(
             f"{what} has a {kind.__qualname__} at {path}, which isn't plain JSON. "

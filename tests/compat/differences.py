@@ -403,4 +403,11 @@ TABLE = (
         "UnserializableError, as the node's failure, with the line that registers the class.",
         "What a thread loads is what it saved, or somebody is told.",
     ),
+    Difference(
+        "a written message is stored as one",
+        "What a node or the input writes to a list of messages, a text or a pair say, is streamed "
+        "and recorded as it was written, and has its id only where the list is made.",
+        "It is streamed and recorded as a dict, and a message has its id there already.",
+        "Applied twice, for a branch to see and then for good, it would become two messages.",
+    ),
 )

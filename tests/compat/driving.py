@@ -8,6 +8,8 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from langchain_core.messages import BaseMessage
+
 from .engines import Engine
 
 CONFIG = {"configurable": {"thread_id": "thread"}}
@@ -67,6 +69,14 @@ def command(**fields: Any) -> Step:
 def update(values: Any, as_node: str | None = None) -> Step:
     """update_state instead of a run."""
     return Step(lambda engine, asked: (values, as_node), {"update": True})
+
+
+def bulk(*supersteps: Sequence[Sequence[Any]]) -> Step:
+    """bulk_update_state instead of a run: of each super-step, what its updates are made of."""
+    return Step(
+        lambda engine, asked: [[engine.StateUpdate(*one) for one in step] for step in supersteps],
+        {"bulk": True},
+    )
 
 
 def at(position: int, step: Step) -> Step:
@@ -135,7 +145,9 @@ def outcome(graph: Any, value: Any, config: Any, way: str, options: dict[str, An
     """Makes one call and returns its result or error in plain form."""
     options = dict(options)
     if options.pop("update", False):
-        return updated(graph, value, config, way)
+        return updated(graph, "update_state", (config, *value), way)
+    if options.pop("bulk", False):
+        return updated(graph, "bulk_update_state", (config, value), way)
     # LangGraph stores in the background by default, and then a record can show a later state.
     options.setdefault("durability", "sync")
     if way == "invoke":
@@ -143,39 +155,36 @@ def outcome(graph: Any, value: Any, config: Any, way: str, options: dict[str, An
     if way == "ainvoke":
         return attempted(lambda: asyncio.run(graph.ainvoke(value, config, **options)))
     events: list[Any] = []
-    if options.get("subgraphs"):
-        # Each chunk comes as (namespace, mode, data): sorted as a whole, for nothing says how
-        # the chunks of parent and child are to interleave.
-        chunks = attempted(lambda: sorted(heard(graph, value, config, options), key=repr))
-        return [chunks]
+    options.setdefault("stream_mode", list(MODES))
 
     async def astream() -> None:
-        async for event in graph.astream(value, config, stream_mode=list(MODES), **options):
+        async for event in graph.astream(value, config, **options):
             events.append(event)
 
     def stream() -> None:
         if way == "astream":
             asyncio.run(astream())
         else:
-            events.extend(graph.stream(value, config, stream_mode=list(MODES), **options))
+            events.extend(graph.stream(value, config, **options))
 
     ended = attempted(stream)
+    if options.get("subgraphs"):
+        # Each chunk comes as (namespace, …): sorted as a whole, for nothing says how the chunks of
+        # parent and child are to interleave.
+        chunks = [[[namespace(level) for level in ns], *map(plain, data)] for ns, *data in events]
+        return [*sorted(chunks, key=repr), ended]
+    if isinstance(options["stream_mode"], str):
+        events = [(options["stream_mode"], data) for data in events]
     return [*in_steady_order([plain(event) for event in events]), ended]
 
 
-def updated(graph: Any, value: Any, config: Any, way: str) -> Any:
+def updated(graph: Any, method: str, arguments: Any, way: str) -> Any:
     """Updates the state and returns the keys of the new checkpoint's config, or the error."""
     if way.startswith("a"):
-        made = attempted(lambda: asyncio.run(graph.aupdate_state(config, *value)))
+        made = attempted(lambda: asyncio.run(getattr(graph, f"a{method}")(*arguments)))
     else:
-        made = attempted(lambda: graph.update_state(config, *value))
+        made = attempted(lambda: getattr(graph, method)(*arguments))
     return sorted(made["configurable"]) if isinstance(made, dict) else made
-
-
-def heard(graph: Any, value: Any, config: Any, options: dict[str, Any]) -> list[Any]:
-    """Returns the plain chunks of a stream that tells of subgraphs too."""
-    stream = graph.stream(value, config, stream_mode=list(MODES), **options)
-    return [[[namespace(level) for level in ns], mode, plain(data)] for ns, mode, data in stream]
 
 
 def attempted(call: Callable[[], Any]) -> Any:
@@ -225,8 +234,20 @@ def snapshot(seen: Any) -> dict[str, Any]:
 
 #: Keys whose values are different in every run.
 FLEETING = frozenset(
-    {"id", "checkpoint_id", "ts", "created_at", "timestamp", "thread_id", "run_id", "parents"}
+    {
+        "id",
+        "checkpoint_id",
+        "ts",
+        "created_at",
+        "timestamp",
+        "thread_id",
+        "run_id",
+        "parents",
+        "ls_integration",
+    }
 )
+#: An id that nobody chose.
+MADE_ID = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 
 
 def namespace(ns: str) -> str:
@@ -252,6 +273,12 @@ def plain(value: Any) -> Any:
         return {key: plain_item(key, item) for key, item in value.items() if key not in FLEETING}
     if isinstance(value, BaseException):
         return plain_error(value)
+    if isinstance(value, BaseMessage):
+        return (kind, without_made_ids(value.model_dump()))
+    if isinstance(value, tuple) and len(value) == 2 and isinstance(value[0], BaseMessage):
+        # LangGraph's metadata of a message below has the namespace twice.
+        about = {key: item for key, item in value[1].items() if key != "checkpoint_ns"}
+        return [plain(value[0]), plain(about)]
     if isinstance(value, tuple) and hasattr(value, "_fields"):
         return plain(value._asdict())
     if isinstance(value, (list, tuple)):
@@ -259,6 +286,12 @@ def plain(value: Any) -> Any:
     if isinstance(value, set):
         return {"set": sorted(value, key=repr)}
     return value
+
+
+def without_made_ids(told: dict[str, Any]) -> dict[str, Any]:
+    """Returns what a message says, with a mark instead of an id that an engine gave it."""
+    made = told["id"] is not None and MADE_ID.fullmatch(told["id"])
+    return {**told, "id": "made" if made else told["id"]}
 
 
 def plain_item(key: Any, item: Any) -> Any:

@@ -10,14 +10,19 @@ from tests.clock import leaping
 
 from . import (
     cases_asking,
+    cases_below,
     cases_commands,
     cases_failing,
     cases_flow,
     cases_functional,
+    cases_messages,
+    cases_routes,
     cases_state,
+    cases_streams,
     cases_subgraphs,
     cases_together,
     cases_travel,
+    cases_updates,
 )
 from .differences import TABLE
 from .driving import Case, transcript
@@ -35,6 +40,11 @@ CASES: list[Case] = [
     *cases_failing.CASES,
     *cases_functional.CASES,
     *cases_together.CASES,
+    *cases_messages.CASES,
+    *cases_streams.CASES,
+    *cases_below.CASES,
+    *cases_routes.CASES,
+    *cases_updates.CASES,
 ]
 ROWS = {row.name for row in TABLE}
 RUNS = [pytest.param(case, way, id=f"{case.name}-{way}") for case in CASES for way in case.ways]
@@ -47,7 +57,7 @@ def test_a_graph_does_the_same_in_both_engines(case: Case, way: str) -> None:
 
 
 def test_there_are_many_graphs_and_each_has_its_own_name() -> None:
-    assert len({case.name for case in CASES}) == len(CASES) >= 150
+    assert len({case.name for case in CASES}) == len(CASES) >= 450
 
 
 def test_what_a_case_leaves_out_is_in_the_table_of_differences() -> None:

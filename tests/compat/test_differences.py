@@ -778,3 +778,16 @@ def test_an_item_that_is_put_twice() -> None:
         store.put(("n",), "k", {})
         seen[name] = store.get(("n",), "k").created_at >= now
     assert seen == {"theirs": True, "ours": False}
+
+
+@shows("a written message is stored as one")
+def test_a_text_is_streamed_as_the_message_that_is_stored() -> None:
+    def streamed(engine: Engine) -> Any:
+        graph = engine.StateGraph(engine.MessagesState)
+        graph.add_node("a", lambda state: {"messages": "hello"}).add_edge(engine.START, "a")
+        (chunk,) = graph.compile().stream({"messages": "hi"}, stream_mode="updates")
+        return chunk["a"]["messages"]
+
+    assert streamed(LANGGRAPH) == "hello"
+    written = streamed(OURS)
+    assert (written["role"], written["content"], len(written["id"])) == ("user", "hello", 36)

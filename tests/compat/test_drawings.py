@@ -15,9 +15,19 @@ pytestmark = pytest.mark.filterwarnings("ignore")
 #: LangGraph finds edges by going through the graph as a run would, with the writes that don't
 #: depend on the state. What such a run doesn't meet has no edges there, and what a deferred node
 #: waits for looks like an edge to it.
-DEFERRED = {"two_deferred_nodes_in_a_row", "a_deferred_join"}
-#: It draws nothing of a subgraph that has an error handler.
+DEFERRED = {
+    "two_deferred_nodes_in_a_row",
+    "a_deferred_join",
+    "a_deferred_graph",
+    "a_deferred_node_at_the_entry",
+    "a_deferred_node_that_asks",
+    "a_packet_to_a_deferred_node",
+}
+#: Of two keys of a branch that lead to one node it draws the first.
+DRAWN_ONCE = {"a_branch_by_two_keys_of_one_node"}
+#: It draws nothing of a subgraph that has an error handler, or one that jumps to its parent alone.
 NOT_EXPANDED = {
+    "a_jump_to_the_grandparent_by_way_of_the_parent",
     "a_command_to_the_parent_is_nothing_for_a_handler",
     "a_handler_within_a_subgraph",
     "a_handler_below_asks",
@@ -65,4 +75,7 @@ def test_a_graph_has_the_nodes_and_edges_that_it_has_in_langgraph(
     # A workflow always ends after its one node; LangGraph calls that a condition.
     flow = {edge for edge in their_edges if edge[0].split(":")[0] == "flow" and edge[3]}
     theirs = {(*edge[:3], False) if edge in flow else edge for edge in their_edges}
+    if case.name in DRAWN_ONCE:
+        assert theirs < ours
+        return
     assert ours == theirs

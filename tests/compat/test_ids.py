@@ -62,6 +62,7 @@ APART = {
     "a_task_is_tried_again_after_its_answer",
     "sent_tasks_call_tasks_that_ask",
     "two_nodes_call_tasks_that_ask",
+    "a_workflow_whose_tasks_call_tasks_that_ask",
 }
 KINDS = [case for case in CASES if "invoke" in case.ways and case.name not in APART]
 

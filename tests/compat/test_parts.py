@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import asyncio
+from collections.abc import AsyncIterator
 from typing import Any
 
 import pytest
@@ -10,6 +10,7 @@ from pydantic import BaseModel
 
 from .driving import plain
 from .engines import LANGGRAPH, OURS, Engine
+from .test_savers import ELSEWHERE, STORED, run_here
 
 pytestmark = pytest.mark.filterwarnings("ignore")
 
@@ -27,10 +28,17 @@ def compiled(engine: Engine) -> Any:
     return graph.add_edge(engine.START, "n").compile(checkpointer=engine.InMemorySaver())
 
 
+async def collect(stream: AsyncIterator[Any]) -> list[Any]:
+    return [part async for part in stream]
+
+
 def called(engine: Engine, way: str, mode: Any) -> Any:
     graph = compiled(engine)
     if way == "ainvoke":
-        result = asyncio.run(graph.ainvoke({"x": 1}, CONFIG, stream_mode=mode, version="v2"))
+        result = run_here(graph.ainvoke({"x": 1}, CONFIG, stream_mode=mode, version="v2"))
+    elif way == "astream":
+        stream = graph.astream({"x": 1}, CONFIG, stream_mode=mode, version="v2")
+        result = run_here(collect(stream))
     elif way == "invoke":
         result = graph.invoke({"x": 1}, CONFIG, stream_mode=mode, version="v2")
     else:
@@ -41,9 +49,17 @@ def called(engine: Engine, way: str, mode: Any) -> Any:
 @pytest.mark.parametrize(
     "mode", ["values", "updates", "checkpoints", "debug", ["updates", "values"]]
 )
-@pytest.mark.parametrize("way", ["invoke", "ainvoke", "stream"])
-def test_parts_are_those_of_langgraph(way: str, mode: Any) -> None:
-    assert called(OURS, way, mode) == called(LANGGRAPH, way, mode)
+@pytest.mark.parametrize("way", ["invoke", "ainvoke", "stream", "astream"])
+@pytest.mark.parametrize(
+    "engine",
+    [
+        pytest.param(OURS, id="memory"),
+        pytest.param(ELSEWHERE, id="elsewhere"),
+        pytest.param(STORED, id="django", marks=pytest.mark.django_db),
+    ],
+)
+def test_parts_are_those_of_langgraph(engine: Engine, way: str, mode: Any) -> None:
+    assert called(engine, way, mode) == called(LANGGRAPH, way, mode)
 
 
 @pytest.mark.parametrize("engine", [OURS, LANGGRAPH], ids=["ours", "langgraph"])

@@ -13,6 +13,7 @@ from tests.engine.random_graphs import GraphSpec, build, graphs
 
 from .driving import CONFIG, outcome, snapshot
 from .engines import LANGGRAPH, OURS, Engine
+from .test_savers import ELSEWHERE
 
 pytestmark = pytest.mark.filterwarnings("ignore")
 
@@ -21,7 +22,12 @@ ENOUGH = 25
 
 
 def played(
-    engine: Engine, spec: GraphSpec, way: str, style: str, compiled: dict[str, Any]
+    engine: Engine,
+    spec: GraphSpec,
+    way: str,
+    style: str,
+    compiled: dict[str, Any],
+    durability: str = "sync",
 ) -> list[Any]:
     """Runs a graph to its end, answering what it asks, and returns all that was seen."""
     graph = build(engine, spec).compile(checkpointer=engine.InMemorySaver(), **compiled)
@@ -29,7 +35,7 @@ def played(
     given_input: Any = {"log": ["input"], "total": 0}
     lines: list[Any] = []
     for _ in range(ENOUGH):
-        lines.append(outcome(graph, given_input, config, way, {}))
+        lines.append(outcome(graph, given_input, config, way, {"durability": durability}))
         seen = graph.get_state(config)
         lines.append(snapshot(seen))
         if not seen.next or failed(lines[-2]):
@@ -75,6 +81,20 @@ PROFILE = settings(
 @given(spec=graphs(), style=STYLES)
 def test_invoke(spec: GraphSpec, style: str) -> None:
     assert played(OURS, spec, "invoke", style, {}) == played(LANGGRAPH, spec, "invoke", style, {})
+
+
+@settings(PROFILE)
+@given(spec=graphs(), style=STYLES)
+def test_invoke_with_a_saver_of_others(spec: GraphSpec, style: str) -> None:
+    ours = played(ELSEWHERE, spec, "invoke", style, {})
+    assert ours == played(LANGGRAPH, spec, "invoke", style, {})
+
+
+@settings(PROFILE)
+@given(spec=graphs(), style=STYLES)
+def test_invoke_that_stores_at_its_exit(spec: GraphSpec, style: str) -> None:
+    ours = played(OURS, spec, "invoke", style, {}, "exit")
+    assert ours == played(LANGGRAPH, spec, "invoke", style, {}, "exit")
 
 
 @settings(PROFILE)

@@ -10,8 +10,10 @@ import pytest
 from asgiref.sync import async_to_sync
 
 from hitl_django.checkpoints import DjangoSaver
+from hitl_django.errors import InvalidUpdateError
 
 from . import driving
+from .cases_flow import chain
 from .driving import Case, transcript
 from .engines import OURS, Engine
 from .plain_saver import PlainSaver
@@ -59,3 +61,29 @@ def test_a_graph_does_the_same_with_a_saver_that_stores_no_step_as_a_whole(
     case: Case, way: str
 ) -> None:
     assert transcript(ELSEWHERE, case, way) == transcript(OURS, case, way)
+
+
+@pytest.mark.parametrize("way", ["invoke", "ainvoke"])
+@pytest.mark.parametrize(
+    "engine",
+    [
+        pytest.param(OURS, id="memory"),
+        pytest.param(ELSEWHERE, id="elsewhere"),
+        pytest.param(STORED, id="django", marks=pytest.mark.django_db),
+    ],
+)
+def test_a_refused_key_leaves_its_node_to_be_run_again(engine: Engine, way: str) -> None:
+    written = [{"x": 2, "unknown": 1}, {"x": 3}]
+    graph = chain(engine, "p").add_node("a", lambda state: written.pop(0)).add_edge("p", "a")
+    compiled = graph.compile(checkpointer=engine.InMemorySaver())
+    config = {"configurable": {"thread_id": "t", "on_unknown_key": "error"}}
+
+    def call(value: Any) -> Any:
+        if way == "invoke":
+            return compiled.invoke(value, config)
+        return run_here(compiled.ainvoke(value, config))
+
+    with pytest.raises(InvalidUpdateError, match="unknown"):
+        call({"x": 1})
+    assert compiled.get_state(config).next == ("a",)
+    assert call(None) == {"x": 3, "log": ["p"]}

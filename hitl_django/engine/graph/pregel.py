@@ -225,7 +225,7 @@ class Pregel(
         they are yielded or not; with ``debug`` those are ``updates`` and ``values``.
         """
         durability = _choose_durability(durability, checkpoint_during)
-        mode = stream_mode or (self.stream_mode if current.get() is None else "values")
+        mode = self._default_mode() if stream_mode is None else stream_mode
         options = Options(
             context, interrupt_before, interrupt_after, durability, control,
             results.parse_modes(mode), self._printed_modes(print_mode, debug), subgraphs,
@@ -295,7 +295,7 @@ class Pregel(
     ) -> AsyncIterator[Any]:
         """Like stream, on the running event loop."""
         durability = _choose_durability(durability, checkpoint_during)
-        mode = stream_mode or (self.stream_mode if current.get() is None else "values")
+        mode = self._default_mode() if stream_mode is None else stream_mode
         options = Options(
             context, interrupt_before, interrupt_after, durability, control,
             results.parse_modes(mode), self._printed_modes(print_mode, debug), subgraphs,
@@ -464,6 +464,9 @@ class Pregel(
         twin = copy.copy(self)
         twin.checkpointer = saver
         return twin
+
+    def _default_mode(self) -> StreamMode:
+        return self.stream_mode if current.get() is None else "values"
 
     def _printed_modes(
         self, print_mode: StreamMode | Sequence[StreamMode], debug: bool | None

@@ -246,19 +246,24 @@ def _hosted_run(
     return run
 
 
+def _choose_forwards(above: RunContext, options: Options) -> frozenset[str]:
+    """Returns the modes whose chunks a nested run hands to the run above it."""
+    is_recorded = above.chunk_buffer is not None
+    if not above.subgraphs:
+        # A stream that isn't about subgraphs is silent about them, but the record of a run has
+        # what its nodes have to say at any depth.
+        return above.modes & {"custom"} if is_recorded else frozenset()
+    # The calls of tools are told to the streams of all runs above without being passed up. What
+    # nodes have to say goes to the nearest stream that asked for it.
+    own = frozenset() if is_recorded else options.modes & {"custom"}
+    return above.modes - {"tools"} - own
+
+
 def _nested_run(
     graph: CompiledGraph, parent: TaskContext, config: RunnableConfig, options: Options
 ) -> RunContext:
     above = parent.run
-    forwards = above.modes
-    if forwards:
-        # The calls of tools are told to the streams of all runs above without being passed up.
-        if above.subgraphs:
-            forwards = forwards - {"tools"}
-        else:
-            # A stream that isn't about subgraphs is silent about them, but the record of a run has
-            # what its nodes have to say at any depth.
-            forwards = forwards & {"custom"} if above.chunk_buffer is not None else frozenset()
+    forwards = _choose_forwards(above, options) if above.modes else above.modes
     run = RunContext(
         config=_nest_config(above.config, config),
         saver=None if graph.checkpointer is False else above.saver,
