@@ -49,6 +49,10 @@ class GraphRunnable(Runnable[Any, Any]):
         """Returns the graph's name."""
         return self.graph.get_name(suffix, name=name)
 
+    def get_graph(self, config: Any = None) -> Any:
+        """Returns the graph's nodes and edges, to draw."""
+        return self.graph.get_graph(config)
+
     @property
     def InputType(self) -> Any:
         """What the graph takes."""

@@ -42,6 +42,29 @@ class Drawing:
         """Returns the one node that leads nowhere."""
         return _sole(self, {edge.source for edge in self.edges})
 
+    def trim_first_node(self) -> None:
+        """Leaves out the first node, where the one that it leads to takes its place."""
+        first = self.first_node()
+        if first is not None and len(self._list_edges(first, "source")) == 1:
+            others = {edge.target for edge in self.edges if edge.source != first.id}
+            if _sole(self, others, first.id):
+                self._remove(first)
+
+    def trim_last_node(self) -> None:
+        """Leaves out the last node, where the one that leads to it takes its place."""
+        last = self.last_node()
+        if last is not None and len(self._list_edges(last, "target")) == 1:
+            others = {edge.source for edge in self.edges if edge.target != last.id}
+            if _sole(self, others, last.id):
+                self._remove(last)
+
+    def _list_edges(self, node: DrawnNode, end: str) -> set[DrawnEdge]:
+        return {edge for edge in self.edges if getattr(edge, end) == node.id}
+
+    def _remove(self, node: DrawnNode) -> None:
+        del self.nodes[node.id]
+        self.edges[:] = [edge for edge in self.edges if node.id not in (edge.source, edge.target)]
+
     def draw_mermaid(self, *, with_styles: bool = True) -> str:
         """Returns the text from which Mermaid draws the graph as a flowchart."""
         return mermaid.write_flowchart(self.nodes, self.edges, with_styles)
@@ -114,7 +137,9 @@ def _flat(outline: Outline) -> Drawing:
         if node.inside is None:
             drawing.nodes[node.name] = DrawnNode(node.name, node.name, _metadata(node))
             continue
-        inner = _trimmed(_flat(node.inside))
+        inner = _flat(node.inside)
+        inner.trim_first_node()
+        inner.trim_last_node()
         prefix = node.name + BETWEEN
         drawing.nodes.update(
             (
@@ -151,25 +176,6 @@ def _metadata(node: OutlineNode) -> Mapping[str, Any] | None:
     if node.stops:
         described["__interrupt"] = node.stops
     return described or None
-
-
-def _trimmed(drawing: Drawing) -> Drawing:
-    """Leaves out the start and the end, where one node takes their place."""
-    gone = set()
-    start = [edge.target for edge in drawing.edges if edge.source == START]
-    if len(start) == 1 and _sole(
-        drawing, {edge.target for edge in drawing.edges if edge.source != START}, START
-    ):
-        gone.add(START)
-    end = [edge.source for edge in drawing.edges if edge.target == END]
-    if len(end) == 1 and _sole(
-        drawing, {edge.source for edge in drawing.edges if edge.target != END}, END
-    ):
-        gone.add(END)
-    return Drawing(
-        {name: node for name, node in drawing.nodes.items() if name not in gone},
-        [edge for edge in drawing.edges if not gone & {edge.source, edge.target}],
-    )
 
 
 def _sole(drawing: Drawing, taken: set[str], but: str = "") -> DrawnNode | None:

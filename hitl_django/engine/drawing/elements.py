@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 #: Between the names of the nodes that lead to one inside another.
@@ -19,6 +19,14 @@ class DrawnNode:
     metadata: Mapping[str, Any] | None = None
     within: tuple[str, ...] = ()
 
+    @property
+    def data(self) -> None:
+        """What langchain's drawings have of a node beside its name: nothing here."""
+
+    def copy(self, *, id: str | None = None, name: str | None = None) -> DrawnNode:
+        """Returns the node under another id or name, as langchain's drawings have it."""
+        return replace(self, id=id or self.id, name=name or self.name)
+
 
 @dataclass(frozen=True, slots=True)
 class DrawnEdge:
@@ -28,3 +36,7 @@ class DrawnEdge:
     target: str
     data: str | None = None
     conditional: bool = False
+
+    def copy(self, *, source: str | None = None, target: str | None = None) -> DrawnEdge:
+        """Returns the edge between other nodes, as langchain's drawings have it."""
+        return replace(self, source=source or self.source, target=target or self.target)

@@ -50,3 +50,8 @@ print(counted.batch([{"topic": "a"}, {"topic": "bcd"}]))
 print(author.get_name(), "|", sorted(author.get_input_jsonschema()["properties"]))
 print(author.pick("draft").invoke({"topic": "ants"}))
 print(author.assign(length=lambda state: len(state["topic"])).invoke({"topic": "bees"}))
+
+for drawn in (RunnablePassthrough() | author | print, author | print):
+    picture = drawn.get_graph()
+    print(sorted(node.name for node in picture.nodes.values()), len(picture.edges))
+    print("write" in picture.draw_mermaid())
