@@ -26,6 +26,16 @@ def find_ambient_config() -> dict[str, Any] | None:
     return None if variable is None else variable.get()
 
 
+def is_traced() -> bool:
+    """Returns whether langchain traces what is called here, as an environment variable has it do.
+
+    So LangSmith is switched on: no config has to name it.
+    """
+    module = sys.modules.get("langchain_core.tracers.context")
+    asks = getattr(module, "_tracing_v2_is_enabled", None)  # langchain's own look, before each run
+    return asks is not None and bool(asks())
+
+
 def find_langgraph() -> Any:
     """Returns the bridge to LangGraph's graphs, for a caller that has one."""
     return import_module("hitl_django.contrib.langgraph")

@@ -11,6 +11,7 @@ from langchain_core.callbacks import AsyncCallbackManager, CallbackManager
 from langchain_core.runnables.config import var_child_runnable_config
 from langchain_core.tracers._streaming import _StreamingCallbackHandler
 
+from hitl_django.engine.bridges import is_traced
 from hitl_django.engine.constants import PUSH
 from hitl_django.engine.task.callbacks import GraphCallbackHandler
 from hitl_django.engine.task.context import TaskContext
@@ -26,13 +27,15 @@ _OWN = ("run_id", "run_name")
 
 
 def open_trace(run: RunContext, name: str) -> RunTrace | None:
-    """Returns what tells the callbacks of a run's config of it; None where none of them asks."""
+    """Returns what tells the callbacks of a run's config of it; None where none of them asks.
+
+    A tracer that an environment variable has langchain add is one of them.
+    """
     callbacks = run.config.get("callbacks") or ()
-    if isinstance(callbacks, list | tuple) and all(
+    is_silent = isinstance(callbacks, list | tuple) and all(
         isinstance(one, GraphCallbackHandler | MessageStream) for one in callbacks
-    ):
-        return None
-    return RunTrace(run, name)
+    )
+    return None if is_silent and not is_traced() else RunTrace(run, name)
 
 
 class RunTrace:

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from ..bridges import find_ambient_config, find_langchain, find_langgraph
+from ..bridges import find_ambient_config, find_langchain, find_langgraph, is_traced
 from ..constants import NS_END, NS_SEP
 from ..drivers.timeouts import TimedContext
 from ..loop.chunks import make_nested_sink
@@ -141,7 +141,7 @@ def _join_langchain(run: RunContext, name: str, ns: str, options: Options) -> No
     """Has what langchain calls in a node belong to the run, where somebody wants to know of it."""
     wanted = options.modes.union(options.printed)
     has_messages, has_tools = "messages" in wanted, "tools" in wanted
-    if not has_messages and not has_tools and not run.config.get("callbacks"):
+    if not (has_messages or has_tools or run.config.get("callbacks") or is_traced()):
         return
     langchain = find_langchain()
     where = (
