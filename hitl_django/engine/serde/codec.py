@@ -222,9 +222,16 @@ class Codec:
         return data
 
     def _make_pack_hook(self, deeper: Callable[[Any], Any] | None) -> Callable[[Any], Any]:
+        by_class, own = REGISTERED.by_class, self._types.by_class
+
         def hook(value: Any) -> Any:
             try:
                 cls = type(value)
+                entry = by_class.get(cls)
+                if entry is not None and cls not in own:
+                    # Messages of a conversation: of nothing else there are as many.
+                    body = [entry.tag, entry.dump(value)]
+                    return Ext(OBJECT, packb(body, deeper or hook, _OPTIONS))
                 if cls in BRANCHES:
                     code, parts = BRANCHES[cls]
                     body = parts(value)

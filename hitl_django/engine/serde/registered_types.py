@@ -171,8 +171,11 @@ def _field_value(field: dataclasses.Field[Any], stored: dict[str, Any]) -> Any:
 
 def _pydantic_recipe(cls: Any) -> tuple[Callable[[Any], Any], Callable[[Any], Any]]:
     def dump(value: Any) -> list[Any]:
-        state = vars(value)
-        fields = {name: state[name] for name in cls.__pydantic_fields__ if name in state}
+        state, known = vars(value), cls.__pydantic_fields__
+        if state.keys() == known.keys():
+            fields = state  # nothing beside them, such as a cached property
+        else:
+            fields = {name: state[name] for name in known if name in state}
         given = sorted(value.__pydantic_fields_set__)
         return [fields, given, value.__pydantic_extra__, value.__pydantic_private__]
 
