@@ -9,7 +9,7 @@ from django.db import models
 from django.db.models import F, Q
 from django.db.models.functions import Now
 
-from hitl_django.db.prepared_query import Parameter, PreparedUpdate
+from hitl_django.db.prepared_query import Parameter, PreparedSelect, PreparedUpdate
 from hitl_django.models import Thread
 
 THREAD = Parameter("thread", models.BigIntegerField())
@@ -39,6 +39,10 @@ TAKE = PreparedUpdate(
 #: tried as often as the limit says, wherever it stands in the graph. A lease that was given back
 #: stays so: what a node left running would lease a thread to nobody.
 HOLD = PreparedUpdate(Thread, _HELD, lambda: {"lease_until": UNTIL, "attempts": 1})
+
+#: Opens a commit of who calls a graph: the thread is still held. Its row is locked and not written,
+#: as the lease is renewed by the clock alone.
+CHECK = PreparedSelect(lambda: Thread.objects.order_by().filter(_HELD).values_list("pk"), lock=True)
 
 #: Opens the last commit: as HOLD, and the thread is free.
 LET_GO = PreparedUpdate(

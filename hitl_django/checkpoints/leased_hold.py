@@ -97,7 +97,7 @@ class LeasedHold(ThreadHold):
         elif ends:
             batch.guard(lease_queries.LET_GO, key, LeaseLostError)
         else:
-            batch.guard(lease_queries.HOLD, {**key, "duration": _duration()}, LeaseLostError)
+            batch.lock(lease_queries.CHECK, key, LeaseLostError)
 
     def note(self, *, ends: bool) -> None:
         """Notes that a commit with the guard is written."""
