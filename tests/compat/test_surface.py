@@ -25,6 +25,9 @@ pytestmark = pytest.mark.filterwarnings("ignore")
 TABLE = Path(__file__).parents[2] / "docs" / "explanation" / "differences.md"
 MODULES = [found.name for found in walk_packages(ported.__path__, f"{ported.__name__}.")]
 
+#: Packages of their own, which may be installed for the benchmarks; the port command has a reason.
+BACKENDS = {"postgres", "sqlite"}
+
 #: Which LangGraph's have from langchain's Runnable or a message.
 OF_LANGCHAIN = {"JsonPlusSerializer", "RemoveMessage", "ToolNode"}
 
@@ -65,7 +68,9 @@ def list_modules() -> Iterator[str]:
         for file in sorted(root.rglob("*.py")):
             parts = file.relative_to(root).with_suffix("").parts
             parts = parts[:-1] if parts[-1] == "__init__" else parts
-            if parts and not any(part.startswith("_") for part in parts):
+            if not parts or BACKENDS.intersection(parts):
+                continue
+            if not any(part.startswith("_") for part in parts):
                 yield ".".join(("langgraph", *parts))
 
 
