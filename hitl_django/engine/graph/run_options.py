@@ -141,7 +141,9 @@ def _join_langchain(run: RunContext, name: str, ns: str, options: Options) -> No
     """Has what langchain calls in a node belong to the run, where somebody wants to know of it."""
     wanted = options.modes.union(options.printed)
     has_messages, has_tools = "messages" in wanted, "tools" in wanted
-    if not (has_messages or has_tools or run.config.get("callbacks") or is_traced()):
+    # A run that a node makes has the callbacks of the run around it, a tracer's among them.
+    is_told = run.config.get("callbacks") or (not run.within and is_traced())
+    if not (has_messages or has_tools or is_told):
         return
     langchain = find_langchain()
     where = (
