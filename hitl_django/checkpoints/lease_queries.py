@@ -41,7 +41,7 @@ TAKE = PreparedUpdate(
 HOLD = PreparedUpdate(Thread, _HELD, lambda: {"lease_until": UNTIL, "attempts": 1})
 
 #: Opens a commit of who calls a graph: the thread is still held. Its row is locked and not written,
-#: as the lease is renewed by the clock alone.
+#: because a thread of the process extends the lease every few seconds.
 CHECK = PreparedSelect(lambda: Thread.objects.order_by().filter(_HELD).values_list("pk"), lock=True)
 
 #: Opens the last commit: as HOLD, and the thread is free.

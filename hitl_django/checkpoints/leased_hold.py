@@ -1,4 +1,4 @@
-"""The hold on a thread of a run that no worker makes: whoever calls a graph has its lease.
+"""The lease that a direct call of a graph takes on its thread, as a worker does for its run.
 
 The lease is taken with the first commit of the run, or before its first tasks; every later commit
 is bound to the epoch that it began, as a worker's is.

@@ -287,7 +287,7 @@ class PayloadLimitError(PayloadError):
 
 
 class LeaseError(HitlError):
-    """Whoever runs the thread isn't the one who has it.
+    """A run doesn't have its thread to itself.
 
     ``thread_id`` is the thread, where it was named.
     """
