@@ -13,7 +13,6 @@ from typing import Any
 
 import orjson
 
-from ..types import Send
 from .extension_codes import BRANCHES, LEAVES, NATIVE
 from .plain_base import NOT_PLAIN, as_plain
 from .strict_walk import Dump
@@ -40,15 +39,17 @@ def _open(item: Any, dump: Dump) -> Any:
     cls = type(item)
     if cls is bytes:
         return None
+    if cls is bytearray or cls is memoryview:
+        raise TypeError
     if cls in BRANCHES:
         return [*BRANCHES[cls][1](item)]
-    if cls in LEAVES and cls is not bytearray:
+    if cls in LEAVES:
         return None
     dumped = dump(item)
     if dumped is not None:
         return dumped[1]
     plain = as_plain(item)
-    if plain is NOT_PLAIN or cls is memoryview:
+    if plain is NOT_PLAIN:
         raise TypeError
     return plain
 
@@ -66,22 +67,11 @@ def _walk(value: Any, dump: Dump) -> bool:
             _extend(todo, item.values())
         elif cls is list:
             _extend(todo, item)
-        elif cls in _QUIET:
-            continue
-        elif cls is Send:
-            todo += (item.node, item.arg)  # of these there may be very many
-        elif cls in BRANCHES:
-            todo.extend(BRANCHES[cls][1](item))
-        elif cls in LEAVES:
-            if cls is bytearray:
+        elif cls not in _QUIET:
+            try:
+                todo.append(_open(item, dump))
+            except TypeError:
                 return True
-        elif (dumped := dump(item)) is not None:
-            todo.append(dumped[1])
-        else:
-            plain = as_plain(item)
-            if plain is NOT_PLAIN or type(item) is memoryview:
-                return True
-            todo.append(plain)
     return False
 
 
