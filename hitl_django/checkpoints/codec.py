@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 from hitl_django.engine.errors import CorruptPayloadError, PayloadError
-from hitl_django.engine.serde import Checked, Codec, digest
+from hitl_django.engine.savers.shared_values import SharedValues
+from hitl_django.engine.serde import Codec, digest
 
 from .encrypted_rows import decrypt_row
 
@@ -19,33 +20,20 @@ def pack(value: Any) -> tuple[bytes, str]:
     return data, digest(data)
 
 
-def pack_channel(channel: str, value: Any) -> tuple[bytes, str]:
-    """Like pack; a refusal names the channel as the first step of its path."""
+def pack_channel(channel: str, value: Any, shared: SharedValues | None = None) -> bytes:
+    """Returns a value's bytes; a refusal names the channel as the first step of its path."""
     try:
-        return pack(value)
+        return codec.encode(value) if shared is None else shared.encode(value)
     except PayloadError:
         codec.encode({channel: value})
         raise
 
 
-def pack_grown(
-    channel: str, value: list[Any], before: Checked, begin: Callable[[bytes], int]
-) -> tuple[bytes, Checked | None]:
-    """Returns the bytes of a list that may have grown, and what was checked by now.
-
-    A refusal is that of pack_channel.
-    """
-    try:
-        return codec.encode_more(value, before, begin)
-    except PayloadError:
-        codec.encode({channel: value})
-        raise
-
-
-def pack_writes(writes: Sequence[tuple[str, Any]]) -> bytes:
+def pack_writes(writes: Sequence[tuple[str, Any]], shared: SharedValues | None = None) -> bytes:
     """Returns the bytes of (channel, value) pairs; a refusal names the channel."""
+    encode = codec.encode if shared is None else shared.encode_writes
     try:
-        return codec.encode([[channel, value] for channel, value in writes])
+        return encode([[channel, value] for channel, value in writes])
     except PayloadError:
         for channel, value in writes:
             pack_channel(channel, value)

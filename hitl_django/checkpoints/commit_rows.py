@@ -2,16 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from hitl_django.db.write_batch import WriteBatch
 from hitl_django.engine.constants import CHANGED, CONTROL_SLOTS, KEYED, NULL_TASK_ID, RESUME
-from hitl_django.engine.savers.checkpoint import Checkpoint, CheckpointMetadata, TaskWrites, Version
+from hitl_django.engine.savers.checkpoint import (
+    Added,
+    Checkpoint,
+    CheckpointMetadata,
+    Grown,
+    TaskWrites,
+    Version,
+)
+from hitl_django.engine.savers.shared_values import SharedValues
 from hitl_django.engine.serde import digest
 
 from . import inline_values, inline_writes, list_deltas, queries, version_deltas
-from .codec import codec, pack_channel, pack_grown, pack_writes
+from .codec import codec, pack_channel, pack_writes
 from .coordinates import CheckpointRef
 from .encrypted_rows import encrypt_column, encrypt_row, find_key_ring
 from .write_cache import CachedNamespace
@@ -30,9 +38,13 @@ class CommitRows:
     """
 
     def __init__(
-        self, ref: CheckpointRef, epoch: int = 0, cached: CachedNamespace | None = None
+        self,
+        ref: CheckpointRef,
+        epoch: int = 0,
+        cached: CachedNamespace | None = None,
+        shared: SharedValues | None = None,
     ) -> None:
-        self.ref, self.epoch = ref, epoch
+        self.ref, self.epoch, self._shared = ref, epoch, shared
         self._key_ring = find_key_ring()
         #: What may be built upon, and what of this commit may be later.
         self.cached = cached
@@ -41,6 +53,7 @@ class CommitRows:
         self._kept: list[Row] = []
         self._replaced: list[Row] = []
         self._blobs: list[Row] = []
+        self._corrected: list[Row] = []
         self._checkpoints: list[Row] = []
         self._ended: list[inline_writes.EndedTask] = []
         #: The checkpoint of this commit, if all of its values have rows of their own.
@@ -59,7 +72,9 @@ class CommitRows:
         """
         for slot, writes in _group_by_slot(task.writes).items():
             unit = slot == inline_writes.UNIT and task.task_id != NULL_TASK_ID
-            ended = inline_writes.EndedTask(task.task_id, task.task_path, pack_writes(writes))
+            ended = inline_writes.EndedTask(
+                task.task_id, task.task_path, pack_writes(writes, self._shared)
+            )
             if unit and ends_step:
                 self._ended.append(ended)
                 continue
@@ -80,15 +95,19 @@ class CommitRows:
         checkpoint: Checkpoint,
         metadata: CheckpointMetadata,
         new_versions: dict[str, Version],
+        added: Mapping[str, Added] | None = None,
     ) -> None:
-        """Adds a checkpoint as the child of that one, and the channel values that are new."""
+        """Adds a checkpoint as the child of that one, and the channel values that are new.
+
+        ``added`` says of lists that they have only grown; None where no run goes on from here.
+        """
         head: dict[str, Any] = dict(checkpoint)
         values = head.pop("channel_values")
         few = inline_values.select_scalars(values)
         for channel, version in new_versions.items():
             # A channel that was emptied has a version and no value.
             if channel in values and (few is None or channel not in few):
-                self._blobs.append(self._blob(channel, version, values[channel]))
+                self._blobs.append(self._blob(channel, version, values[channel], added))
         if few is None:
             self._set_apart(head, values, new_versions)
         payloads = queries.Payloads(
@@ -146,18 +165,47 @@ class CommitRows:
             self._blobs.append((self.ref.ns, *self.base.key, row, digest(row)))
         return codec.encode_record(record)
 
-    def _blob(self, channel: str, version: Version, value: Any) -> Row:
+    def add_grown(self, channel: str, grown: Grown) -> None:
+        """Adds a list that a run has left, unless it is what was stored of it in its course."""
+        data = pack_channel(channel, grown.value)
         tip = None if self.cached is None else self.cached.tips.get(channel)
-        if tip is not None and tip.checked is not None and type(value) is list:
-            data, checked = pack_grown(channel, value, tip.checked, tip.find_end)
-            its_digest = ""
-        else:
-            (data, its_digest), checked = pack_channel(channel, value), None
-        if self.cached is not None and list_deltas.is_long_list(data):
-            checked = checked or codec.checked(data, len(value))
-            (data, its_digest), grown = list_deltas.encode_list(tip, version, data, len(value))
-            self.grown[channel] = grown if checked is None else grown._replace(checked=checked)
-        its_digest = its_digest or digest(data)
+        if tip is None or tip.version != grown.version or not tip.matches(data):
+            (data, its_digest), tip = list_deltas.encode_list(None, grown.version, data)
+            self._corrected.append(self._row(channel, grown.version, data, its_digest))
+        self.grown[channel] = tip.close()
+
+    def _blob(
+        self,
+        channel: str,
+        version: Version,
+        value: Any,
+        added: Mapping[str, Added] | None = None,
+    ) -> Row:
+        tip = None if self.cached is None else self.cached.tips.get(channel)
+        more = added and added.get(channel)
+        if tip is not None and more and (row := self._added(channel, version, tip, more, value)):
+            return row
+        data = pack_channel(channel, value, self._shared)
+        if self.cached is None or not list_deltas.is_long_list(data):
+            return self._row(channel, version, data, digest(data))
+        is_open = added is not None
+        (data, its_digest), tip = list_deltas.encode_list(tip, version, data, keep_open=is_open)
+        self.grown[channel] = tip
+        return self._row(channel, version, data, its_digest)
+
+    def _added(
+        self, channel: str, version: Version, tip: list_deltas.ListTip, added: Added, value: Any
+    ) -> Row | None:
+        """Returns the row of what was added to a list; None where all of it is to be looked at."""
+        if tip.open is None or tip.version != added.version or self._shared is None:
+            return None
+        encoded = self._shared.encode_added(tip.open.extent, added, len(value))
+        if encoded is None:
+            return None
+        (data, its_digest), self.grown[channel] = list_deltas.encode_added(tip, version, *encoded)
+        return self._row(channel, version, data, its_digest)
+
+    def _row(self, channel: str, version: Version, data: bytes, its_digest: str) -> Row:
         if self._key_ring is not None:
             head = list_deltas.head_size(data)
             data, its_digest = encrypt_row(data, its_digest, head, self._key_ring)
@@ -169,6 +217,7 @@ class CommitRows:
             (queries.KEEP_WRITES, self._kept),
             (queries.REPLACE_WRITES, self._replaced),
             (queries.KEEP_BLOBS, self._blobs),
+            (queries.REPLACE_BLOBS, self._corrected),
             (queries.REPLACE_CHECKPOINTS, self._checkpoints),
         ):
             batch.insert(statement, [(thread, *row) for row in rows])

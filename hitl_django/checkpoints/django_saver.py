@@ -27,6 +27,7 @@ from hitl_django.engine.savers.checkpoint import (
     Version,
 )
 from hitl_django.engine.savers.pruning import KEEP_LATEST, check_prune
+from hitl_django.engine.savers.shared_values import SharedValues
 from hitl_django.engine.savers.thread_hold import Stream, ThreadHolds
 from hitl_django.engine.task.task_status import record_answer
 from hitl_django.engine.types import Chunk, RunnableConfig
@@ -35,7 +36,7 @@ from hitl_django.errors import LeaseLostError
 from . import maintenance, queries, thread_rows
 from .checkpoint_pages import read_page
 from .checkpoint_reader import decode_checkpoint, decode_checkpoints
-from .codec import unpack
+from .codec import codec, unpack
 from .commit_rows import ANSWERS, KEYED_ANSWERS, CommitRows
 from .coordinates import CheckpointRef, ThreadKey
 from .leased_hold import LeasedHold
@@ -158,13 +159,20 @@ class DjangoSaver(BaseCheckpointSaver):
         known = self._cache.get(ref.thread_id, ref.ns) if self._may_continue(ref) else None
         hold = commit.hold
         epoch = hold.epoch if isinstance(hold, LeasedHold) else self._epoch(ref)
-        rows = CommitRows(ref, epoch, known)
+        rows = CommitRows(ref, epoch, known, SharedValues(codec, commit))
         fenced = self.fence is not None and self._is_bound_to(ref)
         ends = commit.checkpoint is not None and ref.checkpoint_id is not None
         for task in commit.writes:
             rows.add_writes(task, answers_stand=fenced, ends_step=ends)
         if commit.checkpoint is not None:
-            rows.add_checkpoint(commit.checkpoint, commit.metadata or {}, commit.new_versions or {})
+            rows.add_checkpoint(
+                commit.checkpoint,
+                commit.metadata or {},
+                commit.new_versions or {},
+                None if commit.outcome is not None else commit.added,
+            )
+        for channel, grown in (commit.grown or {}).items():
+            rows.add_grown(channel, grown)
         return rows
 
     def _write(self, rows: CommitRows, ref: CheckpointRef, commit: Commit) -> None:

@@ -25,7 +25,7 @@ from typing import Any, NamedTuple
 import xxhash
 
 from hitl_django.engine.errors import CorruptPayloadError
-from hitl_django.engine.serde import Checked, digest
+from hitl_django.engine.serde import ListExtent, digest, list_head, list_head_size, measure_list
 
 from .encrypted_rows import is_encrypted
 
@@ -40,6 +40,14 @@ Stored = tuple[bytes, str]  # a row's data and its digest
 Rows = Mapping[tuple[str, int], Stored]  # by channel and version
 
 
+class OpenList(NamedTuple):
+    """What is kept of a list while a run adds to it, so that nothing else of it needs a look."""
+
+    extent: ListExtent
+    hash: Any  # xxh3_128 of all items
+    unsealed: tuple[bytes, ...]  # the items since the newest seal
+
+
 class ListTip(NamedTuple):
     """What the next version of a list may continue: a stored version, known by its items."""
 
@@ -49,13 +57,16 @@ class ListTip(NamedTuple):
     seals: tuple[int, ...]  # the first, whole version among them
     sealed: int  # bytes of the items up to the newest seal
     parts: int  # since then
-    checked: Checked | None = None  # where it is worth remembering
+    open: OpenList | None = None  # while a run goes on
 
-    def find_end(self, data: bytes) -> int:
-        """Returns where in a list's bytes its items end, 0 where the list doesn't go on from it."""
-        head = _list_head_size(data)
-        items = memoryview(data)[head : head + self.size]
-        return head + self.size if xxhash.xxh3_128_digest(items) == self.digest else 0
+    def matches(self, data: bytes) -> bool:
+        """Returns whether an encoded list is what is stored."""
+        items = memoryview(data)[list_head_size(data) :]
+        return len(items) == self.size and xxhash.xxh3_128_digest(items) == self.digest
+
+    def close(self) -> ListTip:
+        """Returns what is kept of it when the run has ended."""
+        return self._replace(open=None)
 
 
 class ListDelta(NamedTuple):
@@ -74,35 +85,55 @@ class ListDelta(NamedTuple):
 
 
 def encode_list(
-    tip: ListTip | None, version: int, data: bytes, length: int
+    tip: ListTip | None, version: int, data: bytes, *, keep_open: bool = False
 ) -> tuple[Stored, ListTip]:
-    """Returns the row of a list of ``length`` items, encoded as ``data``: a delta, or all of it."""
-    items = memoryview(data)[_list_head_size(data) :]
+    """Returns the row of a list that is encoded as ``data``: a delta, or all of it.
+
+    With ``keep_open`` the run goes on, and may add to the list.
+    """
+    extent = measure_list(data)
+    assert extent is not None
+    items = memoryview(data)[list_head_size(data) :]
     items_hash = xxhash.xxh3_128()
     if tip is not None and tip.size <= len(items):
         items_hash.update(items[: tip.size])
         if items_hash.digest() == tip.digest:
             items_hash.update(items[tip.size :])
-            (head, added), tip = _build_delta(tip, version, items, items_hash.digest(), length)
-            return (head + added, _digest_delta(items_hash, head)), tip
+            grown = OpenList(extent, items_hash, (bytes(items[tip.sealed :]),))
+            stored, tip = _add(tip, version, bytes(items[tip.size :]), grown)
+            return stored, tip if keep_open else tip.close()
         items_hash.reset()
     items_hash.update(items)
     size = len(items)
-    return (data, digest(data)), ListTip(version, size, items_hash.digest(), (version,), size, 0)
+    kept = OpenList(extent, items_hash, ()) if keep_open else None
+    tip = ListTip(version, size, items_hash.digest(), (version,), size, 0, kept)
+    return (data, digest(data)), tip
 
 
-def _build_delta(
-    tip: ListTip, version: int, items: memoryview, its_digest: bytes, length: int
-) -> tuple[tuple[bytes, memoryview], ListTip]:
-    newest, size = tip.seals[-1], len(items)
-    if tip.parts + 1 < SEAL_INTERVAL:
-        head = HEAD.pack(_MARK, _DELTA, newest, tip.version, length, 0)
-        grown = ListTip(version, size, its_digest, tip.seals, tip.sealed, tip.parts + 1)
-        return (head, items[tip.size :]), grown
-    head = HEAD.pack(_MARK, _SEAL, newest, newest, length, len(tip.seals))
-    head += struct.pack(f">{len(tip.seals)}q", *tip.seals)
-    grown = ListTip(version, size, its_digest, (*tip.seals, version), size, 0)
-    return (head, items[tip.sealed :]), grown
+def encode_added(
+    tip: ListTip, version: int, items: bytes, extent: ListExtent
+) -> tuple[Stored, ListTip]:
+    """Returns the row of an open list that ``items`` were added to."""
+    assert tip.open is not None
+    items_hash = tip.open.hash.copy()
+    items_hash.update(items)
+    kept = OpenList(extent, items_hash, (*tip.open.unsealed, items))
+    return _add(tip, version, items, kept)
+
+
+def _add(tip: ListTip, version: int, items: bytes, kept: OpenList) -> tuple[Stored, ListTip]:
+    newest, extent = tip.seals[-1], kept.extent
+    seals, sealed, parts = tip.seals, tip.sealed, tip.parts + 1
+    if parts < SEAL_INTERVAL:
+        head = HEAD.pack(_MARK, _DELTA, newest, tip.version, extent.length, 0)
+    else:
+        head = HEAD.pack(_MARK, _SEAL, newest, newest, extent.length, len(seals))
+        head += struct.pack(f">{len(seals)}q", *seals)
+        items = b"".join(kept.unsealed)
+        seals, sealed, parts, kept = (*seals, version), extent.size, 0, kept._replace(unsealed=())
+    its_digest = kept.hash.digest()
+    grown = ListTip(version, extent.size, its_digest, seals, sealed, parts, kept)
+    return (head + items, _digest_delta(kept.hash, head)), grown
 
 
 def read_delta(data: bytes) -> ListDelta | None:
@@ -133,8 +164,8 @@ def find_seals(rows: Rows) -> set[tuple[str, int]]:
 def restore_list(channel: str, version: int, rows: Rows) -> tuple[bytes, ListTip]:
     """Restores the bytes of a list from its deltas, or raises CorruptPayloadError."""
     *path, (first, _, base) = _trace(channel, version, rows)
-    head_size = _list_head_size(base)
-    pieces = [base[head_size:], *(data[part.size :] for _, part, data in reversed(path))]
+    added = [data[part.size :] for _, part, data in reversed(path)]
+    pieces = [base[list_head_size(base) :], *added]
     items = b"".join(pieces)
     items_hash = xxhash.xxh3_128(items)
     data, stored = rows[channel, version]
@@ -148,7 +179,7 @@ def restore_list(channel: str, version: int, rows: Rows) -> tuple[bytes, ListTip
         )
     sealed = len(items) - sum(len(data) - HEAD.size for data in since)
     tip = ListTip(version, len(items), items_hash.digest(), seals, sealed, len(since))
-    return (data if part is None else _list_head(part.length) + items), tip
+    return (data if part is None else list_head(part.length) + items), tip
 
 
 def _matches_seals(part: ListDelta, data: bytes, seals: tuple[int, ...]) -> bool:
@@ -186,19 +217,6 @@ def is_delta(data: bytes) -> bool:
 def is_long_list(data: bytes) -> bool:
     """Returns whether a value's bytes are those of a list that a delta may continue."""
     return len(data) >= MIN_BYTES and (data[0] >> 4 == 0x9 or data[0] in (0xDC, 0xDD))
-
-
-def _list_head_size(data: bytes) -> int:
-    return {0xDC: 3, 0xDD: 5}.get(data[0], 1)
-
-
-def _list_head(length: int) -> bytes:
-    """Writes a list's head as ormsgpack does: in as few bytes as hold the length."""
-    if length < 16:
-        return bytes([0x90 | length])
-    if length < 1 << 16:
-        return struct.pack(">BH", 0xDC, length)
-    return struct.pack(">BI", 0xDD, length)
 
 
 def _digest_delta(items_hash: Any, head: bytes) -> str:

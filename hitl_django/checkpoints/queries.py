@@ -36,8 +36,18 @@ REPLACE_WRITES = BulkInsert(
     replaced=["task_path", "data", "digest", "epoch"],
 )
 
+_BLOB = ["thread", "ns", "channel", "version", "data", "digest"]
+
 # A version names one value for ever, so a row that is there holds that value already.
-KEEP_BLOBS = BulkInsert(ChannelBlob, ["thread", "ns", "channel", "version", "data", "digest"])
+KEEP_BLOBS = BulkInsert(ChannelBlob, _BLOB)
+
+# But for a list that nodes have changed in place while it was stored by what they added to it.
+REPLACE_BLOBS = BulkInsert(
+    ChannelBlob,
+    _BLOB,
+    key=["thread", "ns", "channel", "version"],
+    replaced=["data", "digest"],
+)
 
 # The same checkpoint stored again, by a caller of ``put``, replaces what it was.
 REPLACE_CHECKPOINTS = BulkInsert(

@@ -59,7 +59,7 @@ FAULTS: dict[str, tuple[Fault, type[Exception]]] = {
     "lazy": (lambda state: {"x": gettext_lazy("later")}, UnserializableError),
     "lock": (lambda state: {"x": threading.Lock()}, UnserializableError),
     "self": (lambda state: {"x": containing_itself()}, UnserializableError),
-    "NUL": (lambda state: {"x": "a\0b"}, UnserializableError),
+    "surrogate": (lambda state: {"x": "a\ud800b"}, UnserializableError),
     "large": (lambda state: {"x": "x" * 50_000_000}, PayloadLimitError),
     "recursion": (raising(RecursionError("deep")), RecursionError),
     "memory": (raising(MemoryError()), MemoryError),
@@ -90,6 +90,7 @@ ODD: dict[str, Callable[[], Any]] = {
     "keys": lambda: {1: "a", (1, 2): "b", None: "c"},
     "set": lambda: {1},
     "bytes": lambda: b"\x00\xff",
+    "NUL": lambda: "a\0b",
     "huge": lambda: 7**5_000,
 }
 

@@ -32,6 +32,12 @@ TABLE = (
         "Going on would act on nobody's decision.",
     ),
     Difference(
+        "a change in place is stored when the run leaves",
+        "An item of a list that a node changed, and didn't write, is stored with the next write.",
+        "It is stored when the run pauses or ends; what the list was given is stored at once.",
+        "So a step of a long list costs what it adds, and not the list.",
+    ),
+    Difference(
         "a thread has one run at a time",
         "Two calls of one thread at once both run its nodes, and both answers take effect.",
         "The second is a LeaseHeldError before it runs anything.",

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+import operator
 import threading
 from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import partial
-from typing import Any
+from typing import Annotated, Any, TypedDict
 
 import pytest
 
@@ -791,3 +792,30 @@ def test_a_text_is_streamed_as_the_message_that_is_stored() -> None:
     assert streamed(LANGGRAPH) == "hello"
     written = streamed(OURS)
     assert (written["role"], written["content"], len(written["id"])) == ("user", "hello", 36)
+
+
+@shows("a change in place is stored when the run leaves")
+def test_a_change_in_place_is_stored_when_the_run_leaves() -> None:
+    def change(engine: Engine) -> tuple[list[int], int]:
+        class Growing(TypedDict):
+            found: Annotated[list[dict[str, Any]], operator.add]
+
+        def add(state: Growing) -> dict[str, Any]:
+            if len(state["found"]) == 3:
+                state["found"][0]["seen"] = 1
+            return {"found": [{"text": "x" * 1500, "seen": 0}]}
+
+        graph = engine.StateGraph(Growing).add_node("add", add).add_edge(engine.START, "add")
+        graph.add_conditional_edges(
+            "add",
+            lambda state: "add" if len(state["found"]) < 6 else engine.END,
+            ["add", engine.END],
+        )
+        app = stored(engine, graph)
+        app.invoke({"found": [{"text": "x" * 1500, "seen": 0}]}, CONFIG, durability="sync")
+        history = [one.values["found"] for one in app.get_state_history(CONFIG)]
+        seen = [found[0]["seen"] for found in history if found]
+        return seen[1:-1], seen[0]
+
+    assert change(LANGGRAPH) == ([1, 1, 0, 0], 1)
+    assert change(OURS) == ([0, 0, 0, 0], 1)

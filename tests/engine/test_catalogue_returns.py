@@ -176,7 +176,6 @@ UNSTORABLE: dict[str, tuple[Make, str]] = {
     "lock": (threading.Lock, "lock"),
     "self": (containing_itself, "contains itself"),
     "local class": (lambda: _local_class()(1), "register_model(Local)"),
-    "NUL": (lambda: "a\0b", "NUL"),
     "surrogate": (lambda: "\ud800", "surrogate"),
     "unspeakable": (Unspeakable, "Unspeakable"),
     "unspeakable key": (lambda: {Unspeakable(): 1}, "Unspeakable"),
@@ -245,6 +244,7 @@ ODD: dict[str, Make] = {
     "keys": lambda: {1: "a", (1, 2): "b", None: "c", 1.5: "d"},
     "set": lambda: {1},
     "bytes": lambda: b"\x00\xff",
+    "NUL": lambda: "a\0b",
     "nothing": lambda: None,
 }
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 import sys
 from collections import deque
 from datetime import UTC, timedelta, timezone
@@ -20,14 +19,14 @@ from hitl_django.engine.errors import (
     UnserializableError,
 )
 from hitl_django.engine.serde import Codec
-from hitl_django.engine.serde.encoded_size import measure
+from hitl_django.engine.serde.encoded_size import count_possible_containers, measure
 from hitl_django.engine.serde.extension_codes import LOAD_BRANCH, LOAD_LEAF
 from hitl_django.engine.types import Command, Interrupt, Overwrite, Send
 from tests.engine.test_serde import EXACT, IMITATIONS, same
 
 codec = Codec()
 
-text = st.text(st.characters(exclude_characters="\0", exclude_categories=["Cs"]), max_size=40)
+text = st.text(st.characters(exclude_categories=["Cs"]), max_size=40)
 zones = st.sampled_from(
     [
         None,
@@ -123,7 +122,7 @@ def test_any_text_is_stored_exactly_or_refused(value: Any) -> None:
     try:
         stored = codec.encode(value)
     except UnserializableError as refusal:
-        if not re.search("NUL|surrogate", str(refusal)):
+        if "surrogate" not in str(refusal):
             raise
         return
     assert same_deep(codec.decode(stored), value)
@@ -133,11 +132,13 @@ def test_any_text_is_stored_exactly_or_refused(value: Any) -> None:
 @given(values)
 def test_measuring_the_bytes_agrees_with_the_value(value: Any) -> None:
     stored = codec.encode(value)
-    depth, items, _ = measure(stored)
-    assert Codec(max_depth=max(depth, 1), max_items=items).decode(stored) is not Ellipsis
-    if items > 1:
+    depth, containers = measure(stored)
+    assert containers <= count_possible_containers(stored)
+    limits = {"max_depth": max(depth, 1), "max_containers": max(containers, 1)}
+    assert Codec(**limits).decode(stored) is not Ellipsis
+    if containers > 1:
         with pytest.raises(PayloadLimitError):
-            Codec(max_items=items - 1).decode(stored)
+            Codec(max_containers=containers - 1).decode(stored)
     if depth > 1:
         with pytest.raises(PayloadLimitError):
             Codec(max_depth=depth - 1).encode(value)

@@ -140,7 +140,7 @@ def _fold(
     updated: set[str],
 ) -> None:
     """Has each channel take what was written to it."""
-    channels, plain, values = spec.channels, spec.plain, state.values
+    channels, plain, growing, values = spec.channels, spec.plain, spec.growing, state.values
     for name, written in grouped.items():
         if len(written) == 1 and name in spec.replacing:
             held = written[0]
@@ -148,6 +148,8 @@ def _fold(
             held = channels[name].fold(values.get(name, MISSING), written)
             if held is SAME:
                 continue
+            if name in growing:
+                state.note_growth(name, values.get(name), written, held)
         if held is not MISSING and name in plain:
             # What _hold does, for the channels that nearly all writes go to.
             values[name] = held

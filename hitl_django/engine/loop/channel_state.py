@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from operator import is_
 from typing import Any
 
+from ..channels.reducer import get_overwrite
 from ..constants import TASKS
-from ..savers.checkpoint import Checkpoint, Version
+from ..savers.checkpoint import Added, Checkpoint, Version
 from ..task.graph_spec import GraphSpec
 from ..types import Send
 from .checkpoint_upgrade import LAYOUT, upgrade_checkpoint
@@ -21,7 +23,9 @@ class ChannelState:
     snapshot.
     """
 
-    __slots__ = ("clock", "live", "passed", "seen", "touched", "updated", "values", "versions")
+    __slots__ = (
+        "added", "clock", "live", "passed", "seen", "touched", "updated", "values", "versions",
+    )  # fmt: skip
 
     def __init__(
         self,
@@ -40,6 +44,8 @@ class ChannelState:
         self.passed: Sequence[str] = ()
         #: Channels changed since the last checkpoint.
         self.touched: set[str] = set()
+        #: Which of them are lists that have only grown since then, and by what.
+        self.added: dict[str, Added] = {}
 
     def copy(self) -> ChannelState:
         """Returns a state that can be changed without changing this one."""
@@ -47,9 +53,47 @@ class ChannelState:
         twin.values, twin.versions = self.values.copy(), self.versions.copy()
         twin.seen = self.seen.copy()
         twin.clock, twin.live, twin.touched = self.clock, set(self.live), set(self.touched)
-        twin.passed = self.passed
+        twin.passed, twin.added = self.passed, {}
         twin.updated = None if self.updated is None else set(self.updated)
         return twin
+
+    def note_growth(self, name: str, held: Any, writes: Sequence[Any], grown: Any) -> None:
+        """Notes what a reducer that only adds has made of the list in a channel.
+
+        Of a channel that has changed in another way since the last checkpoint nothing is noted.
+        """
+        before = self.added.get(name)
+        if before is None and (name in self.touched or name not in self.versions):
+            return
+        items = _find_added(held, writes, grown)
+        if items is None:
+            self.added.pop(name, None)
+        elif before is None:
+            self.added[name] = Added(self.versions[name], items)
+        else:
+            self.added[name] = Added(before.version, [*before.items, *items])
+
+
+def _find_added(held: Any, writes: Sequence[Any], grown: Any) -> list[Any] | None:
+    """Returns the items that a list has more than before; None where anything else has changed.
+
+    A message that was written again, in place of an earlier one, has added nothing.
+    """
+    if type(held) is not list or type(grown) is not list:
+        return None
+    written = 0
+    for write in writes:
+        if get_overwrite(write)[0]:
+            return None
+        written += len(write) if type(write) is list else 1
+    length = len(held)
+    # Items that are the same objects are equal without a look at what is in them.
+    if len(grown) != length + written or grown[:length] != held:
+        return None
+    items = grown[length:]
+    if len(writes) == 1 and type(writes[0]) is list and all(map(is_, items, writes[0])):
+        return writes[0]  # so that it is encoded once
+    return items
 
 
 def restore_channels(spec: GraphSpec, checkpoint: Checkpoint | None) -> ChannelState:

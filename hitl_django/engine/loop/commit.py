@@ -163,7 +163,9 @@ def stop_run(state: LoopState) -> Effects:
         writes, state.commits.unsaved = state.commits.unsaved, []
         yield from store(state, _build_state_commit(state, None))
         state.commits.unsaved = writes
-    yield from store(state, state.commits.build(state.outcome))
+    commit = state.commits.build(state.outcome)
+    commit.grown = state.commits.list_grown(state.channel_state)
+    yield from store(state, commit)
 
 
 def _is_kept_above(state: LoopState) -> bool:
@@ -180,6 +182,10 @@ def _is_kept_above(state: LoopState) -> bool:
 def _build_state_commit(state: LoopState, outcome: Outcome | None) -> Commit:
     """Returns a commit of the state as the next checkpoint."""
     about = {**state.user_metadata, **state.metadata}
-    return state.commits.build_with_state(
-        state.channel_state, state.origin.checkpoint_id, about, outcome
-    )
+    channels = state.channel_state
+    commit = state.commits.build_with_state(channels, state.origin.checkpoint_id, about, outcome)
+    if outcome is not None:
+        commit.grown = state.commits.list_grown(channels)
+    elif not state.exits:
+        commit.added = channels.added
+    return commit

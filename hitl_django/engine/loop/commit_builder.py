@@ -22,6 +22,7 @@ from ..savers.checkpoint import (
     CheckpointMetadata,
     CheckpointTuple,
     Commit,
+    Grown,
     Outcome,
     TaskWrites,
 )
@@ -39,7 +40,7 @@ LONGEST_ERROR = 20_000
 class CommitBuilder:
     """The newest stored checkpoint, the one before it, and what waits for the next commit."""
 
-    __slots__ = ("chunks", "ns", "parent_id", "saved_id", "spec", "thread_id", "unsaved")
+    __slots__ = ("chunks", "grown", "ns", "parent_id", "saved_id", "spec", "thread_id", "unsaved")
 
     def __init__(self, spec: GraphSpec, thread_id: str | None, ns: str) -> None:
         self.spec, self.thread_id, self.ns = spec, thread_id, ns
@@ -48,6 +49,8 @@ class CommitBuilder:
         self.unsaved: list[TaskWrites] = []
         #: The chunks of the next commit, where they are stored.
         self.chunks: list[Chunk] = []
+        #: Lists of which this run has stored what was added.
+        self.grown: set[str] = set()
 
     def continue_from(self, saved: CheckpointTuple) -> None:
         """Continues from a stored checkpoint."""
@@ -102,10 +105,19 @@ class CommitBuilder:
         }
         return commit
 
+    def list_grown(self, state: ChannelState) -> dict[str, Grown]:
+        """Returns the lists to compare with what is stored as the run ends."""
+        return {
+            name: Grown(state.versions[name], state.values[name])
+            for name in self.grown
+            if name not in state.touched and name in state.values
+        }
+
     def mark_stored(self, commit: Commit, state: ChannelState) -> None:
         """Notes that a commit has been stored."""
         if commit.checkpoint is not None:
-            state.touched = set()
+            self.grown.update(commit.added or ())
+            state.touched, state.added = set(), {}
             self.parent_id, self.saved_id = self.saved_id, commit.checkpoint["id"]
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable, Iterator, Sequence
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from functools import cache, partial
@@ -145,6 +145,20 @@ class Outcome:
     error: BaseException | None = None
 
 
+class Added(NamedTuple):
+    """What a list has more than at the given version of its channel, with nothing else changed."""
+
+    version: Version
+    items: Sequence[Any]
+
+
+class Grown(NamedTuple):
+    """A list that was stored by what was added to it: the newest version, and what it is by now."""
+
+    version: Version
+    value: list[Any]
+
+
 @dataclass(slots=True)
 class Commit:
     """All that one super-step makes durable: stored whole, or not at all.
@@ -155,6 +169,11 @@ class Commit:
     ``outcome`` is None while the run goes on. Only a commit of the root graph (empty
     ``checkpoint_ns``) speaks for the run. ``chunks`` are the stream's chunks of all this,
     where they are to be stored as well. ``hold`` is the run's on its thread, where it needs one.
+
+    ``added`` says of lists among the new values that they have only grown, so that nothing but what
+    was added needs a look; None where no run goes on from here. What a node changed in place in the
+    rest isn't stored then; so the commit that ends the run has those lists as ``grown``, as far as
+    they aren't among the new values, to be compared with what is stored.
     """
 
     config: RunnableConfig
@@ -165,6 +184,8 @@ class Commit:
     outcome: Outcome | None = None
     chunks: Sequence[Chunk] = ()
     hold: ThreadHold | None = None
+    added: Mapping[str, Added] | None = None
+    grown: Mapping[str, Grown] | None = None
 
 
 # A version counts super-steps in its high half. The low half is random, so that two branches of

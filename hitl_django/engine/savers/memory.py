@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from copy import deepcopy
-from operator import is_
 from threading import RLock
 from typing import Any, Self
 
@@ -12,14 +11,19 @@ from ..constants import CONTROL_SLOTS, NULL_TASK_ID, TASKS
 from ..errors import PayloadError, ThreadNotFound
 from ..serde import (
     Codec,
+    ListExtent,
     SerializerProtocol,
     UntypedSerializerProtocol,
     find_codec,
+    list_head,
+    list_head_size,
     maybe_add_typed_methods,
+    measure_list,
     register_type,
 )
 from ..types import RunnableConfig, VersionT
 from .checkpoint import (
+    Added,
     BaseCheckpointSaver,
     Checkpoint,
     CheckpointMetadata,
@@ -30,15 +34,40 @@ from .checkpoint import (
     Version,
 )
 from .pruning import KEEP_LATEST, check_prune, keep_latest
+from .shared_values import SharedValues
 
-#: What a task wrote, under its id and slot: its path, its encoded writes, and the bytes of those
-#: values that are a channel's as well, by its name; of these the writes have the name alone.
-_Row = tuple[str, bytes, Mapping[str, bytes]]
-#: A channel's value, and its bytes.
-_Shared = tuple[Any, bytes]
-_NO_PARTS: Mapping[str, bytes] = {}
-#: A value of fewer parts is encoded twice sooner than compared.
-_CONTAINERS, _LARGE = (dict, list), 16
+#: What a task wrote, under its id and slot: its path, and its encoded writes.
+_Row = tuple[str, bytes, *tuple[Any, ...]]
+#: Bytes from which on a list is stored by what is added to it.
+MIN_BYTES = 2048
+
+
+class _GrownList:
+    """The bytes of a list that has grown: pieces that its versions share, each adding to them."""
+
+    __slots__ = ("count", "extent", "pieces")
+
+    def __init__(self, pieces: list[bytes], count: int, extent: ListExtent) -> None:
+        self.pieces, self.count, self.extent = pieces, count, extent
+
+    def add(self, items: bytes, extent: ListExtent) -> _GrownList:
+        """Returns the list with more items."""
+        pieces = self.pieces
+        if len(pieces) > self.count:
+            pieces = pieces[: self.count]  # another branch of the thread has gone on from here
+        pieces.append(items)
+        return _GrownList(pieces, len(pieces), extent)
+
+    def join(self) -> bytes:
+        """Returns the bytes of the whole list."""
+        return list_head(self.extent.length) + b"".join(self.pieces[: self.count])
+
+
+_Blob = bytes | _GrownList
+
+
+def _join(blob: _Blob) -> bytes:
+    return blob if isinstance(blob, bytes) else blob.join()
 
 
 class _Stored:
@@ -58,7 +87,7 @@ class _Namespace:
 
     def __init__(self) -> None:
         self.checkpoints: dict[str, _Stored] = {}
-        self.blobs: dict[tuple[str, Version], bytes] = {}
+        self.blobs: dict[tuple[str, Version], _Blob] = {}
 
 
 # Storable, so that a dict of them may be kept in a file.
@@ -85,7 +114,7 @@ register_type("hitl_django.stored", _Stored, _dump_stored, _load_stored)
 register_type(
     "hitl_django.namespace",
     _Namespace,
-    lambda space: [space.checkpoints, space.blobs],
+    lambda space: [space.checkpoints, {key: _join(blob) for key, blob in space.blobs.items()}],
     _load_namespace,
 )
 
@@ -195,7 +224,7 @@ class InMemorySaver(BaseCheckpointSaver[VersionT]):
         ns = ref.get("checkpoint_ns", "")
         decode = self._codec.decode
         values = {
-            name: decode(space.blobs[name, version])
+            name: decode(_join(space.blobs[name, version]))
             for name, version in kept["channel_versions"].items()
             if (name, version) in space.blobs
         }
@@ -220,14 +249,12 @@ class InMemorySaver(BaseCheckpointSaver[VersionT]):
         )
         found: list[PendingWrite] = []
         for _, task_id, slot in rows:
-            _, data, shared = stored.writes[task_id, slot]
+            _, data, *apart = stored.writes[task_id, slot]
             for channel, *value in self._codec.decode(data):
-                if value:
-                    found.append((task_id, channel, value[0]))
-                else:
-                    held = self._codec.decode(shared[channel])
-                    values = held if channel == TASKS else [held]
-                    found += [(task_id, channel, one) for one in values]
+                # A file of an earlier version has the bytes of values that channels held apart.
+                held = value or [self._codec.decode(apart[0][channel])]
+                values = held[0] if channel == TASKS and not value else held
+                found += [(task_id, channel, one) for one in values]
         return found
 
     def put(
@@ -259,79 +286,77 @@ class InMemorySaver(BaseCheckpointSaver[VersionT]):
     def _store(self, commit: Commit) -> None:
         ref = commit.config["configurable"]
         # All is encoded before anything is stored, so that what can't be leaves nothing behind.
-        shared = self._shared(commit)
+        shared = SharedValues(self._codec, commit)
         rows = [row for task in commit.writes for row in self._rows(task, shared)]
-        checkpoint, blobs, stored = commit.checkpoint, {}, None
+        space = self._space(ref)
+        blobs: dict[tuple[str, Version], _Blob] = {}
+        checkpoint, stored, grown = commit.checkpoint, None, commit.added or {}
         if checkpoint is not None:
             kept: dict[str, Any] = dict(checkpoint)
             values = kept.pop("channel_values")
-            encode = self._codec.encode
-            changed = [
-                (name, version)
+            changed = {
+                name: version
                 for name, version in (commit.new_versions or {}).items()
                 if name in values
-            ]
-            try:
-                blobs = {
-                    key: shared[key[0]][1] if key[0] in shared else encode(values[key[0]])
-                    for key in changed
-                }
-            except PayloadError:
-                encode({name: values[name] for name, _ in changed})  # whose refusal names the key
-                raise
-            parent = ref.get("checkpoint_id")
-            stored = _Stored(kept, encode(commit.metadata or {}), parent)
+            }
+            for name, version in changed.items():
+                added, value = grown.get(name), values[name]
+                blob = None if added is None else self._added(space, name, value, added, shared)
+                blobs[name, version] = blob or self._encode_channel(name, value, shared.encode)
+            metadata = self._codec.encode(commit.metadata or {})
+            stored = _Stored(kept, metadata, ref.get("checkpoint_id"))
+        for name, (version, value) in (commit.grown or {}).items():
+            blobs[name, version] = self._encode_channel(name, value)
         with self._lock:
             if rows:
                 self._keep(ref, rows)
             if stored is not None:
                 threads = self._threads.setdefault(ref["thread_id"], {})
                 space = threads.setdefault(ref.get("checkpoint_ns", ""), _Namespace())
-                space.blobs.update(blobs)
                 space.checkpoints[stored.checkpoint["id"]] = stored
+            if space is not None:
+                space.blobs.update(blobs)
 
-    def _shared(self, commit: Commit) -> Mapping[str, _Shared]:
-        """Encodes what the task of a step wrote and a channel holds as it is, by channel.
+    def _encode_channel(
+        self, name: str, value: Any, encode: Callable[[Any], bytes] | None = None
+    ) -> bytes:
+        """Returns the bytes of what a channel holds; a refusal names the channel."""
+        try:
+            return (encode or self._codec.encode)(value)
+        except PayloadError:
+            self._codec.encode({name: value})
+            raise
 
-        Most steps have one task, and most large values are written as they are to be held.
-        """
-        shared: dict[str, _Shared] = {}
-        if commit.checkpoint is None or len(commit.writes) != 1:
-            return shared
-        values, changed = commit.checkpoint["channel_values"], commit.new_versions or {}
-        writes = commit.writes[0].writes
-        for name, value in writes:
-            if type(value) in _CONTAINERS and len(value) >= _LARGE:
-                is_held = values.get(name) is value
-            elif name == TASKS and name not in shared:
-                value = values.get(TASKS)
-                is_held = _is_all_that_was_sent(value, writes)
-            else:
-                continue
-            if is_held and name in changed:
-                try:
-                    shared[name] = value, self._codec.encode(value)
-                except PayloadError:
-                    return {}  # the write is refused, in words that fit it
-        return shared
+    def _added(
+        self, space: _Namespace | None, name: str, value: Any, added: Added, shared: SharedValues
+    ) -> _GrownList | None:
+        """Returns a list that has only grown, by what was added; None where it is stored whole."""
+        blob = None if space is None else space.blobs.get((name, added.version))
+        if isinstance(blob, bytes) and len(blob) >= MIN_BYTES:
+            extent = measure_list(blob)
+            blob = extent and _GrownList([blob[list_head_size(blob) :]], 1, extent)
+        if not isinstance(blob, _GrownList):
+            return None
+        more = shared.encode_added(blob.extent, added, len(value))
+        if more is None:
+            return None
+        with self._lock:
+            return blob.add(*more)
 
     def _rows(
-        self, task: TaskWrites, shared: Mapping[str, _Shared]
+        self, task: TaskWrites, shared: SharedValues
     ) -> Iterator[tuple[tuple[str, int], _Row]]:
         """Encodes what a task wrote: its channel writes as one unit, each control write alone."""
-        encode, regular, parts = self._codec.encode, [], _NO_PARTS
+        regular = []
         for name, value in task.writes:
             # As lists, which are packed as they are; each tuple would be an extension of its own.
             if name not in CONTROL_SLOTS:
                 regular.append([name, value])
             else:
-                data = encode([[name, value]])
-                yield (task.task_id, CONTROL_SLOTS[name]), (task.task_path, data, _NO_PARTS)
-        if shared:
-            regular = _named(regular, shared)
-            parts = {name: data for name, (_, data) in shared.items()}
+                data = self._codec.encode([[name, value]])
+                yield (task.task_id, CONTROL_SLOTS[name]), (task.task_path, data)
         if regular:
-            yield (task.task_id, 0), (task.task_path, encode(regular), parts)
+            yield (task.task_id, 0), (task.task_path, shared.encode_writes(regular))
 
     def _keep(self, ref: dict[str, Any], rows: Sequence[tuple[tuple[str, int], _Row]]) -> None:
         space = self._space(ref)
@@ -399,30 +424,6 @@ class InMemorySaver(BaseCheckpointSaver[VersionT]):
                 del spaces[ns]
         if not spaces:
             self._threads.pop(thread_id, None)
-
-
-def _is_all_that_was_sent(sends: Any, writes: Sequence[tuple[str, Any]]) -> bool:
-    """Returns whether a task sent exactly these, one after the other."""
-    names = [name for name, _ in writes]
-    if not sends or names.count(TASKS) != len(sends):
-        return False
-    first = names.index(TASKS)
-    sent = [value for name, value in writes[first : first + len(sends)] if name == TASKS]
-    return len(sent) == len(sends) and all(map(is_, sent, sends))
-
-
-def _named(regular: Sequence[Any], shared: Mapping[str, _Shared]) -> list[list[Any]]:
-    """Returns the writes with the name alone of what is shared; all Sends are one value."""
-    named, sent = [], False
-    for name, value in regular:
-        if name == TASKS and name in shared:
-            if not sent:
-                named.append([name])
-            sent = True
-        else:
-            held = shared.get(name)
-            named.append([name] if held is not None and held[0] is value else [name, value])
-    return named
 
 
 def _coordinates(thread_id: str, ns: str, checkpoint_id: str) -> RunnableConfig:

@@ -11,7 +11,8 @@ from __future__ import annotations
 
 import xxhash
 
-from .codec import MAX_BYTES, MAX_DEPTH, MAX_ITEMS, Checked, Codec
+from .codec import MAX_BYTES, MAX_CONTAINERS, MAX_DEPTH, Codec
+from .encoded_size import ListExtent, list_head, list_head_size, measure_list
 from .encrypted_serializer import EncryptedSerializer
 from .graph_classes import add_code_of
 from .key_ring import KeyRing
@@ -28,14 +29,14 @@ from .typed_serializer import JsonPlusSerializer
 
 __all__ = [
     "MAX_BYTES",
+    "MAX_CONTAINERS",
     "MAX_DEPTH",
-    "MAX_ITEMS",
-    "Checked",
     "CipherProtocol",
     "Codec",
     "EncryptedSerializer",
     "JsonPlusSerializer",
     "KeyRing",
+    "ListExtent",
     "SerializerCodec",
     "SerializerCompat",
     "SerializerProtocol",
@@ -45,7 +46,10 @@ __all__ = [
     "adopt_model",
     "digest",
     "find_codec",
+    "list_head",
+    "list_head_size",
     "maybe_add_typed_methods",
+    "measure_list",
     "register_model",
     "register_type",
 ]

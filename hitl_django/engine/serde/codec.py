@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Iterable
-from typing import Any, NamedTuple, NoReturn
+from typing import Any, NoReturn
 
 import ormsgpack
 from ormsgpack import Ext, Fragment, packb, unpackb
@@ -17,18 +17,23 @@ from ..errors import (
     UnknownTagError,
     UnserializableError,
 )
-from .encoded_size import EncodedSize, measure, measure_added
+from .encoded_size import (
+    LONGEST_LIST_HEAD,
+    ListExtent,
+    count_possible_containers,
+    measure,
+)
 from .extension_codes import BRANCHES, LEAVES, LOAD_BRANCH, LOAD_LEAF, OBJECT, UNORDERED, Tagged
 from .graph_classes import find_graph_class, is_graph_class
 from .plain_base import NOT_PLAIN, as_plain
 from .registered_types import REGISTERED, TypeCodec, TypeTable, adopt_model, has_recipe
-from .second_look import needs_rewrite
+from .second_look import holds_buffer
 from .standard_types import find_by_class, find_by_tag
 from .strict_walk import rewrite_value
 
 MAX_BYTES = 16 * 1024 * 1024
 MAX_DEPTH = 255  # ormsgpack's own, in both directions
-MAX_ITEMS = 1_000_000
+MAX_CONTAINERS = 1_000_000  # a byte that is one takes some 64 in memory
 
 # Extensions nest by recursion, each with a native stack of up to MAX_DEPTH levels. Up to this many
 # are taken as they come; a value with more is measured first.
@@ -50,15 +55,6 @@ _OPTIONS = (
 # is one of these, would pass for an empty dict.
 _ALONE = frozenset({*range(0x81), 0x90, 0xA0, 0xC0, 0xC2, 0xC3, *range(0xE0, 0x100)})
 
-# Heads with a count or a number behind them, which may hold a NUL, and where that ends.
-_HEAD = {
-    **dict.fromkeys((0xCC, 0xD0), 2),
-    **dict.fromkeys((0xCD, 0xD1, 0xDC, 0xDE), 3),
-    **dict.fromkeys((0xCE, 0xD2, 0xDD, 0xDF), 5),
-    **dict.fromkeys((0xCB, 0xCF, 0xD3), 9),
-}
-
-
 #: Where the classes are from that the bridge to langchain registers.
 _LANGCHAIN = "langchain_core."
 
@@ -67,19 +63,13 @@ class _TooManyLevels(Exception):
     """Extensions nest deeper than the fast path follows them."""
 
 
-class Checked(NamedTuple):
-    """The items of a list that were checked and found storable: how many, and their size."""
-
-    length: int
-    size: EncodedSize
-
-
 class Codec:
     """Turns values into bytes and back, exactly.
 
     ``types`` are storable in addition to what ``register_type`` registered. ``max_bytes`` and
-    ``max_items`` bound both directions; so does ``max_depth``, to the level where it is below
-    MAX_DEPTH, else to MAX_DEPTH containers without a tagged value between them.
+    ``max_containers`` (lists, dicts and tagged values) bound both directions; so does
+    ``max_depth``, to the level where it is below MAX_DEPTH, else to MAX_DEPTH containers without a
+    tagged value between them.
     """
 
     def __init__(
@@ -88,16 +78,17 @@ class Codec:
         types: Iterable[TypeCodec] = (),
         max_bytes: int = MAX_BYTES,
         max_depth: int = MAX_DEPTH,
-        max_items: int = MAX_ITEMS,
+        max_containers: int = MAX_CONTAINERS,
     ) -> None:
         if not 0 < max_depth <= MAX_DEPTH:
             raise ValueError(f"max_depth is from 1 to {MAX_DEPTH}.")
-        self.max_bytes, self.max_depth, self.max_items = max_bytes, max_depth, max_items
+        self.max_bytes, self.max_depth = max_bytes, max_depth
+        self.max_containers = max_containers
         self._types = TypeTable()
         for entry in types:
             self._types.add(entry)
-        # n bytes hold at most n values and n levels, so less than this needs no measuring.
-        self._free_bytes = min(max_bytes, max_items)
+        # n bytes hold at most n containers and n levels, so less than this needs no measuring.
+        self._free_bytes = min(max_bytes, max_containers)
         if max_depth < MAX_DEPTH:
             self._free_bytes = min(self._free_bytes, max_depth)
         # ormsgpack forgets what a hook raised, so the hook leaves it here.
@@ -114,14 +105,11 @@ class Codec:
         except TypeError:
             data = self._encode_slowly(value)
         else:
-            # A NUL behind the root's own head, or a byte that may head msgpack's bytes, which is
-            # how ormsgpack writes bytearray and memoryview: such a value gets a second look.
-            if (
-                (0 in data and data.find(0, _HEAD.get(data[0], 1)) >= 0)
-                or 0xC4 in data
-                or 0xC5 in data
-                or 0xC6 in data
-            ) and needs_rewrite(value, self._dump_object):
+            # A byte that may head msgpack's bytes, which is how ormsgpack writes bytearray and
+            # memoryview: such a value gets a second look.
+            if (0xC4 in data or 0xC5 in data or 0xC6 in data) and holds_buffer(
+                value, self._dump_object
+            ):
                 data = self._encode_slowly(value)
         if len(data) > self._free_bytes:
             self._check_limits(data)
@@ -130,8 +118,8 @@ class Codec:
     def encode_record(self, value: Any) -> bytes:
         """Like encode, for records whose texts the engine made: ids, versions, names of channels.
 
-        Takes it on trust that they hold no NUL, bytearray or memoryview. The numbers in such a
-        record nearly always hold a zero byte, for which encode would look at all of it again.
+        Takes it on trust that they hold no bytearray or memoryview. The random numbers in such a
+        record nearly always hold a byte for which encode would look at all of it again.
         """
         try:
             data = packb(value, self._pack_hook, _OPTIONS)
@@ -141,43 +129,16 @@ class Codec:
             self._check_limits(data)
         return data
 
-    def checked(self, data: bytes, length: int) -> Checked | None:
-        """Returns what encode_more wants to know of a list of ``length`` items that was encoded.
+    def is_within_limits(self, extent: ListExtent) -> bool:
+        """Returns whether a list that reaches so far is certain to be within the limits.
 
-        None where encode checks the whole list by a glance at its bytes, and that is as good.
+        That is of a list of which every item has been encoded in a list.
         """
-        if len(data) <= self._free_bytes and not _is_doubtful(data):
-            return None
-        return Checked(length, measure(data))
-
-    def encode_more(
-        self, value: list[Any], before: Checked, begin: Callable[[bytes], int]
-    ) -> tuple[bytes, Checked | None]:
-        """Like encode, for a list that may begin with the items of ``before``.
-
-        ``begin`` returns where in the list's bytes what was added to them begins, 0 where they
-        aren't those. Only what was added is checked then: equal bytes hold the same texts, and
-        nothing but bytes is written like a bytearray. Returns what was checked by now, too.
-        """
-        try:
-            data = packb(value, self._pack_hook, _OPTIONS)
-        except TypeError:
-            data = self._encode_slowly(value)
-            if len(data) > self._free_bytes:
-                self._check_limits(data)
-            return data, None
-        start = begin(data)
-        if not start:
-            return self.encode(value), None
-        added = data[start:]
-        doubted = value if before.size.blobs else value[before.length :]
-        look = before.size.blobs or _is_doubtful(added)
-        if look and needs_rewrite(doubted, self._dump_object):
-            return self.encode(value), None
-        size = measure_added(before.size, len(value) - before.length, added)
-        if len(data) > self._free_bytes:
-            self._check_limits(data, size)
-        return data, Checked(len(value), size)
+        return (
+            extent.size + LONGEST_LIST_HEAD <= self.max_bytes
+            and extent.containers <= self.max_containers
+            and self.max_depth == MAX_DEPTH
+        )
 
     def decode(self, data: bytes | bytearray | memoryview) -> Any:
         """Returns the value that ``data`` was encoded from.
@@ -370,24 +331,27 @@ class Codec:
         self._fault.first = None
         return fault
 
-    def _check_limits(self, data: bytes, size: EncodedSize | None = None) -> None:
+    def _check_limits(self, data: bytes) -> None:
         if len(data) > self.max_bytes:
             raise PayloadLimitError(
                 f"The value takes {len(data)} bytes; the limit is {self.max_bytes}.",
                 limit=self.max_bytes,
                 found=len(data),
             )
+        if self.max_depth == MAX_DEPTH and count_possible_containers(data) <= self.max_containers:
+            return
         try:
-            depth, items, _ = size or measure(data)
+            size = measure(data)
         except ValueError as error:
             self._refuse(error)
-        if depth > self.max_depth:
-            raise self._depth_error(depth)
-        if items > self.max_items:
+        if size.depth > self.max_depth:
+            raise self._depth_error(size.depth)
+        if size.containers > self.max_containers:
             raise PayloadLimitError(
-                f"The value has {items} parts; the limit is {self.max_items}.",
-                limit=self.max_items,
-                found=items,
+                f"The value has {size.containers} lists, dicts and tagged values; "
+                f"the limit is {self.max_containers}.",
+                limit=self.max_containers,
+                found=size.containers,
             )
 
     def _depth_error(self, found: int) -> PayloadLimitError:
@@ -396,11 +360,6 @@ class Codec:
             limit=self.max_depth,
             found=found,
         )
-
-
-def _is_doubtful(data: bytes) -> bool:
-    """Returns whether encoded bytes may hold what only a look at the values can tell apart."""
-    return 0 in data or 0xC4 in data or 0xC5 in data or 0xC6 in data
 
 
 def _as_bytes(data: Any) -> bytes:

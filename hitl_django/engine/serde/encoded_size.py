@@ -22,19 +22,60 @@ _WHOLE = [
 ]  # fmt: skip
 
 
+#: Bytes that may head a list, a dict or an extension.
+_OPENING = bytes([*range(0x80, 0xA0), *range(0xC7, 0xCA), *range(0xD4, 0xD9), *range(0xDC, 0xE0)])
+
+
 class EncodedSize(NamedTuple):
-    """How deep a value nests, how many values it holds, and whether bytes are among them."""
+    """How deep a value nests, and how many lists, dicts and extensions it holds."""
 
     depth: int
-    items: int
-    blobs: bool
+    containers: int
 
 
-def measure_added(size: EncodedSize, length: int, added: bytes) -> EncodedSize:
-    """Returns the size of a list of ``size`` that has grown by ``length`` items."""
-    more = measure(struct.pack(">BI", 0xDD, length) + added)
-    depth = max(size.depth, more.depth)
-    return EncodedSize(depth, size.items + more.items - 1, size.blobs or more.blobs)
+def count_possible_containers(data: bytes) -> int:
+    """Returns at least as many as a value's containers: numbers and texts hold such bytes, too."""
+    return len(data) - len(data.translate(None, _OPENING))
+
+
+class ListExtent(NamedTuple):
+    """How far an encoded list reaches: its items, their bytes, and at most how many containers."""
+
+    length: int
+    size: int
+    containers: int
+
+    def add(self, items: bytes, count: int) -> ListExtent:
+        """Returns the extent with more items."""
+        containers = self.containers + count_possible_containers(items)
+        return ListExtent(self.length + count, self.size + len(items), containers)
+
+
+def measure_list(data: bytes) -> ListExtent | None:
+    """Returns the extent of an encoded list; None of any other value."""
+    head = data[0]
+    if not (0x90 <= head < 0xA0 or 0xDC <= head <= 0xDD):
+        return None
+    skipped = list_head_size(data)
+    length = int.from_bytes(data[1:skipped], "big") if skipped > 1 else head & 0x0F
+    return ListExtent(length, len(data) - skipped, count_possible_containers(data))
+
+
+LONGEST_LIST_HEAD = 5  # bytes
+
+
+def list_head_size(data: bytes) -> int:
+    """Returns how many bytes of an encoded list stand before its items."""
+    return {0xDC: 3, 0xDD: 5}.get(data[0], 1)
+
+
+def list_head(length: int) -> bytes:
+    """Writes a list's head as ormsgpack does: in as few bytes as hold the length."""
+    if length < 16:
+        return bytes([0x90 | length])
+    if length < 1 << 16:
+        return struct.pack(">BH", 0xDC, length)
+    return struct.pack(">BI", 0xDD, length)
 
 
 def measure(data: bytes) -> EncodedSize:
@@ -43,8 +84,7 @@ def measure(data: bytes) -> EncodedSize:
     An extension that holds a value is a level of its own.
     """
     end = len(data)
-    at = items = depth = 0
-    blobs = False
+    at = containers = depth = 0
     left = 1  # values still to come of this container, and of those around it
     around: list[int] = []
     inside: int | None
@@ -53,20 +93,20 @@ def measure(data: bytes) -> EncodedSize:
             if not around:
                 if at != end:
                     raise ValueError("there are bytes after the value")
-                return EncodedSize(depth, items, blobs)
+                return EncodedSize(depth, containers)
             left = around.pop()
         if at >= end:
             raise ValueError("unexpected end")
         left -= 1
-        items += 1
         head = data[at]
         if size := _WHOLE[head]:
             at += size
             continue
         if head < 0xA0:
             at, inside = at + 1, (head & 0x0F) * (2 if head < 0x90 else 1)
+            containers += 1
         else:
-            blobs = blobs or 0xC4 <= head <= 0xC6
+            containers += head not in _SIZED
             at, inside = _step(data, at, head)
         if inside is not None:
             around.append(left)

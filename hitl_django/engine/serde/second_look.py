@@ -1,8 +1,7 @@
-"""A second look at a value that was packed: whether packing it as it is has lost anything.
+"""A second look at a value that was packed: whether packing it as it is has lost a type.
 
-ormsgpack writes bytearray and memoryview as bytes, and a text with a NUL as any other. orjson,
-which writes what JSON has at the same speed, tells of both: it asks what to do about the former,
-and writes the latter as an escape. Where it can't say, the value is walked through.
+ormsgpack writes bytearray and memoryview as bytes. orjson, which writes what JSON has at the same
+speed, asks what to do about them. Where it can't say, the value is walked through.
 """
 
 from __future__ import annotations
@@ -12,32 +11,32 @@ from functools import partial
 from typing import Any
 
 import orjson
+from ormsgpack import Fragment
 
 from .extension_codes import BRANCHES, LEAVES, NATIVE
 from .plain_base import NOT_PLAIN, as_plain
 from .strict_walk import Dump
 
-_QUIET = NATIVE - {str}
 _OPTIONS = orjson.OPT_PASSTHROUGH_DATACLASS | orjson.OPT_PASSTHROUGH_SUBCLASS
-#: A NUL as JSON has it; what else is written like this is walked through.
-_NUL = rb"\u0000"
+#: What was packed as what it is: bytes, and a part that was encoded, and looked at, before.
+_SOUND = frozenset({bytes, Fragment})
 
 
-def needs_rewrite(value: Any, dump: Dump) -> bool:
-    """Returns whether a packed value holds a NUL in a text, or a type that was packed as bytes."""
+def holds_buffer(value: Any, dump: Dump) -> bool:
+    """Returns whether a packed value holds a bytearray or memoryview, packed as bytes."""
     try:
-        written = orjson.dumps(value, partial(_open, dump=dump), _OPTIONS)
+        orjson.dumps(value, partial(_open, dump=dump), _OPTIONS)
     except TypeError as error:
         if error.__cause__ is not None and not isinstance(error.__cause__, Exception):
             raise error.__cause__ from None  # a signal that arrived meanwhile
         return _walk(value, dump)
-    return _NUL in written and _walk(value, dump)
+    return False
 
 
 def _open(item: Any, dump: Dump) -> Any:
-    """Returns what there is to look at in an object that JSON hasn't; TypeError for a fault."""
+    """Returns what there is to look at in an object that JSON hasn't; TypeError for a buffer."""
     cls = type(item)
-    if cls is bytes:
+    if cls in _SOUND:
         return None
     if cls is bytearray or cls is memoryview:
         raise TypeError
@@ -58,16 +57,11 @@ def _walk(value: Any, dump: Dump) -> bool:
     todo = [value]
     for item in todo:  # grows while it is read
         cls = type(item)
-        if cls is str:
-            if "\0" in item:
-                return True
-        elif cls is dict:
-            if "\0" in "".join(item):
-                return True
+        if cls is dict:
             _extend(todo, item.values())
         elif cls is list:
             _extend(todo, item)
-        elif cls not in _QUIET:
+        elif cls not in NATIVE:
             try:
                 todo.append(_open(item, dump))
             except TypeError:
@@ -76,5 +70,5 @@ def _walk(value: Any, dump: Dump) -> bool:
 
 
 def _extend(todo: list[Any], parts: Collection[Any]) -> None:
-    if len(parts) < 8 or not _QUIET.issuperset(map(type, parts)):
+    if not NATIVE.issuperset(map(type, parts)):
         todo.extend(parts)

@@ -6,6 +6,8 @@ import re
 from collections.abc import Callable, Iterator
 from typing import Any
 
+from ormsgpack import Fragment
+
 from ..errors import PayloadLimitError, UnserializableError
 from .extension_codes import BRANCHES, LEAVES, MAPPING, NATIVE, OBJECT, RefusedPart, Tagged
 from .plain_base import NOT_PLAIN, as_plain
@@ -56,6 +58,8 @@ def rewrite_value(value: Any, dump: Dump, max_depth: int) -> Any:
             into[at] = item
         elif cls in NATIVE and not (cls is int and not -(1 << 63) <= item < 1 << 64):
             into[at] = item
+        elif cls is Fragment:
+            into[at] = item  # was encoded, and looked at, before
         elif cls in LEAVES:
             into[at] = _leaf(item, frame, step)
         else:
@@ -145,14 +149,12 @@ def _leaf(item: Any, frame: _Frame | None, step: Any) -> Tagged:
 
 
 def _check_text(text: str, frame: _Frame | None, step: Any) -> None:
-    if "\0" in text:
-        fault = "it has a NUL character"
-    elif not text.isascii() and any("\ud800" <= char <= "\udfff" for char in text):
-        fault = "it has a lone surrogate, half of a character"
-    else:
+    if text.isascii() or not any("\ud800" <= char <= "\udfff" for char in text):
         return
     where = format_path(frame, step)
-    raise UnserializableError(f"{where} can't be stored: {fault}.", where)
+    raise UnserializableError(
+        f"{where} can't be stored: it has a lone surrogate, half of a character.", where
+    )
 
 
 def _too_deep(here: _Frame, max_depth: int) -> Exception:

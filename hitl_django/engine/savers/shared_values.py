@@ -1,0 +1,91 @@
+"""Encodes once what a commit stores twice: as a task wrote it, and as a channel holds it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from ormsgpack import Fragment
+
+from ..constants import TASKS
+from ..errors import PayloadError
+from ..serde import Codec, ListExtent, SerializerCodec, list_head_size
+from ..types import Send
+from .checkpoint import Added, Commit
+
+#: A value of fewer parts is encoded twice sooner than compared.
+_CONTAINERS, _LARGE = (dict, list), 16
+#: What stands before a value that is encoded as deep as a write's: two lists of one item.
+_AROUND = 2
+
+
+class SharedValues:
+    """The values of a commit that are encoded once, and what is encoded with their bytes."""
+
+    __slots__ = ("_codec", "_data")
+
+    def __init__(self, codec: Codec | SerializerCodec, commit: Commit) -> None:
+        self._codec = codec
+        self._data: dict[int, bytes] = {}  # by the id of the value, which the commit holds
+        if commit.checkpoint is None or not isinstance(codec, Codec):
+            return
+        values, changed = commit.checkpoint["channel_values"], commit.new_versions or {}
+        added = {id(one.items) for one in (commit.added or {}).values()}
+        for task in commit.writes:
+            for name, value in task.writes:
+                cls = type(value)
+                if cls is Send:
+                    is_held = TASKS in changed
+                elif cls in _CONTAINERS:
+                    is_held = id(value) in added or (
+                        len(value) >= _LARGE and values.get(name) is value and name in changed
+                    )
+                else:
+                    continue
+                if is_held:
+                    self._share(value)
+
+    def _share(self, value: Any) -> None:
+        try:
+            self._data[id(value)] = self._codec.encode([[value]])[_AROUND:]
+        except PayloadError:
+            pass  # the write is refused, in words that fit it
+
+    def encode(self, value: Any) -> bytes:
+        """Returns the bytes of what a channel holds."""
+        if self._data:
+            data = self._data.get(id(value))
+            if data is not None:
+                return data
+            if type(value) is list and value and type(value[0]) is Send:
+                value = [*map(self._part, value)]
+        return self._codec.encode(value)
+
+    def encode_writes(self, writes: Sequence[Any]) -> bytes:
+        """Returns the bytes of channel writes, each a list of the channel and the value."""
+        if self._data:
+            writes = [[name, self._part(value)] for name, value in writes]
+        return self._codec.encode(writes)
+
+    def encode_added(
+        self, extent: ListExtent, added: Added, length: int
+    ) -> tuple[bytes, ListExtent] | None:
+        """Returns the bytes of what a list of ``extent`` has more, and its extent by now.
+
+        None where the whole list is to be looked at: it hasn't the ``length`` that this leads to,
+        is at a limit, or holds what can't be stored.
+        """
+        if extent.length + len(added.items) != length or not isinstance(self._codec, Codec):
+            return None
+        data = self._data.get(id(added.items))
+        try:
+            data = data or self._codec.encode(added.items)
+        except PayloadError:
+            return None
+        items = data[list_head_size(data) :]
+        grown = extent.add(items, len(added.items))
+        return (items, grown) if self._codec.is_within_limits(grown) else None
+
+    def _part(self, value: Any) -> Any:
+        data = self._data.get(id(value))
+        return value if data is None else Fragment(data)

@@ -1,0 +1,277 @@
+"""A list that grows is stored by what was added, and is what a look at the whole would store."""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Callable
+from copy import deepcopy
+from itertools import pairwise
+from typing import Annotated, Any, TypedDict
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from hitl_django import (
+    END,
+    START,
+    Command,
+    InMemorySaver,
+    Overwrite,
+    StateGraph,
+    add_messages,
+    interrupt,
+)
+from hitl_django.checkpoints import DjangoSaver, list_deltas
+from hitl_django.engine.savers import memory
+from hitl_django.engine.serde import Codec, JsonPlusSerializer
+from hitl_django.models import ChannelBlob
+
+Make = Callable[[], Any]
+
+
+class Whole(JsonPlusSerializer):
+    """A serializer of somebody else's, of which nothing is known but its two calls."""
+
+    def dumps_typed(self, obj: Any) -> tuple[str, bytes]:
+        return super().dumps_typed(obj)
+
+
+@pytest.fixture(autouse=True)
+def short(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A few words are long enough to be stored by parts, and a few parts to be sealed."""
+    monkeypatch.setattr(list_deltas, "MIN_BYTES", 20)
+    monkeypatch.setattr(memory, "MIN_BYTES", 20)
+    monkeypatch.setattr(list_deltas, "SEAL_INTERVAL", 4)
+
+
+def place(thread: str = "t") -> Any:
+    return {"configurable": {"thread_id": thread}, "recursion_limit": 1000}
+
+
+real = pytest.mark.django_db(transaction=True)
+each_saver = pytest.mark.parametrize(
+    "make", [InMemorySaver, pytest.param(DjangoSaver, marks=real)], ids=["memory", "database"]
+)
+
+
+class Growing(TypedDict):
+    log: Annotated[list[Any], operator.add]
+    messages: Annotated[list[Any], add_messages]
+    n: int
+
+
+def graph_of(steps: list[Callable[[Any], Any]], saver: Any, **options: Any) -> Any:
+    """Returns a graph that takes one step after the other."""
+    graph = StateGraph(Growing)
+    graph.add_node("step", lambda state: {**steps[state["n"]](state), "n": state["n"] + 1})
+    graph.add_edge(START, "step")
+    graph.add_conditional_edges("step", lambda state: END if state["n"] >= len(steps) else "step")
+    return graph.compile(checkpointer=saver, **options)
+
+
+START_STATE = {"log": ["x" * 30], "messages": [], "n": 0}
+
+
+def said(number: int, text: str = "word") -> dict[str, Any]:
+    return {"role": "user", "content": text, "id": str(number)}
+
+
+# What steps do to the lists: add, replace, remove, overwrite, and what they shouldn't do.
+
+texts = st.text(st.characters(exclude_categories=["Cs"]), max_size=12)
+leaves = st.one_of(
+    st.none(), st.integers(), texts, st.floats(allow_nan=False), st.binary(max_size=4),
+    st.binary(max_size=4).map(bytearray),
+)  # fmt: skip
+items = st.recursive(
+    leaves,
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(texts, inner, max_size=3),
+    max_leaves=6,
+)
+steps = st.one_of(
+    st.tuples(st.just("add"), st.lists(items, max_size=3)),
+    st.tuples(st.just("add"), st.lists(items, max_size=3)),
+    st.tuples(st.just("say"), st.integers(0, 9)),
+    st.tuples(st.just("overwrite"), st.lists(items, max_size=3)),
+    st.tuples(st.just("nothing"), st.none()),
+    st.tuples(st.just("change in place"), st.integers(0, 3)),
+    st.tuples(st.just("append in place"), items),
+)
+
+
+def step_of(kind: str, given: Any) -> Callable[[Any], Any]:
+    by = deepcopy(given)
+
+    def step(state: Any) -> Any:
+        if kind == "add":
+            return {"log": [[item] for item in by]}
+        if kind == "say":
+            return {"messages": [said(by, "word " * by)]}
+        if kind == "overwrite":
+            return {"log": Overwrite(by)}
+        if kind == "change in place":
+            for item in state["log"][:by]:
+                if type(item) is list:
+                    item.append("changed")
+        elif kind == "append in place":
+            state["log"].append(by)
+        return {}
+
+    return step
+
+
+@pytest.mark.promise("P14")
+@given(st.lists(steps, min_size=1, max_size=14))
+def test_a_run_leaves_what_a_look_at_the_whole_would_store_or_its_state(plan: list[Any]) -> None:
+    ended, stored = [], []
+    for saver in (InMemorySaver(), InMemorySaver(serde=Whole())):
+        graph = graph_of([step_of(*each) for each in plan], saver)
+        ended.append(Codec().encode(graph.invoke(deepcopy(START_STATE), place())["log"]))
+        stored.append(Codec().encode(graph.get_state(place()).values["log"]))
+    assert ended[0] == ended[1]
+    # Where nothing was written after a node changed a list in place, it is stored or it isn't.
+    assert stored[0] in (stored[1], ended[0])
+    if not any(kind.endswith("in place") for kind, _ in plan):
+        assert stored[0] == ended[0]
+
+
+@pytest.mark.promise("P14")
+@real
+@given(st.lists(steps, min_size=1, max_size=14), st.integers(0, 10**9))
+def test_the_database_holds_what_memory_holds(plan: list[Any], number: int) -> None:
+    held = []
+    for saver in (InMemorySaver(), DjangoSaver()):
+        thread = place(f"{number} {len(plan)} {plan!r}"[:200])
+        graph = graph_of([step_of(*each) for each in plan], saver)
+        graph.invoke(deepcopy(START_STATE), thread)
+        held.append([Codec().encode(one.values) for one in graph.get_state_history(thread)])
+        if isinstance(saver, DjangoSaver):
+            saver.delete_thread(thread["configurable"]["thread_id"])
+    assert held[0] == held[1]
+
+
+@each_saver
+def test_each_step_encodes_what_it_has_added(make: Make, monkeypatch: pytest.MonkeyPatch) -> None:
+    sizes: list[int] = []
+
+    class Counting(Codec):
+        def encode(self, value: Any) -> bytes:
+            data = super().encode(value)
+            sizes.append(len(data))
+            return data
+
+    at: list[int] = []
+    each = {"text": "č" * 50, "number": 0.5}
+
+    def step(state: Any) -> Any:
+        at.append(sum(sizes))
+        return {"log": [dict(each)]}
+
+    codec = Counting()
+    if make is InMemorySaver:
+        saver = InMemorySaver(serde=codec)
+    else:
+        saver = DjangoSaver()
+        for module in ("codec", "commit_rows", "django_saver", "inline_values"):
+            monkeypatch.setattr(f"hitl_django.checkpoints.{module}.codec", codec)
+    graph_of([step] * 120, saver).invoke(START_STATE, place())
+    taken = [after - before for before, after in pairwise(at[2:])]
+    assert max(taken) < 1000
+    assert sizes[-1] > 0
+
+
+@each_saver
+@pytest.mark.parametrize("ends", [True, False], ids=["at its end", "at a question"])
+def test_what_a_node_changed_in_place_is_stored_when_the_run_leaves(make: Make, ends: bool) -> None:
+    def add(state: Any) -> Any:
+        return {"log": [{"seen": 0}]}
+
+    def change(state: Any) -> Any:
+        state["log"][1]["seen"] = 7
+        return {}
+
+    def leave(state: Any) -> Any:
+        return {} if ends else {"log": [interrupt("Go on?")]}
+
+    graph = graph_of([add, add, add, change, add, leave], make())
+    graph.invoke(START_STATE, place())
+    stored = graph_of([], make() if make is DjangoSaver else graph.checkpointer)
+    assert stored.get_state(place()).values["log"][1] == {"seen": 7}
+    if not ends:
+        graph.invoke(Command(resume="yes"), place())
+        log = stored.get_state(place()).values["log"]
+        assert log[1] == {"seen": 7}
+        assert log[-1] == "yes"
+
+
+@each_saver
+def test_a_message_that_is_written_again_is_stored_at_once(make: Make) -> None:
+    def speak(state: Any) -> Any:
+        return {"messages": [said(len(state["messages"]), "word " * 9)]}
+
+    def correct(state: Any) -> Any:
+        message = state["messages"][0]
+        message.content = "corrected"
+        return {"messages": [message]}
+
+    def look(state: Any) -> Any:
+        found = reader.get_state(place()).values["messages"]
+        seen.append([message.content for message in found])
+        return {}
+
+    saver, seen = make(), []
+    graph = graph_of([speak, speak, speak, correct, look, speak], saver)
+    reader = graph_of([], saver)
+    graph.invoke(START_STATE, place())
+    assert seen[0][0] == "corrected"
+
+
+@each_saver
+def test_branches_of_a_list_grow_apart(make: Make) -> None:
+    def add(state: Any) -> Any:
+        return {"log": [f"item {state['n']}"]}
+
+    saver = make()
+    graph = graph_of([add] * 8, saver)
+    graph.invoke(START_STATE, place())
+    trunk = next(one for one in graph.get_state_history(place()) if one.values.get("n") == 4)
+    graph.update_state(trunk.config, {"log": ["another"]}, as_node="step")
+    graph.invoke(None, place())
+    ends = [one.values["log"] for one in graph.get_state_history(place()) if not one.next]
+    middle = [f"item {n}" for n in range(4)]
+    rest = [f"item {n}" for n in range(4, 8)]
+    assert [log[1:] for log in ends] == [[*middle, "another", *rest], [*middle, *rest]]
+
+
+@each_saver
+def test_what_is_added_is_refused_at_the_limits_of_the_whole(
+    make: Make, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    saver = make()
+    small = Codec(max_bytes=2000, max_containers=40)
+    if make is InMemorySaver:
+        saver = InMemorySaver(serde=small)
+    else:
+        for module in ("codec", "commit_rows", "django_saver", "inline_values"):
+            monkeypatch.setattr(f"hitl_django.checkpoints.{module}.codec", small)
+
+    def add(state: Any) -> Any:
+        return {"log": [[]]}
+
+    graph = graph_of([add] * 60, saver)
+    with pytest.raises(Exception, match="the limit is 40"):
+        graph.invoke(START_STATE, place())
+    assert len(saver.get_tuple(place()).checkpoint["channel_values"]["log"]) == 40
+
+
+@real
+def test_one_row_in_the_database_is_whole_however_long_the_run() -> None:
+    def add(state: Any) -> Any:
+        return {"log": [f"item {state['n']}"]}
+
+    graph = graph_of([add] * 50, DjangoSaver())
+    ended = graph.invoke(START_STATE, place())
+    rows = ChannelBlob.objects.filter(channel="log").values_list("data", flat=True)
+    assert sum(not list_deltas.is_delta(bytes(row)) for row in rows) == 1
+    assert graph_of([], DjangoSaver()).get_state(place()).values["log"] == ended["log"]
