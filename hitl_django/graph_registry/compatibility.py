@@ -12,7 +12,7 @@ from time import monotonic
 from uuid import UUID
 
 from django.db import router, transaction
-from django.db.models import Exists, OuterRef
+from django.db.models import F, OuterRef, Q, Subquery
 from django.db.models.functions import Now
 
 from hitl_django.checkpoints import DjangoSaver, ThreadKey
@@ -67,14 +67,20 @@ def store_shape(registered: RegisteredGraph) -> None:
 def remove_unused_shapes() -> int:
     """Deletes the shapes that no run names any more, a batch of them; returns how many.
 
-    Now and then only: it may have to look through all runs.
+    Now and then only: what is unused stays so.
     """
     using = router.db_for_write(GraphShape)
     if monotonic() < _looked.get(using, 0.0):
         return 0
     _looked[using] = monotonic() + AGAIN
-    named = Exists(Run.objects.filter(fingerprint=OuterRef("pk")))
-    unused = GraphShape.objects.using(using).filter(~named, created_at__lt=Now() - KEPT)
+    # Not whether there is such a run: where all runs are known to have one shape, PostgreSQL looks
+    # for another from one to the next. What comes next in the index is found at once.
+    at_or_behind = Run.objects.filter(fingerprint__gte=OuterRef("pk")).order_by("fingerprint")
+    shapes = GraphShape.objects.using(using).annotate(
+        named=Subquery(at_or_behind.values("fingerprint")[:1])
+    )
+    is_unused = Q(named__isnull=True) | ~Q(named=F("pk"))
+    unused = shapes.filter(is_unused, created_at__lt=Now() - KEPT)
     found = list(unused.values_list("pk", flat=True)[:BATCH])
     # Asked again by the statement that deletes: one may just have been stored anew.
     return unused.filter(pk__in=found).delete()[0] if found else 0

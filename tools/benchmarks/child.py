@@ -8,9 +8,9 @@ import statistics
 import sys
 import time
 
-from tools.benchmarks import counts, durable, engines
+from tools.benchmarks import counts, durable, engines, values, workloads
 
-from .workloads import WORKLOADS, Once
+from .workloads import Once
 
 ENOUGH = 2.0  # seconds of measured work after which no further round is taken
 ROUND = 0.25  # seconds that a round takes at least
@@ -44,7 +44,7 @@ def measure(engine: str, workload: str, size: int) -> dict[str, float]:
 
     A durable workload of ours is then done once more and its statements are counted.
     """
-    row = WORKLOADS.get(workload) or durable.WORKLOADS[workload]
+    row = (workloads.WORKLOADS | values.WORKLOADS | durable.WORKLOADS)[workload]
     once = row.build(engines.load(engine), size)
     first, spent = timed(once)
     # What takes seconds has warmed up long before it ends; taking it once is enough.

@@ -10,7 +10,7 @@ import logging
 import os
 from typing import Any
 
-from tools.benchmarks import floors, lasting, replaying, stores
+from tools.benchmarks import floors, lasting, replaying, stores, values
 
 from .engines import FLOOR, LANGGRAPH, OURS
 from .stores import POSTGRES, SQLITE
@@ -226,6 +226,9 @@ def _rows(kind: str, title: str, sequential: float, pause: float) -> list[Worklo
 
         return Workload(f"{kind}-{name}", title, build, 1000, unit, store=kind, **how)
 
+    def nested(e: Any, n: int) -> Once:
+        return values.growing(e, n, saver(e.engine, kind))
+
     def decisions(e: Any, n: int) -> Once:
         return _Decisions(e, n, kind)
 
@@ -269,6 +272,10 @@ def _rows(kind: str, title: str, sequential: float, pause: float) -> list[Worklo
         lasting_rows(
             "messages", f"1,000 messages in one thread, {title}", lasting.messages, "super-step",
             target=sequential,
+        ),
+        Workload(
+            f"{kind}-nested", f"a list of nested JSON that grows, {title}", nested, 35,
+            "super-step", 5 if kind == SQLITE else 4, growth=(5, 15, 45), store=kind,
         ),
         lasting_rows(
             "state", f"state of a thread of 1,000 steps, {title}", lasting.state, "read",

@@ -306,42 +306,6 @@ def wide_dict_saved(e: Any, n: int) -> Once:
     return _wide_dict(e, n, e.InMemorySaver())
 
 
-class Nested(TypedDict):
-    """A list that grows by what a search or a model may return: plain JSON, some levels deep."""
-
-    found: Annotated[list[dict[str, Any]], operator.add]
-    turn: int
-
-
-def _make_json(at: int) -> dict[str, Any]:
-    """Returns 5 lists of 5 lists of 25 values: numbers with fractions and without, words, None."""
-    cells = [at * 1.7, at * 70_001, f"word {at}", None, at % 2 == 0]
-    return {"id": at, "rows": [[cells * 5 for _ in range(5)] for _ in range(5)]}
-
-
-def _nested_json(e: Any, n: int, saver: Any) -> Once:
-    def step(state: Nested) -> dict[str, Any]:
-        return {"found": [_make_json(state["turn"])], "turn": state["turn"] + 1}
-
-    app = chain(e, n, step, Nested).compile(checkpointer=saver)
-    options = {"durability": "sync"} if saver else {}
-
-    def once() -> int:
-        start = {"found": [_make_json(0)], "turn": 0}
-        check(len(app.invoke(start, on_thread(n), **options)["found"]), n + 1)
-        return n
-
-    return once
-
-
-def nested_json(e: Any, n: int) -> Once:
-    return _nested_json(e, n, None)
-
-
-def nested_json_saved(e: Any, n: int) -> Once:
-    return _nested_json(e, n, e.InMemorySaver())
-
-
 def pydantic_state(e: Any, n: int) -> Once:
     from pydantic import BaseModel
 
@@ -514,10 +478,6 @@ WORKLOADS: dict[str, Workload] = {
         Workload(
             "dict-memory", "a dict of 300, in-memory saver", wide_dict_saved, 100, "super-step", 8
         ),
-        Workload("nested", "a list of nested JSON that grows, no saver", nested_json, 35,
-                 "super-step", 3, growth=(5, 15, 45)),
-        Workload("nested-memory", "a list of nested JSON that grows, in-memory saver",
-                 nested_json_saved, 35, "super-step", 1, growth=(5, 15, 45)),
         Workload("pydantic", "pydantic state, no saver", pydantic_state, 300, "super-step", 2),
         Workload(
             "react", "agent loop with messages, in-memory saver", react, 200, "super-step", 10,

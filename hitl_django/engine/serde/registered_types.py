@@ -170,6 +170,8 @@ def _field_value(field: dataclasses.Field[Any], stored: dict[str, Any]) -> Any:
 
 
 def _pydantic_recipe(cls: Any) -> tuple[Callable[[Any], Any], Callable[[Any], Any]]:
+    put = object.__setattr__  # the model's own may validate, or refuse
+
     def dump(value: Any) -> list[Any]:
         state, known = vars(value), cls.__pydantic_fields__
         if state.keys() == known.keys():
@@ -180,7 +182,18 @@ def _pydantic_recipe(cls: Any) -> tuple[Callable[[Any], Any], Callable[[Any], An
         return [fields, given, value.__pydantic_extra__, value.__pydantic_private__]
 
     def load(stored: list[Any]) -> Any:
-        fields, given, extra, private = stored
+        state, given, extra, private = stored
+        if state.keys() != cls.__pydantic_fields__.keys():
+            state = complete(state)
+        value = cls.__new__(cls)
+        put(value, "__dict__", state)
+        put(value, "__pydantic_fields_set__", set(given))
+        put(value, "__pydantic_extra__", extra)
+        put(value, "__pydantic_private__", private)
+        return value
+
+    def complete(fields: dict[str, Any]) -> dict[str, Any]:
+        """Returns the fields of a class that has others by now."""
         state: dict[str, Any] = {}
         for name, field in cls.__pydantic_fields__.items():
             if name not in fields and field.is_required():
@@ -190,15 +203,6 @@ def _pydantic_recipe(cls: Any) -> tuple[Callable[[Any], Any], Callable[[Any], An
                 if name in fields
                 else field.get_default(call_default_factory=True, validated_data=state)
             )
-        value = cls.__new__(cls)
-        value.__setstate__(
-            {
-                "__dict__": state,
-                "__pydantic_fields_set__": set(given),
-                "__pydantic_extra__": extra,
-                "__pydantic_private__": private,
-            }
-        )
-        return value
+        return state
 
     return dump, load

@@ -1,0 +1,128 @@
+"""What values cost: to encode one, and to keep a list of them that grows.
+
+A state of plain JSON, some levels deep, is what searches, tools and models return.
+"""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Callable
+from typing import Annotated, Any, TypedDict
+
+from .engines import FLOOR
+from .workloads import Once, Workload, chain, check, on_thread
+
+#: Times that a value is encoded in one round.
+ENCODED = 20
+
+
+def make_nested(at: int, scale: int = 1) -> dict[str, Any]:
+    """Returns 5 lists of 5 lists of 25 values, and that ``scale`` times: some 3 KB each.
+
+    Numbers with fractions and without, words, None.
+    """
+    cells = [at * 1.7, at * 70_001, f"word {at}", None, at % 2 == 0]
+    rows = [[[cells * 5 for _ in range(5)] for _ in range(5)] for _ in range(scale)]
+    return {"id": at, "rows": rows[0] if scale == 1 else rows}
+
+
+# One value, encoded.
+
+
+def _numbers(n: int) -> Any:
+    return [at * 70_001 if at % 2 else at * 1.7 for at in range(n)]
+
+
+def _texts(n: int) -> Any:
+    return {f"key {at}": f"příliš žluťoučký kůň {at}" for at in range(n)}
+
+
+def _records(n: int) -> Any:
+    return [
+        {"id": at, "name": f"name {at}", "price": at * 1.1, "tags": ["a", "b"], "on": at % 2 == 0}
+        for at in range(n)
+    ]
+
+
+def _nested(n: int) -> Any:
+    return [make_nested(at) for at in range(7, n + 7)]
+
+
+def _encoding(make: Callable[[int], Any]) -> Callable[[Any, int], Once]:
+    def build(e: Any, n: int) -> Once:
+        import ormsgpack
+
+        from hitl_django.engine.serde import Codec, digest
+
+        value = make(n)
+        encode = ormsgpack.packb if e.engine == FLOOR else Codec().encode
+        check(ormsgpack.unpackb(encode(value)), value)
+
+        def once() -> int:
+            for _ in range(ENCODED):
+                digest(encode(value))
+            return ENCODED * n
+
+        return once
+
+    return build
+
+
+# A list of them that grows.
+
+
+class Nested(TypedDict):
+    """A list that grows by what a search or a model may return."""
+
+    found: Annotated[list[dict[str, Any]], operator.add]
+    turn: int
+
+
+def growing(e: Any, n: int, saver: Any, scale: int = 1) -> Once:
+    """Adds a value to a list in each of n steps."""
+
+    def step(state: Nested) -> dict[str, Any]:
+        return {"found": [make_nested(state["turn"], scale)], "turn": state["turn"] + 1}
+
+    app = chain(e, n, step, Nested).compile(checkpointer=saver)
+    options = {"durability": "sync"} if saver else {}
+
+    def once() -> int:
+        start = {"found": [make_nested(0, scale)], "turn": 0}
+        check(len(app.invoke(start, on_thread(n), **options)["found"]), n + 1)
+        return n
+
+    return once
+
+
+def _growing(scale: int = 1, *, is_saved: bool = True) -> Callable[[Any, int], Once]:
+    return lambda e, n: growing(e, n, e.InMemorySaver() if is_saved else None, scale)
+
+
+#: Values of half a megabyte: 20 of them are within the 16 MB that a value may take.
+LARGE, FEW = 170, 20
+
+WORKLOADS: dict[str, Workload] = {
+    row.name: row
+    for row in (
+        *(
+            Workload(
+                f"encode-{name}", f"encode {title}, against msgpack and a digest", _encoding(make),
+                size, unit, 2.5, growth=(10, 100, 1000, 10_000), against=FLOOR,
+            )
+            for name, title, make, size, unit in (
+                ("numbers", "a list of numbers", _numbers, 1000, "number"),
+                ("texts", "a dict of texts", _texts, 300, "text"),
+                ("records", "a list of records", _records, 300, "record"),
+            )
+        ),
+        Workload("encode-nested", "encode nested JSON, against msgpack and a digest",
+                 _encoding(_nested), 1, "value", 2.5, growth=(1, 10, 100), against=FLOOR),
+        Workload("nested", "a list of nested JSON that grows, no saver",
+                 _growing(is_saved=False), 35, "super-step", 3, growth=(5, 15, 45)),
+        Workload("nested-memory", "a list of nested JSON that grows, in-memory saver",
+                 _growing(), 35, "super-step", 8, growth=(5, 15, 45, 135)),
+        Workload("nested-large", "the same with values of 500 KB, in-memory saver",
+                 _growing(LARGE), FEW, "super-step", 8, growth=(5, 10, 20)),
+    )
+}  # fmt: skip
