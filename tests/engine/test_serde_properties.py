@@ -96,6 +96,13 @@ def test_every_storable_value_comes_back_as_it_was(value: Any) -> None:
     assert codec.encode(again) == stored
 
 
+@pytest.mark.promise("P14")
+@settings(max_examples=400, deadline=None)
+@given(st.lists(values, max_size=3))
+def test_the_fast_way_writes_what_a_walk_through_the_value_writes(value: Any) -> None:
+    assert codec.encode(value) == codec._encode_slowly(value)
+
+
 def same_deep(left: Any, right: Any) -> bool:
     """Compares engine values by their parts, so that a NaN in them equals itself."""
     for cls, parts in (

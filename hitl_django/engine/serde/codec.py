@@ -341,14 +341,14 @@ class Codec:
         if self.max_depth == MAX_DEPTH and count_possible_containers(data) <= self.max_containers:
             return
         try:
-            size = measure(data)
+            size = measure(data, self.max_containers)
         except ValueError as error:
             self._refuse(error)
         if size.depth > self.max_depth:
             raise self._depth_error(size.depth)
         if size.containers > self.max_containers:
             raise PayloadLimitError(
-                f"The value has {size.containers} lists, dicts and tagged values; "
+                "The value has too many lists, dicts and tagged values; "
                 f"the limit is {self.max_containers}.",
                 limit=self.max_containers,
                 found=size.containers,

@@ -78,11 +78,13 @@ def list_head(length: int) -> bytes:
     return struct.pack(">BI", 0xDD, length)
 
 
-def measure(data: bytes) -> EncodedSize:
+def measure(data: bytes, most: int | None = None) -> EncodedSize:
     """Returns the size of the value; ValueError if malformed.
 
-    An extension that holds a value is a level of its own.
+    An extension that holds a value is a level of its own. Past ``most`` containers it looks no
+    further.
     """
+    limit = len(data) if most is None else most
     end = len(data)
     at = containers = depth = 0
     left = 1  # values still to come of this container, and of those around it
@@ -112,6 +114,8 @@ def measure(data: bytes) -> EncodedSize:
             around.append(left)
             left = inside
             depth = max(depth, len(around))
+        if containers > limit:
+            return EncodedSize(depth, containers)
 
 
 def _step(data: bytes, at: int, head: int) -> tuple[int, int | None]:

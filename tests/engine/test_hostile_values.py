@@ -1,0 +1,89 @@
+"""Hostile bytes and values are refused or read within bounds of time and memory.
+
+Each case has a process of its own, which the system ends where it takes more. The bounds are many
+times what the cases take: what they tell from it is work that multiplies.
+"""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import pytest
+
+#: Seconds of the processor, and bytes of memory.
+SECONDS, MEMORY = 30, 2_500_000_000
+
+PROGRAM = f"""
+import resource
+resource.setrlimit(resource.RLIMIT_CPU, ({SECONDS}, {SECONDS}))
+resource.setrlimit(resource.RLIMIT_AS, ({MEMORY}, {MEMORY}))
+from hitl_django.engine.errors import CorruptPayloadError, PayloadError
+from hitl_django.engine.serde import MAX_BYTES, Codec
+codec = Codec()
+def deep(levels, value=None):
+    for _ in range(levels):
+        value = [value]
+    return value
+def own():
+    value = []
+    value.append(value)
+    return value
+def list_of(count, item):
+    return b"\\xdd" + count.to_bytes(4, "big") + item * count
+def nested_extensions(count):
+    heads = (b"\\xc9" + (6 * n + 1).to_bytes(4, "big") + b"\\x01" for n in range(count, 0, -1))
+    return b"".join(heads) + b"\\xc0"
+try:
+    found = {{case}}
+except PayloadError as refusal:
+    print("refused", type(refusal).__name__)
+else:
+    print("taken", len(found))
+"""
+
+REFUSED, TAKEN = "refused", "taken"
+
+CASES = {
+    # What stored bytes may do to a reader.
+    "16 MB of empty lists": ("codec.decode(list_of(MAX_BYTES - 5, b'\\x90'))", REFUSED),
+    "16 MB of empty dicts": ("codec.decode(list_of(MAX_BYTES - 5, b'\\x80'))", REFUSED),
+    "dicts of one": ("codec.decode(list_of(5_000_000, b'\\x81\\xa0\\xc0'))", REFUSED),
+    "tuples": ("codec.decode(list_of(4_000_000, b'\\xc7\\x01\\x01\\x90'))", REFUSED),
+    "a million lists": ("codec.decode(list_of(1_000_001, b'\\x90'))", REFUSED),
+    "fewer lists": ("codec.decode(list_of(999_999, b'\\x90'))", TAKEN),
+    "16 MB of numbers": ("codec.decode(list_of(MAX_BYTES - 5, b'\\x07'))", TAKEN),
+    "numbers that look like lists": (
+        "codec.decode(list_of(1_800_000, b'\\xcb' + b'\\x90' * 8))", TAKEN,
+    ),
+    "texts that look like lists": (
+        "codec.decode(list_of(5_000, b'\\xda\\x03\\xe8' + 'А'.encode() * 500))", TAKEN,
+    ),
+    "a promise of four billion": ("codec.decode(b'\\xdd\\xff\\xff\\xff\\xff')", REFUSED),
+    "bytes that aren't there": ("codec.decode(b'\\xc6\\xff\\xff\\xff\\xff')", REFUSED),
+    "levels without end": ("codec.decode(b'\\x91' * MAX_BYTES)", REFUSED),
+    "extensions without end": ("codec.decode(nested_extensions(100_000))", REFUSED),
+    "more than 16 MB": ("codec.decode(b'\\xc6\\x02\\x00\\x00\\x00' + bytes(1 << 25))", REFUSED),
+    # What a value may do to who stores it.
+    "a value in itself": ("codec.encode(own())", REFUSED),
+    "a hundred thousand levels": ("codec.encode(deep(100_000))", REFUSED),
+    "a text of 50 MB": ("codec.encode('x' * 50_000_000)", REFUSED),
+    "two million lists": ("codec.encode([[] for _ in range(2_000_000)])", REFUSED),
+    "a million fractions": ("codec.encode([n / 3 for n in range(1_000_000)])", TAKEN),
+    "a bytearray behind a million": ("codec.encode([0.3] * 1_000_000 + [bytearray(1)])", TAKEN),
+    "sets of many": ("codec.encode([{n} for n in range(300_000)])", TAKEN),
+}  # fmt: skip
+
+
+@pytest.mark.promise("P14")
+@pytest.mark.promise("P21")
+@pytest.mark.skipif(sys.platform != "linux", reason="other systems don't bound a process's memory")
+@pytest.mark.parametrize("name", CASES)
+def test_a_hostile_value_is_refused_or_taken_within_bounds(name: str) -> None:
+    case, expected = CASES[name]
+    done = subprocess.run(
+        [sys.executable, "-c", PROGRAM.replace("{case}", case)],
+        capture_output=True, text=True, check=False, timeout=10 * SECONDS,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr[-500:]
+    assert done.stdout.split()[0] == expected, done.stdout
