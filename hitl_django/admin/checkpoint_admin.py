@@ -21,7 +21,7 @@ from django.utils.translation import gettext_lazy as _
 
 from hitl_django.checkpoints.codec import codec
 from hitl_django.checkpoints.encrypted_rows import decrypt_column, decrypt_row
-from hitl_django.checkpoints.list_deltas import head_size
+from hitl_django.checkpoints.value_deltas import head_size
 from hitl_django.conf import hitl
 from hitl_django.engine.errors import PayloadError
 from hitl_django.forms.json_input import escape_hidden

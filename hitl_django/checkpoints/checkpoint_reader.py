@@ -8,7 +8,7 @@ from typing import Any
 
 from hitl_django.engine.savers.checkpoint import CheckpointMetadata, CheckpointTuple, PendingWrite
 
-from . import inline_values, inline_writes, list_deltas, queries, version_deltas
+from . import inline_values, inline_writes, queries, value_deltas, version_deltas
 from .codec import codec, unpack, verify
 from .coordinates import CheckpointRef
 from .encrypted_rows import decrypt_row
@@ -134,10 +134,11 @@ def _fill_values(group: Sequence[_Decoded], using: str, cached: CachedNamespace 
                 one.values[pair[0]] = codec.decode(restored[pair])
 
 
-def _read_values(one: _Decoded, using: str, wanted: set[tuple[str, int]]) -> list_deltas.Rows:
-    """Reads channels at versions, with what the lists among them are made of."""
+def _read_values(one: _Decoded, using: str, wanted: set[tuple[str, int]]) -> value_deltas.Rows:
+    """Reads channels at versions, with what the grown ones among them are made of."""
     rows = _read_named(using, one.thread, one.ns, wanted)
-    parts = {key: part for key, (data, _) in rows.items() if (part := list_deltas.read_delta(data))}
+    deltas = {key: value_deltas.read_delta(data) for key, (data, _) in rows.items()}
+    parts = {key: part for key, part in deltas.items() if part is not None}
     if parts:
         # From the newest seal on, or where that is another's, from the seal before.
         rows |= _key_by_version(
@@ -150,14 +151,14 @@ def _read_values(one: _Decoded, using: str, wanted: set[tuple[str, int]]) -> lis
                 last=max(version for _, version in parts),
             )
         )
-        if earlier := list_deltas.find_seals(rows) - rows.keys():
+        if earlier := value_deltas.find_seals(rows) - rows.keys():
             rows |= _read_named(using, one.thread, one.ns, earlier)
     return rows
 
 
 def _read_named(
     using: str, thread: int, ns: str, pairs: set[tuple[str, int]]
-) -> dict[tuple[str, int], list_deltas.Stored]:
+) -> dict[tuple[str, int], value_deltas.Stored]:
     return _key_by_version(
         queries.BLOBS.run(
             using,
@@ -171,24 +172,24 @@ def _read_named(
 
 def _key_by_version(
     rows: Iterable[queries.BlobRow],
-) -> dict[tuple[str, int], list_deltas.Stored]:
+) -> dict[tuple[str, int], value_deltas.Stored]:
     return {(row.channel, row.version): _decrypt_blob(row) for row in rows}
 
 
-def _decrypt_blob(row: queries.BlobRow) -> list_deltas.Stored:
+def _decrypt_blob(row: queries.BlobRow) -> value_deltas.Stored:
     data = bytes(row.data)
-    return decrypt_row(data, row.digest, list_deltas.head_size(data), f"channel {row.channel!r}")
+    return decrypt_row(data, row.digest, value_deltas.head_size(data), f"channel {row.channel!r}")
 
 
 def _restore(
-    channel: str, version: int, rows: list_deltas.Rows, cached: CachedNamespace | None
+    channel: str, version: int, rows: value_deltas.Rows, cached: CachedNamespace | None
 ) -> bytes:
     """Returns a value's bytes, whether its row holds them or a part of them."""
     data, stored = rows[channel, version]
-    if (data and list_deltas.is_delta(data)) or (
-        cached is not None and list_deltas.is_long_list(data)
+    if (data and value_deltas.is_delta(data)) or (
+        cached is not None and value_deltas.may_grow(data)
     ):
-        data, tip = list_deltas.restore_list(channel, version, rows)
+        data, tip = value_deltas.restore_value(channel, version, rows)
         if cached is not None:
             cached.tips[channel] = tip
         return data

@@ -18,7 +18,7 @@ from hitl_django.engine.savers.checkpoint import (
 from hitl_django.engine.savers.shared_values import SharedValues
 from hitl_django.engine.serde import digest
 
-from . import inline_values, inline_writes, list_deltas, queries, version_deltas
+from . import inline_values, inline_writes, queries, value_deltas, version_deltas
 from .codec import codec, pack_channel, pack_writes
 from .coordinates import CheckpointRef
 from .encrypted_rows import encrypt_column, encrypt_row, find_key_ring
@@ -48,7 +48,7 @@ class CommitRows:
         self._key_ring = find_key_ring()
         #: What may be built upon, and what of this commit may be later.
         self.cached = cached
-        self.grown: dict[str, list_deltas.ListTip] = {}
+        self.grown: dict[str, value_deltas.ValueTip] = {}
         self.base: version_deltas.VersionBase | None = None
         self._kept: list[Row] = []
         self._replaced: list[Row] = []
@@ -99,7 +99,8 @@ class CommitRows:
     ) -> None:
         """Adds a checkpoint as the child of that one, and the channel values that are new.
 
-        ``added`` says of lists that they have only grown; None where no run goes on from here.
+        ``added`` says of lists and dicts that they have only grown; None where no run goes on from
+        here.
         """
         head: dict[str, Any] = dict(checkpoint)
         values = head.pop("channel_values")
@@ -166,11 +167,11 @@ class CommitRows:
         return codec.encode_record(record)
 
     def add_grown(self, channel: str, grown: Grown) -> None:
-        """Adds a list that a run has left, unless it is what was stored of it in its course."""
+        """Adds what a run has left of a value, unless that is what its steps have stored."""
         data = pack_channel(channel, grown.value)
         tip = None if self.cached is None else self.cached.tips.get(channel)
         if tip is None or tip.version != grown.version or not tip.matches(data):
-            (data, its_digest), tip = list_deltas.encode_list(None, grown.version, data)
+            (data, its_digest), tip = value_deltas.encode_version(None, grown.version, data)
             self._corrected.append(self._row(channel, grown.version, data, its_digest))
         self.grown[channel] = tip.close()
 
@@ -186,28 +187,28 @@ class CommitRows:
         if tip is not None and more and (row := self._added(channel, version, tip, more, value)):
             return row
         data = pack_channel(channel, value, self._shared)
-        if self.cached is None or not list_deltas.is_long_list(data):
+        if self.cached is None or not value_deltas.may_grow(data):
             return self._row(channel, version, data, digest(data))
         is_open = added is not None
-        (data, its_digest), tip = list_deltas.encode_list(tip, version, data, keep_open=is_open)
+        (data, its_digest), tip = value_deltas.encode_version(tip, version, data, keep_open=is_open)
         self.grown[channel] = tip
         return self._row(channel, version, data, its_digest)
 
     def _added(
-        self, channel: str, version: Version, tip: list_deltas.ListTip, added: Added, value: Any
+        self, channel: str, version: Version, tip: value_deltas.ValueTip, added: Added, value: Any
     ) -> Row | None:
-        """Returns the row of what was added to a list; None where all of it is to be looked at."""
+        """Returns the row of what was added; None where the whole value is to be looked at."""
         if tip.open is None or tip.version != added.version or self._shared is None:
             return None
         encoded = self._shared.encode_added(tip.open.extent, added, len(value))
         if encoded is None:
             return None
-        (data, its_digest), self.grown[channel] = list_deltas.encode_added(tip, version, *encoded)
+        (data, its_digest), self.grown[channel] = value_deltas.encode_added(tip, version, *encoded)
         return self._row(channel, version, data, its_digest)
 
     def _row(self, channel: str, version: Version, data: bytes, its_digest: str) -> Row:
         if self._key_ring is not None:
-            head = list_deltas.head_size(data)
+            head = value_deltas.head_size(data)
             data, its_digest = encrypt_row(data, its_digest, head, self._key_ring)
         return self.ref.ns, channel, version, data, its_digest
 

@@ -21,7 +21,7 @@ from hitl_django.engine.savers.pruning import find_latest, keep_latest
 from hitl_django.errors import RunStateError
 from hitl_django.models import ChannelBlob, Checkpoint, Interrupt, PendingWrite, Run, Thread
 
-from . import list_deltas, queries, version_deltas
+from . import queries, value_deltas, version_deltas
 from .checkpoint_reader import read_bases
 from .codec import codec
 from .inline_writes import verify_payloads
@@ -172,13 +172,13 @@ class _History:
 
     def _unnamed(self, named: set[tuple[str, str, int]]) -> Sequence[int]:
         """Returns the values that neither a checkpoint names nor a list that is one continues."""
-        head = Substr("data", 1, list_deltas.HEAD.size, output_field=models.BinaryField())
+        head = Substr("data", 1, value_deltas.HEAD.size, output_field=models.BinaryField())
         rows = self._rows(ChannelBlob).annotate(head=head)
         rows = rows.values_list("pk", "ns", "channel", "version", "head", named=True)
         keys, before = {}, {}
         for row in rows.iterator():
             keys[row.ns, row.channel, row.version] = row.pk
-            if (part := list_deltas.read_delta(bytes(row.head))) is not None:
+            if (part := value_deltas.read_delta(bytes(row.head))) is not None:
                 before[row.ns, row.channel, row.version] = row.ns, row.channel, part.before
         for name in list(named):
             earlier = before.get(name)

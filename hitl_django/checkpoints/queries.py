@@ -41,7 +41,7 @@ _BLOB = ["thread", "ns", "channel", "version", "data", "digest"]
 # A version names one value for ever, so a row that is there holds that value already.
 KEEP_BLOBS = BulkInsert(ChannelBlob, _BLOB)
 
-# But for a list that nodes have changed in place while it was stored by what they added to it.
+# But for one that nodes have changed in place while it was stored by what they added to it.
 REPLACE_BLOBS = BulkInsert(
     ChannelBlob,
     _BLOB,

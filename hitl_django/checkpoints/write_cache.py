@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from .list_deltas import ListTip
+from .value_deltas import ValueTip
 from .version_deltas import VersionBase
 
 MAX_BASES = 100  # threads of wide states that are remembered
@@ -13,12 +13,12 @@ MAX_BASES = 100  # threads of wide states that are remembered
 
 @dataclass(slots=True)
 class CachedNamespace:
-    """What is stored for good in one namespace: lists that may grow, and the base of its versions.
+    """What is stored for good in one namespace: values that may grow, and the base of its versions.
 
     ``without_inline`` is the checkpoint, if one is known, whose row holds no value.
     """
 
-    tips: dict[str, ListTip] = field(default_factory=dict)
+    tips: dict[str, ValueTip] = field(default_factory=dict)
     base: VersionBase | None = None
     without_inline: str | None = None
 
@@ -42,7 +42,7 @@ class WriteCache:
         self,
         thread_id: str,
         ns: str,
-        tips: Mapping[str, ListTip],
+        tips: Mapping[str, ValueTip],
         base: VersionBase | None,
         without_inline: str | None = None,
     ) -> None:

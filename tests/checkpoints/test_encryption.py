@@ -15,7 +15,7 @@ from django.test import Client
 from django.urls import reverse
 
 from hitl_django import Command, Send, interrupt
-from hitl_django.checkpoints import DjangoSaver, list_deltas
+from hitl_django.checkpoints import DjangoSaver, value_deltas
 from hitl_django.conf import hitl
 from hitl_django.engine.constants import END, START
 from hitl_django.engine.errors import CorruptPayloadError
@@ -34,8 +34,8 @@ CONFIG = {"configurable": {"thread_id": "t"}}
 @pytest.fixture
 def keys(settings: Any, monkeypatch: pytest.MonkeyPatch) -> Any:
     """Sets the keys; lists are stored by parts as soon as they have a few words."""
-    monkeypatch.setattr(list_deltas, "MIN_BYTES", 20)
-    monkeypatch.setattr(list_deltas, "SEAL_INTERVAL", 4)
+    monkeypatch.setattr(value_deltas, "MIN_BYTES", 20)
+    monkeypatch.setattr(value_deltas, "SEAL_INTERVAL", 4)
 
     def use(*keys: str) -> None:
         settings.HITL = {**getattr(settings, "HITL", {}), "ENCRYPTION_KEYS": keys}

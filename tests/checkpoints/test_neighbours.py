@@ -11,7 +11,7 @@ import pytest
 from django.db import transaction
 
 from hitl_django import services
-from hitl_django.checkpoints import DjangoSaver, ThreadKey, list_deltas, queries, thread_position
+from hitl_django.checkpoints import DjangoSaver, ThreadKey, queries, thread_position, value_deltas
 from hitl_django.checkpoints import django_saver as module
 from hitl_django.checkpoints.codec import unpack
 from hitl_django.checkpoints.commit_rows import ANSWERS, KEYED_ANSWERS
@@ -34,8 +34,8 @@ BRANCH = 2  # where another line begins
 @pytest.fixture(autouse=True)
 def short(monkeypatch: pytest.MonkeyPatch) -> None:
     """A few words are long enough to be stored by parts, and a few parts to be sealed."""
-    monkeypatch.setattr(list_deltas, "MIN_BYTES", 20)
-    monkeypatch.setattr(list_deltas, "SEAL_INTERVAL", 3)
+    monkeypatch.setattr(value_deltas, "MIN_BYTES", 20)
+    monkeypatch.setattr(value_deltas, "SEAL_INTERVAL", 3)
 
 
 def build(where: Where) -> None:
@@ -108,7 +108,7 @@ def test_a_place_is_read_as_if_there_were_no_other(
     for where in PLACES:
         build(where)
     assert {where: read(*where) for where in PLACES} == expected
-    assert any(list_deltas.is_delta(bytes(row.data)) for row in ChannelBlob.objects.all())
+    assert any(value_deltas.is_delta(bytes(row.data)) for row in ChannelBlob.objects.all())
     assert len({str(found) for found in expected.values()}) == len(PLACES)
 
 

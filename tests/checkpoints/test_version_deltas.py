@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from hitl_django import InMemorySaver
 from hitl_django.checkpoints import DjangoSaver, ThreadKey, version_deltas
 from hitl_django.checkpoints.codec import codec
-from hitl_django.checkpoints.list_deltas import ListTip
+from hitl_django.checkpoints.value_deltas import ValueTip
 from hitl_django.checkpoints.write_cache import WriteCache
 from hitl_django.engine.constants import END, START
 from hitl_django.engine.errors import CorruptPayloadError
@@ -305,7 +305,10 @@ def test_a_base_that_is_damaged_or_gone_is_refused(damage: Any) -> None:
 
 def test_a_saver_remembers_a_bounded_number_of_threads() -> None:
     cache = WriteCache(6, wide=3)
-    tip, base = ListTip(1, 10, b"", (1,), 10, 0), version_deltas.VersionBase(("x", 1), {}, {})
+    tip, base = (
+        ValueTip(1, False, 10, b"", (1,), 10, 0),
+        version_deltas.VersionBase(("x", 1), {}, {}),
+    )
     for number in range(20):
         cache.add(str(number), "", {"log": tip}, base if number % 2 else None)
         assert len(cache._namespaces) <= 6

@@ -58,34 +58,38 @@ class ChannelState:
         return twin
 
     def note_growth(self, name: str, held: Any, writes: Sequence[Any], grown: Any) -> None:
-        """Notes what a reducer that only adds has made of the list in a channel.
+        """Notes what a reducer that only adds has made of the list or dict in a channel.
 
         Of a channel that has changed in another way since the last checkpoint nothing is noted.
         """
         before = self.added.get(name)
         if before is None and (name in self.touched or name not in self.versions):
             return
-        items = _find_added(held, writes, grown)
-        if items is None:
+        entries = _find_added(held, writes, grown)
+        if entries is None:
             self.added.pop(name, None)
         elif before is None:
-            self.added[name] = Added(self.versions[name], items)
+            self.added[name] = Added(self.versions[name], entries)
+        elif isinstance(before.entries, dict):
+            self.added[name] = Added(before.version, {**before.entries, **entries})
         else:
-            self.added[name] = Added(before.version, [*before.items, *items])
+            self.added[name] = Added(before.version, [*before.entries, *entries])
 
 
-def _find_added(held: Any, writes: Sequence[Any], grown: Any) -> list[Any] | None:
-    """Returns the items that a list has more than before; None where anything else has changed.
+def _find_added(held: Any, writes: Sequence[Any], grown: Any) -> Any:
+    """Returns what a list or dict has more than before; None where anything else has changed.
 
-    A message that was written again, in place of an earlier one, has added nothing.
+    A message that was written again, in place of an earlier one, has added nothing; nor has a value
+    under a key that was there.
     """
-    if type(held) is not list or type(grown) is not list:
+    cls = type(held)
+    if type(grown) is not cls or any(get_overwrite(write)[0] for write in writes):
         return None
-    written = 0
-    for write in writes:
-        if get_overwrite(write)[0]:
-            return None
-        written += len(write) if type(write) is list else 1
+    if cls is dict:
+        return _find_added_keys(held, writes, grown)
+    if cls is not list:
+        return None
+    written = sum(len(write) if type(write) is list else 1 for write in writes)
     length = len(held)
     # Items that are the same objects are equal without a look at what is in them.
     if len(grown) != length + written or grown[:length] != held:
@@ -94,6 +98,14 @@ def _find_added(held: Any, writes: Sequence[Any], grown: Any) -> list[Any] | Non
     if len(writes) == 1 and type(writes[0]) is list and all(map(is_, items, writes[0])):
         return writes[0]  # so that it is encoded once
     return items
+
+
+def _find_added_keys(held: Any, writes: Sequence[Any], grown: Any) -> Any:
+    if not {dict}.issuperset(map(type, writes)):
+        return None
+    if len(grown) != len(held) + sum(map(len, writes)):
+        return None
+    return writes[0] if len(writes) == 1 else {key: at[key] for at in writes for key in at}
 
 
 def restore_channels(spec: GraphSpec, checkpoint: Checkpoint | None) -> ChannelState:

@@ -49,7 +49,7 @@ class CommitBuilder:
         self.unsaved: list[TaskWrites] = []
         #: The chunks of the next commit, where they are stored.
         self.chunks: list[Chunk] = []
-        #: Lists of which this run has stored what was added.
+        #: Channels of whose values this run has stored what was added.
         self.grown: set[str] = set()
 
     def continue_from(self, saved: CheckpointTuple) -> None:
@@ -106,7 +106,7 @@ class CommitBuilder:
         return commit
 
     def list_grown(self, state: ChannelState) -> dict[str, Grown]:
-        """Returns the lists to compare with what is stored as the run ends."""
+        """Returns the values to compare with what is stored as the run ends."""
         return {
             name: Grown(state.versions[name], state.values[name])
             for name in self.grown

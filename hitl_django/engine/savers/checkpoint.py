@@ -146,17 +146,17 @@ class Outcome:
 
 
 class Added(NamedTuple):
-    """What a list has more than at the given version of its channel, with nothing else changed."""
+    """What a list or dict has more than at a version of its channel, with nothing else changed."""
 
     version: Version
-    items: Sequence[Any]
+    entries: list[Any] | dict[Any, Any]
 
 
 class Grown(NamedTuple):
-    """A list that was stored by what was added to it: the newest version, and what it is by now."""
+    """A value that was stored by what was added: its newest version, and what it is by now."""
 
     version: Version
-    value: list[Any]
+    value: list[Any] | dict[Any, Any]
 
 
 @dataclass(slots=True)
@@ -170,10 +170,10 @@ class Commit:
     ``checkpoint_ns``) speaks for the run. ``chunks`` are the stream's chunks of all this,
     where they are to be stored as well. ``hold`` is the run's on its thread, where it needs one.
 
-    ``added`` says of lists among the new values that they have only grown, so that nothing but what
-    was added needs a look; None where no run goes on from here. What a node changed in place in the
-    rest isn't stored then; so the commit that ends the run has those lists as ``grown``, as far as
-    they aren't among the new values, to be compared with what is stored.
+    ``added`` says of lists and dicts among the new values that they have only grown, so that
+    nothing but what was added needs a look; None where no run goes on from here. What a node
+    changed in place in the rest isn't stored then; so the commit that ends the run has those values
+    as ``grown``, as far as they aren't among the new ones, to be compared with what is stored.
     """
 
     config: RunnableConfig

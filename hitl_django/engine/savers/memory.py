@@ -11,14 +11,14 @@ from ..constants import CONTROL_SLOTS, NULL_TASK_ID, TASKS
 from ..errors import PayloadError, ThreadNotFound
 from ..serde import (
     Codec,
-    ListExtent,
+    Extent,
     SerializerProtocol,
     UntypedSerializerProtocol,
     find_codec,
-    list_head,
-    list_head_size,
+    find_extent,
+    has_entries,
+    head_length,
     maybe_add_typed_methods,
-    measure_list,
     register_type,
 )
 from ..types import RunnableConfig, VersionT
@@ -38,32 +38,33 @@ from .shared_values import SharedValues
 
 #: What a task wrote, under its id and slot: its path, and its encoded writes.
 _Row = tuple[str, bytes, *tuple[Any, ...]]
-#: Bytes from which on a list is stored by what is added to it.
+#: Bytes from which on a list or dict is stored by what is added to it.
 MIN_BYTES = 2048
 
 
-class _GrownList:
-    """The bytes of a list that has grown: pieces that its versions share, each adding to them."""
+class _GrownValue:
+    """The bytes of a list or dict that has grown: pieces that its versions share, each adding."""
 
     __slots__ = ("count", "extent", "pieces")
 
-    def __init__(self, pieces: list[bytes], count: int, extent: ListExtent) -> None:
+    def __init__(self, pieces: list[bytes], count: int, extent: Extent) -> None:
         self.pieces, self.count, self.extent = pieces, count, extent
 
-    def add(self, items: bytes, extent: ListExtent) -> _GrownList:
-        """Returns the list with more items."""
+    def add(self, entries: bytes, extent: Extent) -> _GrownValue:
+        """Returns the value with more entries."""
         pieces = self.pieces
         if len(pieces) > self.count:
             pieces = pieces[: self.count]  # another branch of the thread has gone on from here
-        pieces.append(items)
-        return _GrownList(pieces, len(pieces), extent)
+        pieces.append(entries)
+        return _GrownValue(pieces, len(pieces), extent)
 
     def join(self) -> bytes:
-        """Returns the bytes of the whole list."""
-        return list_head(self.extent.length) + b"".join(self.pieces[: self.count])
+        """Returns the bytes of the whole value."""
+        return self.extent.head + b"".join(self.pieces[: self.count])
 
 
-_Blob = bytes | _GrownList
+_Blob = bytes | _GrownValue
+_BlobKey = tuple[str, Version]
 
 
 def _join(blob: _Blob) -> bytes:
@@ -87,7 +88,7 @@ class _Namespace:
 
     def __init__(self) -> None:
         self.checkpoints: dict[str, _Stored] = {}
-        self.blobs: dict[tuple[str, Version], _Blob] = {}
+        self.blobs: dict[_BlobKey, _Blob] = {}
 
 
 # Storable, so that a dict of them may be kept in a file.
@@ -171,7 +172,10 @@ class InMemorySaver(BaseCheckpointSaver[VersionT]):
                 return None
             wanted = ref.get("checkpoint_id") or max(space.checkpoints)
             stored = space.checkpoints.get(wanted)
-            return None if stored is None else self._tuple(ref["thread_id"], ref, space, stored)
+            if stored is None:
+                return None
+            ns = ref.get("checkpoint_ns", "")
+            return self._tuple(ref["thread_id"], ns, space.blobs, stored)
 
     def list(
         self,
@@ -181,25 +185,29 @@ class InMemorySaver(BaseCheckpointSaver[VersionT]):
         before: RunnableConfig | None = None,
         limit: int | None = None,
     ) -> Iterator[CheckpointTuple]:
-        found = self._matching(config, before)
-        for count, saved in enumerate(
-            saved
-            for saved in found
-            if not filter or all(saved.metadata.get(k) == v for k, v in filter.items())
-        ):
+        count, decode = 0, self._codec.decode
+        for thread, ns, blobs, stored in self._matching(config, before):
             if limit is not None and count >= limit:
                 return
+            if filter:
+                metadata = decode(stored.metadata)
+                if any(metadata.get(key) != value for key, value in filter.items()):
+                    continue
+            count += 1
+            with self._lock:
+                saved = self._tuple(thread, ns, blobs, stored)
             yield saved
 
     def _matching(
         self, config: RunnableConfig | None, before: RunnableConfig | None
-    ) -> Iterator[CheckpointTuple]:
+    ) -> Sequence[tuple[str, str, dict[_BlobKey, _Blob], _Stored]]:
+        """Returns the addressed checkpoints, newest first, with the values as they are now."""
         ref = (config or {}).get("configurable", {})
         bound = (before or {}).get("configurable", {}).get("checkpoint_id")
         with self._lock:
             threads = [ref["thread_id"]] if "thread_id" in ref else list(self._threads)
-            rows = [
-                (thread, ns, space, stored)
+            found = [
+                (thread, ns, space.blobs, stored)
                 for thread in threads
                 for ns, space in self._threads.get(thread, {}).items()
                 if ref.get("checkpoint_ns") in (None, ns)
@@ -207,26 +215,20 @@ class InMemorySaver(BaseCheckpointSaver[VersionT]):
                 if ref.get("checkpoint_id") in (None, stored.checkpoint["id"])
                 and (bound is None or stored.checkpoint["id"] < bound)
             ]
-            rows.sort(key=lambda row: row[3].checkpoint["id"], reverse=True)
-            found = [
-                self._tuple(thread, {"checkpoint_ns": ns}, space, stored)
-                for thread, ns, space, stored in rows
-            ]
-        yield from found
+        return sorted(found, key=lambda row: row[3].checkpoint["id"], reverse=True)
 
     def _space(self, ref: dict[str, Any]) -> _Namespace | None:
         return self._threads.get(ref["thread_id"], {}).get(ref.get("checkpoint_ns", ""))
 
     def _tuple(
-        self, thread_id: str, ref: dict[str, Any], space: _Namespace, stored: _Stored
+        self, thread_id: str, ns: str, blobs: dict[_BlobKey, _Blob], stored: _Stored
     ) -> CheckpointTuple:
         kept = stored.checkpoint
-        ns = ref.get("checkpoint_ns", "")
         decode = self._codec.decode
         values = {
-            name: decode(_join(space.blobs[name, version]))
-            for name, version in kept["channel_versions"].items()
-            if (name, version) in space.blobs
+            key[0]: decode(_join(blobs[key]))
+            for key in kept["channel_versions"].items()
+            if key in blobs
         }
         checkpoint: Checkpoint = {
             **kept,  # type: ignore[typeddict-item]
@@ -289,7 +291,7 @@ class InMemorySaver(BaseCheckpointSaver[VersionT]):
         shared = SharedValues(self._codec, commit)
         rows = [row for task in commit.writes for row in self._rows(task, shared)]
         space = self._space(ref)
-        blobs: dict[tuple[str, Version], _Blob] = {}
+        blobs: dict[_BlobKey, _Blob] = {}
         checkpoint, stored, grown = commit.checkpoint, None, commit.added or {}
         if checkpoint is not None:
             kept: dict[str, Any] = dict(checkpoint)
@@ -329,13 +331,12 @@ class InMemorySaver(BaseCheckpointSaver[VersionT]):
 
     def _added(
         self, space: _Namespace | None, name: str, value: Any, added: Added, shared: SharedValues
-    ) -> _GrownList | None:
-        """Returns a list that has only grown, by what was added; None where it is stored whole."""
+    ) -> _GrownValue | None:
+        """Returns what has only grown, by what was added; None where it is stored whole."""
         blob = None if space is None else space.blobs.get((name, added.version))
-        if isinstance(blob, bytes) and len(blob) >= MIN_BYTES:
-            extent = measure_list(blob)
-            blob = extent and _GrownList([blob[list_head_size(blob) :]], 1, extent)
-        if not isinstance(blob, _GrownList):
+        if isinstance(blob, bytes) and len(blob) >= MIN_BYTES and has_entries(blob):
+            blob = _GrownValue([blob[head_length(blob) :]], 1, find_extent(blob))
+        if not isinstance(blob, _GrownValue):
             return None
         more = shared.encode_added(blob.extent, added, len(value))
         if more is None:

@@ -9,7 +9,7 @@ from ormsgpack import Fragment
 
 from ..constants import TASKS
 from ..errors import PayloadError
-from ..serde import Codec, ListExtent, SerializerCodec, list_head_size
+from ..serde import Codec, Extent, SerializerCodec, find_extent, has_entries, head_length
 from ..types import Send
 from .checkpoint import Added, Commit
 
@@ -30,7 +30,7 @@ class SharedValues:
         if commit.checkpoint is None or not isinstance(codec, Codec):
             return
         values, changed = commit.checkpoint["channel_values"], commit.new_versions or {}
-        added = {id(one.items) for one in (commit.added or {}).values()}
+        added = {id(one.entries) for one in (commit.added or {}).values()}
         for task in commit.writes:
             for name, value in task.writes:
                 cls = type(value)
@@ -68,23 +68,24 @@ class SharedValues:
         return self._codec.encode(writes)
 
     def encode_added(
-        self, extent: ListExtent, added: Added, length: int
-    ) -> tuple[bytes, ListExtent] | None:
-        """Returns the bytes of what a list of ``extent`` has more, and its extent by now.
+        self, extent: Extent, added: Added, length: int
+    ) -> tuple[bytes, Extent] | None:
+        """Returns the bytes of what a value of ``extent`` has more, and its extent by now.
 
-        None where the whole list is to be looked at: it hasn't the ``length`` that this leads to,
+        None where the whole value is to be looked at: it hasn't the ``length`` that this leads to,
         is at a limit, or holds what can't be stored.
         """
-        if extent.length + len(added.items) != length or not isinstance(self._codec, Codec):
+        if extent.length + len(added.entries) != length or not isinstance(self._codec, Codec):
             return None
-        data = self._data.get(id(added.items))
+        data = self._data.get(id(added.entries))
         try:
-            data = data or self._codec.encode(added.items)
+            data = data or self._codec.encode(added.entries)
         except PayloadError:
             return None
-        items = data[list_head_size(data) :]
-        grown = extent.add(items, len(added.items))
-        return (items, grown) if self._codec.is_within_limits(grown) else None
+        if not has_entries(data) or (more := find_extent(data)).is_dict != extent.is_dict:
+            return None
+        grown = extent.add(more)
+        return (data[head_length(data) :], grown) if self._codec.is_within_limits(grown) else None
 
     def _part(self, value: Any) -> Any:
         data = self._data.get(id(value))

@@ -12,7 +12,7 @@ from __future__ import annotations
 import xxhash
 
 from .codec import MAX_BYTES, MAX_CONTAINERS, MAX_DEPTH, Codec
-from .encoded_size import ListExtent, list_head, list_head_size, measure_list
+from .encoded_size import Extent, find_extent, has_entries, head_length, is_dict
 from .encrypted_serializer import EncryptedSerializer
 from .graph_classes import add_code_of
 from .key_ring import KeyRing
@@ -34,9 +34,9 @@ __all__ = [
     "CipherProtocol",
     "Codec",
     "EncryptedSerializer",
+    "Extent",
     "JsonPlusSerializer",
     "KeyRing",
-    "ListExtent",
     "SerializerCodec",
     "SerializerCompat",
     "SerializerProtocol",
@@ -46,10 +46,11 @@ __all__ = [
     "adopt_model",
     "digest",
     "find_codec",
-    "list_head",
-    "list_head_size",
+    "find_extent",
+    "has_entries",
+    "head_length",
+    "is_dict",
     "maybe_add_typed_methods",
-    "measure_list",
     "register_model",
     "register_type",
 ]

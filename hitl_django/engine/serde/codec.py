@@ -18,8 +18,8 @@ from ..errors import (
     UnserializableError,
 )
 from .encoded_size import (
-    LONGEST_LIST_HEAD,
-    ListExtent,
+    LONGEST_HEAD,
+    Extent,
     count_possible_containers,
     measure,
 )
@@ -129,13 +129,13 @@ class Codec:
             self._check_limits(data)
         return data
 
-    def is_within_limits(self, extent: ListExtent) -> bool:
-        """Returns whether a list that reaches so far is certain to be within the limits.
+    def is_within_limits(self, extent: Extent) -> bool:
+        """Returns whether a list or dict that reaches so far is certain to be within the limits.
 
-        That is of a list of which every item has been encoded in a list.
+        That is of one of which every entry has been encoded in another.
         """
         return (
-            extent.size + LONGEST_LIST_HEAD <= self.max_bytes
+            extent.size + LONGEST_HEAD <= self.max_bytes
             and extent.containers <= self.max_containers
             and self.max_depth == MAX_DEPTH
         )

@@ -38,44 +38,61 @@ def count_possible_containers(data: bytes) -> int:
     return len(data) - len(data.translate(None, _OPENING))
 
 
-class ListExtent(NamedTuple):
-    """How far an encoded list reaches: its items, their bytes, and at most how many containers."""
+class Extent(NamedTuple):
+    """How far an encoded list or dict reaches: entries, their bytes, at most how many containers.
 
+    A list's entry is an item, a dict's a key with its value. Entries follow a head that says how
+    many there are; so longer values are made by adding to their bytes.
+    """
+
+    is_dict: bool
     length: int
     size: int
     containers: int
 
-    def add(self, items: bytes, count: int) -> ListExtent:
-        """Returns the extent with more items."""
-        containers = self.containers + count_possible_containers(items)
-        return ListExtent(self.length + count, self.size + len(items), containers)
+    @property
+    def head(self) -> bytes:
+        """The bytes before the entries, as few as hold the length: what ormsgpack writes."""
+        if self.length < 16:
+            return bytes([(0x80 if self.is_dict else 0x90) | self.length])
+        if self.length < 1 << 16:
+            return struct.pack(">BH", 0xDE if self.is_dict else 0xDC, self.length)
+        return struct.pack(">BI", 0xDF if self.is_dict else 0xDD, self.length)
+
+    def add(self, other: Extent) -> Extent:
+        """Returns the extent with the entries of another of its kind."""
+        return Extent(
+            self.is_dict,
+            self.length + other.length,
+            self.size + other.size,
+            self.containers + other.containers,
+        )
 
 
-def measure_list(data: bytes) -> ListExtent | None:
-    """Returns the extent of an encoded list; None of any other value."""
-    head = data[0]
-    if not (0x90 <= head < 0xA0 or 0xDC <= head <= 0xDD):
-        return None
-    skipped = list_head_size(data)
-    length = int.from_bytes(data[1:skipped], "big") if skipped > 1 else head & 0x0F
-    return ListExtent(length, len(data) - skipped, count_possible_containers(data))
+LONGEST_HEAD = 5  # bytes
+_HEADS = {0xDC: 3, 0xDD: 5, 0xDE: 3, 0xDF: 5}
 
 
-LONGEST_LIST_HEAD = 5  # bytes
+def has_entries(data: bytes) -> bool:
+    """Returns whether an encoded value is a list, or a dict whose keys are texts."""
+    return 0x80 <= data[0] < 0xA0 or data[0] in _HEADS
 
 
-def list_head_size(data: bytes) -> int:
-    """Returns how many bytes of an encoded list stand before its items."""
-    return {0xDC: 3, 0xDD: 5}.get(data[0], 1)
+def is_dict(data: bytes) -> bool:
+    """Returns whether what has entries is a dict."""
+    return data[0] < 0x90 or data[0] > 0xDD
 
 
-def list_head(length: int) -> bytes:
-    """Writes a list's head as ormsgpack does: in as few bytes as hold the length."""
-    if length < 16:
-        return bytes([0x90 | length])
-    if length < 1 << 16:
-        return struct.pack(">BH", 0xDC, length)
-    return struct.pack(">BI", 0xDD, length)
+def head_length(data: bytes) -> int:
+    """Returns how many bytes of an encoded list or dict stand before its entries."""
+    return _HEADS.get(data[0], 1)
+
+
+def find_extent(data: bytes) -> Extent:
+    """Returns the extent of an encoded list or dict."""
+    begin = head_length(data)
+    length = int.from_bytes(data[1:begin], "big") if begin > 1 else data[0] & 0x0F
+    return Extent(is_dict(data), length, len(data) - begin, count_possible_containers(data))
 
 
 def measure(data: bytes, most: int | None = None) -> EncodedSize:

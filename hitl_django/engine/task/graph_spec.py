@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from operator import add
+from operator import add, or_
 
 from ..channels import MISSING, REPLACING, BaseChannel, EphemeralValue
 from ..constants import BRANCH_TO
@@ -61,9 +61,9 @@ class GraphSpec:
         self.messages = frozenset(
             name for name, c in channels.items() if is_message_reducer(getattr(c, "operator", None))
         )
-        #: Channels of lists to which their reducer adds, leaving alone what is there.
+        #: Channels of lists and dicts to which their reducer adds, leaving alone what is there.
         self.growing = self.messages | frozenset(
-            name for name, c in channels.items() if getattr(c, "operator", None) is add
+            name for name, c in channels.items() if getattr(c, "operator", None) in (add, or_)
         )
         self.undurable = frozenset(name for name, c in channels.items() if not c.durable)
         #: Whether the failures of any node go to an error handler.

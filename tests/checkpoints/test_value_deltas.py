@@ -1,4 +1,4 @@
-"""Lists that grow are stored by what was added, and come back whole."""
+"""Lists and dicts that grow are stored by what was added, and come back whole."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hitl_django import InMemorySaver, MessagesState
-from hitl_django.checkpoints import DjangoSaver, ThreadKey, list_deltas, maintenance
+from hitl_django.checkpoints import DjangoSaver, ThreadKey, maintenance, value_deltas
 from hitl_django.engine.constants import END, START
 from hitl_django.engine.errors import CorruptPayloadError
 from hitl_django.engine.graph.state_graph import StateGraph
@@ -29,8 +29,8 @@ real = pytest.mark.django_db(transaction=True)
 @pytest.fixture(autouse=True)
 def short(monkeypatch: pytest.MonkeyPatch) -> None:
     """A few words are long enough to be stored by parts, and a few parts to be sealed."""
-    monkeypatch.setattr(list_deltas, "MIN_BYTES", 20)
-    monkeypatch.setattr(list_deltas, "SEAL_INTERVAL", 4)
+    monkeypatch.setattr(value_deltas, "MIN_BYTES", 20)
+    monkeypatch.setattr(value_deltas, "SEAL_INTERVAL", 4)
 
 
 class Log(TypedDict, total=False):
@@ -72,7 +72,7 @@ def logs(saver: Any, configs: list[Any]) -> list[Any]:
 
 def parts() -> int:
     return sum(
-        list_deltas.is_delta(bytes(row))
+        value_deltas.is_delta(bytes(row))
         for row in ChannelBlob.objects.values_list("data", flat=True)
     )
 
@@ -90,10 +90,14 @@ changes = st.one_of(
 
 
 @pytest.mark.promise("P14")
-@given(st.lists(changes, max_size=40))
-def test_every_version_comes_back_byte_for_byte(steps: list[Any]) -> None:
+@given(st.lists(changes, max_size=40), st.booleans())
+def test_every_version_comes_back_byte_for_byte(steps: list[Any], is_dict: bool) -> None:
     codec, rows, history = Codec(), {}, []
     value, tip = ["x" * 30], None
+
+    def shaped(value: list[Any]) -> Any:
+        return {f"key {at}": item for at, item in enumerate(value)} if is_dict else value
+
     for version, (kind, by) in enumerate(steps, 1):
         if kind == "add":
             value = value + by
@@ -104,12 +108,12 @@ def test_every_version_comes_back_byte_for_byte(steps: list[Any]) -> None:
         elif kind == "back" and history:
             # A fork: the value and the tip of an earlier version.
             value, tip = history[-1 - by % len(history)]
-        data = codec.encode(value)
-        rows["log", version], tip = list_deltas.encode_list(tip, version, data)
+        data = codec.encode(shaped(value))
+        rows["log", version], tip = value_deltas.encode_version(tip, version, data)
         history.append((value, tip))
     for version, (value, tip) in enumerate(history, 1):
-        data, found = list_deltas.restore_list("log", version, rows)
-        assert data == codec.encode(value)
+        data, found = value_deltas.restore_value("log", version, rows)
+        assert data == codec.encode(shaped(value))
         assert found == tip
 
 
@@ -117,7 +121,7 @@ def series(count: int) -> tuple[dict[Any, Any], list[Any]]:
     codec, rows, tip, value = Codec(), {}, None, ["x" * 30]
     for version in range(1, count + 1):
         value = [*value, f"item {version}"]
-        rows["log", version], tip = list_deltas.encode_list(tip, version, codec.encode(value))
+        rows["log", version], tip = value_deltas.encode_version(tip, version, codec.encode(value))
     return rows, value
 
 
@@ -131,9 +135,9 @@ def test_a_changed_byte_is_noticed_or_changes_nothing() -> None:
             damaged = bytearray(data)
             damaged[at] ^= 0x55
             try:
-                found = list_deltas.restore_list("log", 6, {**rows, key: (bytes(damaged), stored)})[
-                    0
-                ]
+                found = value_deltas.restore_value(
+                    "log", 6, {**rows, key: (bytes(damaged), stored)}
+                )[0]
             except CorruptPayloadError:
                 refused += 1
             else:
@@ -144,23 +148,23 @@ def test_a_changed_byte_is_noticed_or_changes_nothing() -> None:
 @pytest.mark.promise("P14")
 def test_a_part_that_is_missing_or_of_another_format_is_refused() -> None:
     rows, _ = series(6)
-    for version, *_ in list_deltas._trace("log", 6, rows):
+    for version, *_ in value_deltas._trace("log", 6, rows):
         less = {key: row for key, row in rows.items() if key[1] != version}
         with pytest.raises(CorruptPayloadError):
-            list_deltas.restore_list("log", 6, less)
+            value_deltas.restore_value("log", 6, less)
     data, stored = rows["log", 6]
-    assert list_deltas.is_delta(data)
+    assert value_deltas.is_delta(data)
     for damaged in (data[:1] + b"\x02" + data[2:], data[:10]):
         with pytest.raises(CorruptPayloadError):
-            list_deltas.restore_list("log", 6, {**rows, ("log", 6): (damaged, stored)})
+            value_deltas.restore_value("log", 6, {**rows, ("log", 6): (damaged, stored)})
 
 
 def test_each_item_is_stored_twice_however_long_the_list(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(list_deltas, "SEAL_INTERVAL", 64)
+    monkeypatch.setattr(value_deltas, "SEAL_INTERVAL", 64)
     for count in (64, 640, 6400):
         rows, value = series(count)
         heads = sum(
-            part.size for data, _ in rows.values() if (part := list_deltas.read_delta(data))
+            part.size for data, _ in rows.values() if (part := value_deltas.read_delta(data))
         )
         stored = sum(len(data) for data, _ in rows.values()) - heads
         assert stored < 2 * len(Codec().encode(value))
@@ -168,14 +172,14 @@ def test_each_item_is_stored_twice_however_long_the_list(monkeypatch: pytest.Mon
 
 
 def test_few_rows_lead_to_the_beginning_of_a_long_list(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(list_deltas, "SEAL_INTERVAL", 64)
+    monkeypatch.setattr(value_deltas, "SEAL_INTERVAL", 64)
     rows, value = series(2000)
     for version in (1, 2, 64, 65, 66, 129, 1999, 2000):
-        needed = list_deltas._trace("log", version, rows)
+        needed = value_deltas._trace("log", version, rows)
         assert len(needed) <= 64 + version // 64
         less = {("log", one): rows["log", one] for one, *_ in needed}
         length = len(value) - 2000 + version
-        assert list_deltas.restore_list("log", version, less)[0] == Codec().encode(value[:length])
+        assert value_deltas.restore_value("log", version, less)[0] == Codec().encode(value[:length])
 
 
 # Through the saver.
@@ -207,7 +211,7 @@ def test_a_thread_of_messages_is_the_same_in_the_database_and_in_memory() -> Non
 
 @real
 def test_bytes_of_a_step_don_t_grow_with_the_thread(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(list_deltas, "SEAL_INTERVAL", 16)
+    monkeypatch.setattr(value_deltas, "SEAL_INTERVAL", 16)
     saver, sizes = DjangoSaver(), {}
     for steps in (40, 160):
         name = f"of {steps}"
@@ -311,7 +315,7 @@ def test_a_service_continues_the_list_in_its_transaction() -> None:
         saver = DjangoSaver(ThreadKey(Thread.objects.get().pk, "t"))
         put_log(saver, saver.get_tuple(place()).config, [*log, "the next turn"])
     assert logs(DjangoSaver(), [place()]) == [[*log, "the next turn"]]
-    assert list_deltas.is_delta(bytes(ChannelBlob.objects.order_by("-pk")[0].data))
+    assert value_deltas.is_delta(bytes(ChannelBlob.objects.order_by("-pk")[0].data))
 
 
 @real
@@ -357,7 +361,7 @@ def test_what_is_read_while_history_goes_is_not_continued(
 def test_a_damaged_part_in_the_database_is_refused() -> None:
     grown(DjangoSaver(), 8)
     row = ChannelBlob.objects.order_by("-version")[2]
-    assert list_deltas.is_delta(bytes(row.data))
+    assert value_deltas.is_delta(bytes(row.data))
     ChannelBlob.objects.filter(pk=row.pk).update(data=bytes(row.data)[:-1] + b"?")
     with pytest.raises(CorruptPayloadError):
         DjangoSaver().get_tuple(place())
