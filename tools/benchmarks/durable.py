@@ -173,12 +173,17 @@ class _Decisions:
         return self.n
 
 
-def _super_steps(e: Any, n: int, kind: str) -> Once:
-    set_up_django(kind)
-    from hitl_django.checkpoints import DjangoSaver
+def _super_steps(work: Any, kind: str) -> Any:
+    """Returns how a workload is built that is measured against its rows, written by hand."""
 
-    run = sequential_saved(e, n, DjangoSaver())
-    return floors.super_steps(kind, run, n) if e.engine == FLOOR else run
+    def build(e: Any, n: int) -> Once:
+        set_up_django(kind)
+        from hitl_django.checkpoints import DjangoSaver
+
+        run: Once = work(e, n, DjangoSaver())
+        return floors.super_steps(kind, run, n) if e.engine == FLOOR else run
+
+    return build
 
 
 def _told(e: Any, n: int, kind: str) -> Once:
@@ -216,9 +221,6 @@ def _rows(kind: str, title: str, sequential: float, pause: float) -> list[Worklo
 
     def many(e: Any, n: int) -> Once:
         return _many_threads(e, n, kind)
-
-    def steps(e: Any, n: int) -> Once:
-        return _super_steps(e, n, kind)
 
     def lasting_rows(name: str, title: str, work: Any, unit: str, **how: Any) -> Workload:
         def build(e: Any, n: int) -> Once:
@@ -258,8 +260,20 @@ def _rows(kind: str, title: str, sequential: float, pause: float) -> list[Worklo
             "thread", 5, growth=short, store=kind,
         ),
         Workload(
-            f"{kind}-floor", f"sequential against its rows by hand, {title}", steps, 300,
-            "super-step", 1.5, growth=(10, 100, 300), store=kind, against=FLOOR,
+            f"{kind}-floor", f"sequential against its rows by hand, {title}",
+            _super_steps(sequential_saved, kind), 300, "super-step", 1.5, growth=(10, 100, 300),
+            store=kind, against=FLOOR,
+        ),
+        *(
+            Workload(
+                f"{kind}-{name}-floor", f"{words} against its rows by hand, {title}",
+                _super_steps(work, kind), size, "super-step", 1.3, growth=(30, 100, 300),
+                store=kind, against=FLOOR,
+            )
+            for name, words, work, size in (
+                ("messages", "1,000 messages", lasting.messages, 1000),
+                ("nested", "a list of nested JSON", values.growing, 35),
+            )
         ),
         Workload(
             f"{kind}-told", f"a run that tells its updates against none, {title}", told, 300,

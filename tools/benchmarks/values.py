@@ -21,7 +21,7 @@ def make_nested(at: int, scale: int = 1) -> dict[str, Any]:
 
     Numbers with fractions and without, words, None.
     """
-    cells = [at * 1.7, at * 70_001, f"word {at}", None, at % 2 == 0]
+    cells = [at / 3, at * 70_001, f"word {at}", None, at % 2 == 0]
     rows = [[[cells * 5 for _ in range(5)] for _ in range(5)] for _ in range(scale)]
     return {"id": at, "rows": rows[0] if scale == 1 else rows}
 
