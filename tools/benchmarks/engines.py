@@ -17,6 +17,7 @@ _NAMES = {
         "langgraph.types": ("Command", "Send", "interrupt"),
         "langgraph.checkpoint.memory": ("InMemorySaver",),
         "langgraph.graph.message": ("add_messages",),
+        "langgraph.prebuilt": ("create_react_agent",),
     },
     OURS: {
         "hitl_django": (
@@ -29,6 +30,7 @@ _NAMES = {
             "add_messages",
             "interrupt",
         ),
+        "hitl_django.langgraph.prebuilt": ("create_react_agent",),
     },
 }
 

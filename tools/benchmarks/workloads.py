@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from typing import Annotated, Any, TypedDict
 from uuid import uuid4
 
-from .engines import LANGGRAPH
+from .engines import FLOOR, LANGGRAPH
 
 Once = Callable[[], int]
 
@@ -31,7 +31,8 @@ class Workload:
     ``size`` is n of the row itself, ``growth`` the sizes of which the slope is fitted; ``unit``
     names what the time is divided by; ``target`` is LangGraph's time over ours, at least. Where
     ``against`` is the floor, it is our time over that of the same rows written by hand, at most.
-    With ``floor`` our statements alone are measured beside both: no target is below that.
+    With ``floor`` our statements alone, or the nodes' own calls, are measured beside both: no
+    target is below that.
     """
 
     name: str
@@ -183,7 +184,7 @@ def _fan(e: Any, n: int, saver: Any, work: Callable[[Any], Any], is_async: bool 
 
     def once() -> int:
         if is_async:
-            result = _runner().run(app.ainvoke(start, on_thread(n)))
+            result = _runner().run(app.ainvoke(start, on_thread(n), **options))
         else:
             result = app.invoke(start, on_thread(n), **options)
         check(len(result["done"]), n)
@@ -217,15 +218,29 @@ class Inner(TypedDict):
     done: Annotated[list[int], operator.add]
 
 
-def _fan_subgraphs(e: Any, n: int, steps: int) -> Once:
-    def step(state: Inner) -> dict[str, Any]:
-        return {"item": state["item"] + 1}
+def _step(state: Inner) -> dict[str, Any]:
+    return {"item": state["item"] + 1}
 
+
+async def _step_async(state: Inner) -> dict[str, Any]:
+    return {"item": state["item"] + 1}
+
+
+def _inner(e: Any, steps: int, step: Callable[..., Any] = _step) -> Any:
+    """Returns the graph that each item goes through."""
     inner = chain(e, steps - 1, step, Inner)
     inner.add_node("last", lambda state: {"done": [state["item"]]})
     inner.add_edge(f"node{steps - 2}", "last")
-    app = inner.compile()
-    return _fan(e, n, None, lambda state: {"done": app.invoke({**state, "done": []})["done"]})
+    return inner.compile()
+
+
+def _fan_subgraphs(e: Any, n: int, steps: int, saver: Any = None) -> Once:
+    app = _inner(e, steps)
+
+    def work(state: Item) -> dict[str, Any]:
+        return {"done": app.invoke({**state, "done": []})["done"]}
+
+    return _fan(e, n, saver, work)
 
 
 def fan_out_subgraphs(e: Any, n: int) -> Once:
@@ -236,6 +251,23 @@ def fan_out_subgraphs(e: Any, n: int) -> Once:
 def fan_out_small(e: Any, n: int) -> Once:
     """Each item goes through a graph of its own, of four nodes: to begin one counts for more."""
     return _fan_subgraphs(e, n, 4)
+
+
+def fan_out_subgraphs_saved(e: Any, n: int) -> Once:
+    return _fan_subgraphs(e, n, 12, e.InMemorySaver())
+
+
+def fan_out_small_saved(e: Any, n: int) -> Once:
+    return _fan_subgraphs(e, n, 4, e.InMemorySaver())
+
+
+def fan_out_nodes_saved(e: Any, n: int) -> Once:
+    """The graph of each item is the node itself."""
+    return _fan(e, n, e.InMemorySaver(), _inner(e, 4))
+
+
+def fan_out_nodes_saved_async(e: Any, n: int) -> Once:
+    return _fan(e, n, e.InMemorySaver(), _inner(e, 4, _step_async), is_async=True)
 
 
 # Wide states.
@@ -367,6 +399,74 @@ def react(e: Any, n: int) -> Once:
     return once
 
 
+def _tool_agent(e: Any, n: int, saver: Any = None) -> Once:
+    """An agent of LangChain's parts: n calls of the model, each but the last of one of two tools.
+
+    The floor is what the nodes call, with the messages in a list.
+    """
+    from langchain_core.language_models import BaseChatModel
+    from langchain_core.messages import AIMessage
+    from langchain_core.outputs import ChatGeneration, ChatResult
+    from langchain_core.tools import tool
+
+    @tool
+    def search(query: str) -> str:
+        """Searches."""
+        return f"Found for {query}: it is so."
+
+    @tool
+    def count(query: str) -> str:
+        """Counts."""
+        return f"There are {len(query)} of {query}."
+
+    class Model(BaseChatModel):
+        _llm_type = "scripted"
+
+        def bind_tools(self, tools: Any, **kwargs: Any) -> Any:
+            return self
+
+        def _generate(self, messages: Any, *args: Any, **kwargs: Any) -> ChatResult:
+            turn, calls = len(messages) // 2, []
+            if turn < n - 1:
+                name = ("search", "count")[turn % 2]
+                calls = [{"name": name, "args": {"query": f"fact {turn}"}, "id": f"call {turn}"}]
+            said = AIMessage(f"Let me look up fact number {turn}.", tool_calls=calls)
+            return ChatResult(generations=[ChatGeneration(message=said)])
+
+    model, tools = Model(), {"search": search, "count": count}
+    if e.engine == FLOOR:
+        return functools.partial(_talk, model, tools, n)
+    app = e.create_react_agent(model, list(tools.values()), checkpointer=saver)
+    options = {"durability": "sync"} if saver else {}
+
+    def once() -> int:
+        start = {"messages": [("user", "Tell me.")]}
+        check(len(app.invoke(start, on_thread(2 * n), **options)["messages"]), 2 * n)
+        return n
+
+    return once
+
+
+def _talk(model: Any, tools: dict[str, Any], n: int) -> int:
+    """Takes the agent's conversation without a graph."""
+    from langchain_core.messages import HumanMessage
+
+    messages: list[Any] = [HumanMessage("Tell me.")]
+    while (said := model.invoke(messages)).tool_calls:
+        messages.append(said)
+        messages += [tools[call["name"]].invoke(call) for call in said.tool_calls]
+    check(len(messages), 2 * n - 1)
+    return n
+
+
+def tool_agent(e: Any, n: int) -> Once:
+    return _tool_agent(e, n)
+
+
+def tool_agent_saved(e: Any, n: int) -> Once:
+    return _tool_agent(e, n, e.InMemorySaver())
+
+
 # People.
 
 
@@ -460,6 +560,12 @@ WORKLOADS: dict[str, Workload] = {
             "sequential-memory", "sequential, in-memory saver, durability sync",
             sequential_saved, 1000, "super-step", 20,
         ),
+        Workload("ten", "ten nodes, no saver", sequential, 10, "super-step", 20,
+                 growth=(1, 3, 10)),
+        Workload("ten-async", "the same, async", sequential_async, 10, "super-step", 12,
+                 growth=(1, 3, 10)),
+        Workload("ten-memory", "ten nodes, in-memory saver", sequential_saved, 10, "super-step",
+                 20, growth=(1, 3, 10)),
         Workload("fanout", "fan-out to 100", fan_out, 100, "task", 20),
         Workload("fanout-async", "the same, async", fan_out_async, 100, "task", 12),
         Workload(
@@ -472,6 +578,14 @@ WORKLOADS: dict[str, Workload] = {
         Workload(
             "fanout-small", "fan-out to 100 graphs of 4 nodes", fan_out_small, 100, "item", 20
         ),
+        Workload("fanout-subgraphs-memory", "fan-out to 100 graphs of 12 nodes, in-memory saver",
+                 fan_out_subgraphs_saved, 100, "item", 15, growth=(10, 30, 100)),
+        Workload("fanout-small-memory", "fan-out to 100 graphs of 4 nodes, in-memory saver",
+                 fan_out_small_saved, 100, "item", 15, growth=(10, 30, 100)),
+        Workload("fanout-nodes-memory", "the same, the graph as a node", fan_out_nodes_saved, 100,
+                 "item", 15, growth=(10, 30, 100)),
+        Workload("fanout-nodes-memory-async", "the same, async", fan_out_nodes_saved_async, 100,
+                 "item", 15, growth=(10, 30, 100)),
         Workload("wide", "300 keys, no saver", wide, 100, "super-step", 5),
         Workload("wide-memory", "300 keys, in-memory saver", wide_saved, 100, "super-step", 8),
         Workload("dict", "a dict of 300, no saver", wide_dict, 100, "super-step", 5),
@@ -483,6 +597,14 @@ WORKLOADS: dict[str, Workload] = {
             "react", "agent loop with messages, in-memory saver", react, 200, "super-step", 10,
             growth=(20, 60, 200),
         ),
+        Workload("agent", "agent of LangChain's parts, 10 turns", tool_agent, 10, "turn", 10,
+                 growth=(5, 10, 20), floor=True),
+        Workload("agent-long", "the same, 200 turns", tool_agent, 200, "turn", 10,
+                 growth=(20, 60, 200), floor=True),
+        Workload("agent-memory", "the same, 10 turns, in-memory saver", tool_agent_saved, 10,
+                 "turn", 10, growth=(5, 10, 20), floor=True),
+        Workload("agent-long-memory", "the same, 200 turns, in-memory saver", tool_agent_saved,
+                 200, "turn", 10, growth=(20, 60, 200), floor=True),
         Workload(
             "pause", "pause and resume, 3 nodes, in memory", pause_and_resume, THREADS, "thread",
             10, growth=(10, 30, 100),
