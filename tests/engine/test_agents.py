@@ -88,6 +88,39 @@ def test_an_agent_says_that_it_has_no_steps_left() -> None:
     assert "no steps left" in result["messages"][-1]["content"]
 
 
+@dataclass
+class Said:
+    """A message that is an object, and says by its type, or by its role, who speaks."""
+
+    id: str
+    type: str = "message"
+    role: str = ""
+    content: str = ""
+    tool_calls: Any = ()
+    tool_call_id: str = ""
+
+
+_CALLS = [{"id": name, "name": "shout", "args": {"word": "x"}} for name in ("1", "2")]
+_CONVERSATIONS = {
+    "dicts": [
+        {"id": "a", "role": "assistant", "content": "", "tool_calls": _CALLS},
+        {"id": "b", "role": "tool", "content": "", "tool_call_id": "1"},
+    ],
+    "types": [Said("a", "ai", tool_calls=_CALLS), Said("b", "tool", tool_call_id="1")],
+    "roles": [
+        Said("a", role="assistant", tool_calls=_CALLS),
+        Said("b", role="tool", tool_call_id="1"),
+    ],
+}
+_CONVERSATIONS["both"] = [_CONVERSATIONS["types"][0], _CONVERSATIONS["dicts"][1]]
+
+
+@pytest.mark.parametrize("form", _CONVERSATIONS)
+def test_a_call_without_its_result_is_refused_whatever_messages_are(form: str) -> None:
+    with pytest.raises(ValueError, match=r"have no result: shout \(2\)\."):
+        create_react_agent(Model(), [shout]).invoke({"messages": _CONVERSATIONS[form]})
+
+
 def test_a_model_by_its_name_needs_langchain() -> None:
     with pytest.raises(ImportError, match="'openai:gpt' is given by its name"):
         create_react_agent("openai:gpt", [])

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import copy
 import functools
-from typing import Any
+import inspect
+from collections.abc import Callable
+from typing import Any, get_type_hints
 
 from langchain_core.messages.tool import ToolOutputMixin
 
@@ -26,11 +28,11 @@ def keep_commands(tool: Any) -> Any:
     shadow = copy.copy(tool)
     run, arun = shadow._run, shadow._arun
 
-    @functools.wraps(run)
+    @_described_as(run)
     def run_carrying(*args: Any, **kwargs: Any) -> Any:
         return _carry(run(*args, **kwargs))
 
-    @functools.wraps(arun)
+    @_described_as(arun)
     async def arun_carrying(*args: Any, **kwargs: Any) -> Any:
         return _carry(await arun(*args, **kwargs))
 
@@ -38,6 +40,25 @@ def keep_commands(tool: Any) -> Any:
     object.__setattr__(shadow, "_run", run_carrying)
     object.__setattr__(shadow, "_arun", arun_carrying)
     return shadow
+
+
+def _described_as(run: Callable[..., Any]) -> Callable[[Any], Any]:
+    """Returns what gives a function the name, signature and annotations of ``run``.
+
+    Langchain looks at both in each call of a tool: they are worked out here, once.
+    """
+
+    def describe(function: Any) -> Any:
+        function = functools.wraps(run)(function)
+        del function.__wrapped__  # at which they would be looked for again
+        function.__signature__ = inspect.signature(run)
+        try:
+            function.__annotations__ = get_type_hints(run, include_extras=True)
+        except Exception:  # a name that only type checkers see: langchain does without them, too
+            return function
+        return function
+
+    return describe
 
 
 def unwrap_output(output: Any) -> Any:

@@ -31,6 +31,7 @@ class AgentModel:
             self._choose = model
         else:
             self._model = _bind_tools(_load_model(model), tools, builtin)
+            self._action = build_action(self._model)
         self._prompt = _build_prompt(prompt)
         self.needs_loop = (
             self._choose is not None and is_coroutine_function(self._choose)
@@ -38,13 +39,13 @@ class AgentModel:
 
     def ask(self, state: Any) -> Any:
         """Returns what the model says to the state's messages."""
-        model = self.resolve(state)
-        return call_now(build_action(model), call_now(self._prompt, state))
+        action = self._build_action(self.resolve(state))
+        return call_now(action, call_now(self._prompt, state))
 
     async def aask(self, state: Any) -> Any:
         """Like ask, on the running event loop."""
-        model = await self.aresolve(state)
-        return await call_later(build_action(model), await call_later(self._prompt, state))
+        action = self._build_action(await self.aresolve(state))
+        return await call_later(action, await call_later(self._prompt, state))
 
     def resolve(self, state: Any) -> Any:
         """Returns the model for a state."""
@@ -56,6 +57,10 @@ class AgentModel:
         """Like resolve, on the running event loop."""
         found = self.resolve(state)
         return await found if is_coroutine_function(self._choose) else found
+
+    def _build_action(self, model: Any) -> Action:
+        """Returns what asks a model: of the one there is what was built when the agent was."""
+        return self._action if self._choose is None else build_action(model)
 
 
 def call_now(action: Action, value: Any) -> Any:

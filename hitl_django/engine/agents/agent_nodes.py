@@ -8,7 +8,7 @@ from typing import Any
 
 from ..task.nodes import build_action
 from ..tools.tool_call import list_calls
-from ..tools.tool_messages import asks_for_tools, get_messages, get_part
+from ..tools.tool_messages import get_messages, get_part, list_open_calls
 from .agent_model import AgentModel, call_later, call_now, find_chat_model, make_message
 from .agent_state import LLM_INPUT
 
@@ -97,21 +97,9 @@ class ResponseNode:
         return [make_message({"role": "system", "content": self._told}), *messages]
 
 
-def is_result(message: Any) -> bool:
-    """Returns whether a message is the result of a tool."""
-    return "tool" in (get_part(message, "type"), get_part(message, "role"))
-
-
-def list_open_calls(messages: Sequence[Any], askers: Sequence[Any]) -> list[Any]:
-    """Returns the calls in messages of a model, ``askers``, that have no result among messages."""
-    ended = {get_part(message, "tool_call_id") for message in messages if is_result(message)}
-    calls = [call for asker in askers for call in get_part(asker, "tool_calls") or ()]
-    return [call for call in calls if call.get("id") not in ended]
-
-
 def _check_calls(messages: Sequence[Any]) -> None:
     """Refuses what most providers do: a conversation in which a call has no result."""
-    left = list_open_calls(messages, [each for each in messages if asks_for_tools(each)])
+    left = list_open_calls(messages)
     if left:
         named = ", ".join(f"{call.name} ({call.id})" for call in list_calls(left[:3]))
         raise ValueError(

@@ -11,12 +11,18 @@ from ..deprecated_names import takes_old_names
 from ..graph.state_graph import CompiledStateGraph, StateGraph
 from ..state.register_types import register_schema_types
 from ..tools.tool_call import list_calls
-from ..tools.tool_messages import asks_for_tools, get_messages, get_part
+from ..tools.tool_messages import (
+    asks_for_tools,
+    get_messages,
+    get_part,
+    is_result,
+    list_open_calls,
+)
 from ..tools.tool_node import ToolNode
 from ..tools.tool_request import WITH_CONTEXT
 from ..types import Send
 from .agent_model import AgentModel
-from .agent_nodes import ModelNode, ResponseNode, is_result, list_open_calls
+from .agent_nodes import ModelNode, ResponseNode
 from .agent_state import (
     AgentState,
     AgentStateWithStructuredResponse,

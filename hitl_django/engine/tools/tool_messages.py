@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import copy
 import json
+from collections.abc import Sequence
 from dataclasses import replace
+from operator import attrgetter
 from typing import Any, Literal
 
 from ..bridges import find_langchain
@@ -12,6 +14,9 @@ from ..types import Command
 from .tool_errors import Failure
 
 _LANGCHAIN = "langchain_core.messages"
+#: Types of messages that say by themselves who speaks: such a message has no role.
+_SPEAKERS = frozenset({"ai", "human", "system", "tool", "remove"})
+_get_type = attrgetter("type")
 _BLOCKS = frozenset({"text", "image", "image_url", "document", "file", "json", "search_result"})
 
 
@@ -30,6 +35,43 @@ def asks_for_tools(message: Any) -> bool:
     if get_part(message, "type") in ("ai", "AIMessageChunk"):
         return True
     return get_part(message, "role") in ("ai", "assistant")
+
+
+def is_result(message: Any) -> bool:
+    """Returns whether a message is the result of a tool."""
+    return "tool" in (get_part(message, "type"), get_part(message, "role"))
+
+
+def list_open_calls(messages: Sequence[Any], askers: Sequence[Any] | None = None) -> list[Any]:
+    """Returns the calls in messages of a model that have no result among ``messages``.
+
+    Where ``askers`` are given, the calls in these of them.
+    """
+    kinds = _list_kinds(messages)
+    pairs = list(zip(messages, kinds, strict=True))
+    if askers is None:
+        askers = [message for message, kind in pairs if kind == "ai"]
+    ended = {get_part(message, "tool_call_id") for message, kind in pairs if kind == "tool"}
+    calls = [call for asker in askers for call in get_part(asker, "tool_calls") or ()]
+    return [call for call in calls if call.get("id") not in ended]
+
+
+def _list_kinds(messages: Sequence[Any]) -> list[str]:
+    """Returns "ai" for each message of the model, "tool" for each result, and else what it is.
+
+    A conversation is looked through whenever the model is asked, so this is done without a step
+    of Python for each message, where all say by their types who speaks.
+    """
+    try:
+        kinds = list(map(_get_type, messages))
+        if _SPEAKERS.issuperset(kinds):
+            return kinds
+    except (AttributeError, TypeError):
+        pass  # dicts have no such attribute, and what others have may be anything
+    return [
+        "ai" if asks_for_tools(message) else "tool" if is_result(message) else ""
+        for message in messages
+    ]
 
 
 def tools_condition(state: Any, messages_key: str = "messages") -> Literal["tools", "__end__"]:

@@ -1,0 +1,39 @@
+"""Tools of langchain that hand on Commands: what langchain looks at in them."""
+
+from __future__ import annotations
+
+import inspect
+from typing import Any
+
+from langchain_core.runnables import RunnableConfig
+from langchain_core.tools import StructuredTool, tool
+
+from hitl_django.contrib.langchain import keep_commands
+
+
+@tool
+def look_up(name: str) -> str:
+    """Looks an address up."""
+    return f"{name}@example.org"
+
+
+class HalfKnown(StructuredTool):
+    """A tool whose annotations name what only type checkers see."""
+
+    def _run(self, *args: Any, config: RunnableConfig, **kwargs: Any) -> Nowhere:  # type: ignore[name-defined]  # noqa: F821
+        return super()._run(*args, config=config, **kwargs)
+
+
+def test_a_tools_signature_is_its_own_and_its_annotations_are_read_once() -> None:
+    run = keep_commands(look_up)._run
+    assert inspect.signature(run) == inspect.signature(look_up._run)
+    assert run.__annotations__["config"] is RunnableConfig
+    # Else langchain would go back to the tool's own, and read the texts of those in each call.
+    assert not hasattr(run, "__wrapped__")
+
+
+def test_a_tool_whose_annotations_cannot_be_read_is_run_all_the_same() -> None:
+    tool = HalfKnown.from_function(look_up.func, name="look_up", description="Looks up.")
+    run = keep_commands(tool)._run
+    assert run.__annotations__["return"] == "Nowhere"
+    assert run(name="ann", config={}) == "ann@example.org"
