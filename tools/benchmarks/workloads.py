@@ -226,10 +226,18 @@ async def _step_async(state: Inner) -> dict[str, Any]:
     return {"item": state["item"] + 1}
 
 
-def _inner(e: Any, steps: int, step: Callable[..., Any] = _step) -> Any:
+def _end(state: Inner) -> dict[str, Any]:
+    return {"done": [state["item"]]}
+
+
+async def _end_async(state: Inner) -> dict[str, Any]:
+    return {"done": [state["item"]]}
+
+
+def _inner(e: Any, steps: int, is_async: bool = False) -> Any:
     """Returns the graph that each item goes through."""
-    inner = chain(e, steps - 1, step, Inner)
-    inner.add_node("last", lambda state: {"done": [state["item"]]})
+    inner = chain(e, steps - 1, _step_async if is_async else _step, Inner)
+    inner.add_node("last", _end_async if is_async else _end)
     inner.add_edge(f"node{steps - 2}", "last")
     return inner.compile()
 
@@ -267,7 +275,7 @@ def fan_out_nodes_saved(e: Any, n: int) -> Once:
 
 
 def fan_out_nodes_saved_async(e: Any, n: int) -> Once:
-    return _fan(e, n, e.InMemorySaver(), _inner(e, 4, _step_async), is_async=True)
+    return _fan(e, n, e.InMemorySaver(), _inner(e, 4, is_async=True), is_async=True)
 
 
 # Wide states.

@@ -205,8 +205,7 @@ class AsyncDriver:
                                 yield chunk
                         reply = tasks.take()  # type: ignore[union-attr]
                     elif kind is Save:
-                        await _shielded(self._ask_saver(effect))  # type: ignore[arg-type]
-                        reply = None
+                        reply = await self._have_stored(effect)  # type: ignore[arg-type]
                     elif kind is Emit:
                         for chunk in effect.chunks:  # type: ignore[union-attr]
                             yield chunk
@@ -249,7 +248,7 @@ class AsyncDriver:
         if self.state.leaves_unstored:
             await _shielded(_aperform_effects(leave_run(self.state, ended), self._ask_saver))
         if self.state.holds_thread:
-            await _shielded(self._ask_saver(CallHold(self.state.run.hold.release)))  # type: ignore[union-attr]
+            await self._have_stored(CallHold(self.state.run.hold.release))  # type: ignore[union-attr]
 
     def spawns(self) -> bool:
         """Tells that sync code may wait for a thread: it isn't on the event loop's own."""
@@ -267,7 +266,16 @@ class AsyncDriver:
         with self.guard():
             if run.calls_home:
                 return await asyncio.to_thread(run.perform, perform_saver_call, effect, saver)
+            if saver.answers_at_once:
+                return perform_saver_call(effect, saver)
             return await _aanswer(effect, saver)
+
+    async def _have_stored(self, effect: Save | CallHold) -> Any:
+        """Like _ask_saver, and has come to its end even where the run is cancelled meanwhile."""
+        run = self.state.run
+        if run.saver.answers_at_once and not run.calls_home:  # type: ignore[union-attr]
+            return await self._ask_saver(effect)  # which waits for nothing
+        return await _shielded(self._ask_saver(effect))
 
     async def _start(self, contexts: Sequence[TaskContext], beside: bool = False) -> Sequence[Task]:
         """Starts tasks; returns those that have ended already."""
@@ -318,11 +326,11 @@ def _emits_while_running(context: TaskContext) -> bool:
     return action is not None and action.apart and bool(context.run.modes)
 
 
-async def _shielded(saving: Any) -> None:
+async def _shielded(saving: Any) -> Any:
     """Waits for a save even when the run is cancelled: a commit is never left half-waited-for."""
     task = asyncio.ensure_future(saving)
     try:
-        await asyncio.shield(task)
+        return await asyncio.shield(task)
     except asyncio.CancelledError:
         await asyncio.wait([task])
         raise

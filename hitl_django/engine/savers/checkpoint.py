@@ -333,6 +333,11 @@ class BaseCheckpointSaver(Generic[VersionT]):
     # A saver without an event loop of its own answers at once. One that blocks overrides acall, and
     # the two that every super-step and every load take.
 
+    @property
+    def answers_at_once(self) -> bool:
+        """Whether the async forms that runs use are the sync ones, which none of them awaits."""
+        return _has_sync_forms_only(type(self))
+
     async def acall(self, function: Callable[..., Any], *args: Any) -> Any:
         """Makes a call of this saver's, for the async forms and within an async run.
 
@@ -415,6 +420,13 @@ class BaseCheckpointSaver(Generic[VersionT]):
     async def aprune(self, thread_ids: Sequence[str], *, strategy: str = "keep_latest") -> None:
         """Like prune."""
         await self.acall(partial(self.prune, thread_ids, strategy=strategy))
+
+
+@cache
+def _has_sync_forms_only(kind: type[BaseCheckpointSaver[Any]]) -> bool:
+    """Returns whether a saver's class has none of the async forms that runs use of its own."""
+    forms = ("acall", "aget_tuple", "alist", "acommit", "aput", "aput_writes")
+    return all(getattr(kind, form) is getattr(BaseCheckpointSaver, form) for form in forms)
 
 
 @cache
