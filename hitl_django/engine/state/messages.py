@@ -158,8 +158,7 @@ def _list_ids(found: list[Any]) -> list[str | None] | None:
 
     A conversation is gone through for each message that is added to it.
     """
-    kinds = set(map(type, found))
-    if not kinds.isdisjoint(_WRITTEN) or any(kind.__name__.endswith("Chunk") for kind in kinds):
+    if not _are_objects(set(map(type, found))):
         return None
     try:
         names = list(map(_object_id, found))
@@ -183,7 +182,7 @@ def _merge_lists(left: Any, right: Any) -> list[Any]:
     added, fresh = _list_messages(right)
     # The common case is new messages at the end.
     is_plain = len(set(fresh)) == len(fresh) and not any(_removes(message) for message in added)
-    if is_plain and type(left) is list and _are_other_dicts(left, fresh):
+    if is_plain and type(left) is list and _are_others(left, fresh):
         return left + added
     kept, known = _list_messages(left)
     if is_plain and not set(fresh).intersection(known):
@@ -194,18 +193,25 @@ def _merge_lists(left: Any, right: Any) -> list[Any]:
     return _replaced(kept, known, zip(added, fresh, strict=True))
 
 
-def _are_other_dicts(messages: list[Any], names: Iterable[str | None]) -> bool:
-    """Returns whether all messages are dicts to be kept, with an id that isn't one of ``names``.
+def _are_others(messages: list[Any], names: Iterable[str | None]) -> bool:
+    """Returns whether all messages are kept as they are, with an id that isn't one of ``names``.
 
     A conversation is looked through for each message that is added to it, so this is done without
     a step of Python for each message that is there.
     """
-    if not {dict}.issuperset(map(type, messages)) or find_langchain() is not None:
-        return False
+    kinds = set(map(type, messages))
+    are_dicts = {dict}.issuperset(kinds)
+    are_kept = find_langchain() is None if are_dicts else _are_objects(kinds)
+    get_id = _dict_id if are_dicts else _object_id
     try:
-        return {None, *names}.isdisjoint(map(_dict_id, messages))
-    except KeyError:
+        return are_kept and {None, *names}.isdisjoint(map(get_id, messages))
+    except (KeyError, AttributeError):
         return False
+
+
+def _are_objects(kinds: set[type]) -> bool:
+    """Returns whether messages of these types are objects, and complete."""
+    return kinds.isdisjoint(_WRITTEN) and not any(kind.__name__.endswith("Chunk") for kind in kinds)
 
 
 def _replaced(
