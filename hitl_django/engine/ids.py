@@ -11,7 +11,7 @@ from uuid import UUID
 
 from xxhash import xxh3_64_hexdigest, xxh3_128_hexdigest
 
-from .constants import NS_SEP, PUSH
+from .constants import NS_SEP, PULL, PUSH
 
 # 100-nanosecond intervals between 1582-10-15, where UUID time starts, and 1970-01-01.
 _GREGORIAN = 0x01B21DD213814000
@@ -27,9 +27,12 @@ def new_uuid6() -> str:
     now = time.time_ns() // 100 + _GREGORIAN
     with _lock:
         # Two ids of one tick, or a clock set back, must still sort in the order of their making.
-        _last = now = max(now, _last + 1)
-    text = f"{now:015x}{getrandbits(62) | 0x8000000000000000:016x}"
-    return f"{text[:8]}-{text[8:12]}-6{text[12:15]}-{text[15:19]}-{text[19:]}"
+        if now <= _last:
+            now = _last + 1
+        _last = now
+    timed = (now >> 12) << 16 | 0x6000 | now & 0xFFF
+    text = (timed << 64 | 0x8000000000000000 | getrandbits(62)).to_bytes(16).hex()
+    return f"{text[:8]}-{text[8:12]}-{text[12:16]}-{text[16:20]}-{text[20:]}"
 
 
 def new_id() -> UUID:
@@ -72,6 +75,11 @@ def make_keyed_id(ns: str, key: str) -> str:
 def hash_json(value: Any) -> str:
     """Returns the fingerprint of a question or a graph's shape: a hash of its canonical JSON."""
     return xxh3_64_hexdigest(_canonical(value).encode())
+
+
+def make_triggered_path_key(name: str) -> str:
+    """Returns the path key of the task of a node that its channels have started."""
+    return f"~{PULL}, {name}"
 
 
 def make_sent_path_key(index: int) -> str:

@@ -170,7 +170,7 @@ class AsyncDriver:
 
     def __init__(self, state: LoopState, max_concurrency: int | None = None) -> None:
         self.state = state
-        self.guard = saver_calls if state.run.within else nullcontext
+        self.guard = saver_calls() if state.run.within else nullcontext()
         self.limit = max_concurrency or None
         self.chunks: deque[Chunk] = deque()
         #: The tasks of steps of several.
@@ -263,7 +263,7 @@ class AsyncDriver:
     async def _ask_saver(self, effect: Load | List | Save | CallHold) -> Any:
         run = self.state.run
         saver: Any = run.saver
-        with self.guard():
+        with self.guard:
             if run.calls_home:
                 return await asyncio.to_thread(run.perform, perform_saver_call, effect, saver)
             if saver.answers_at_once:

@@ -63,7 +63,7 @@ class SyncDriver:
 
     def __init__(self, state: LoopState, max_concurrency: int | None = None) -> None:
         self.state = state
-        self.guard = saver_calls if state.run.within else nullcontext
+        self.guard = saver_calls() if state.run.within else nullcontext()
         self.limit = max_concurrency or MOST_THREADS
         self.ended: list[Task] = []
         #: What nodes emit, on whatever thread they run.
@@ -89,7 +89,7 @@ class SyncDriver:
                         yield from self._await()
                         reply, self.ended = self.ended, []
                     elif kind is Save:
-                        with self.guard():
+                        with self.guard:
                             self.state.run.perform(self.state.run.saver.commit, effect.commit)  # type: ignore[union-attr]
                         reply = None
                     elif kind is Emit:
@@ -106,7 +106,8 @@ class SyncDriver:
                         yield from self._drain()
                     effect = effects.send(reply)
         except StopIteration:
-            yield from self._drain()
+            if self.chunks:
+                yield from self._drain()
         finally:
             self._close()
 
@@ -134,7 +135,7 @@ class SyncDriver:
             return self.state.graph.cache.set(effect.pairs)  # type: ignore[union-attr]
         if kind is Notify:
             return call_handlers(run.callbacks, effect.event)  # type: ignore[union-attr]
-        with self.guard():
+        with self.guard:
             return run.perform(perform_saver_call, effect, run.saver)
 
     def _start(self, contexts: Sequence[TaskContext], beside: bool = False) -> Sequence[Task]:

@@ -19,7 +19,6 @@ from ..errors import (
 )
 from ..savers.checkpoint import (
     Checkpoint,
-    CheckpointMetadata,
     CheckpointTuple,
     Commit,
     Grown,
@@ -98,7 +97,7 @@ class CommitBuilder:
         """Returns a commit of what waits, and of the state as the next checkpoint."""
         commit = self.build(outcome)
         commit.checkpoint = build_checkpoint(self.spec, state, checkpoint_id)
-        commit.metadata = CheckpointMetadata(**metadata)  # type: ignore[typeddict-item]
+        commit.metadata = metadata  # type: ignore[assignment]
         undurable = self.spec.undurable
         commit.new_versions = {
             name: state.versions[name] for name in state.touched if name not in undurable

@@ -336,7 +336,7 @@ class BaseCheckpointSaver(Generic[VersionT]):
     @property
     def answers_at_once(self) -> bool:
         """Whether the async forms that runs use are the sync ones, which none of them awaits."""
-        return _has_sync_forms_only(type(self))
+        return _has_sync_forms_only(type(self))  # type: ignore[arg-type]
 
     async def acall(self, function: Callable[..., Any], *args: Any) -> Any:
         """Makes a call of this saver's, for the async forms and within an async run.

@@ -11,7 +11,7 @@ import logging
 import threading
 import time
 from collections.abc import Iterator, Sequence
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import AbstractContextManager
 from contextvars import ContextVar
 from dataclasses import replace
 from typing import Any, Protocol, TypeVar
@@ -441,18 +441,28 @@ def _checked(answer: Any, schema: Any, task: Task) -> Any:
 current: ContextVar[TaskContext | None] = ContextVar("hitl_task", default=None)
 
 
-@contextmanager
-def saver_calls() -> Iterator[None]:
+class _SaverCalls:
+    """What ``saver_calls`` returns; one for all, as every commit of a subgraph is within it."""
+
+    __slots__ = ()
+
+    def __enter__(self) -> None:
+        pass
+
+    def __exit__(self, kind: object, error: BaseException | None, where: object) -> None:
+        if isinstance(error, Exception) and not isinstance(error, PayloadError):
+            raise SaverFailed(error) from error
+
+
+_SAVER_CALLS = _SaverCalls()
+
+
+def saver_calls() -> AbstractContextManager[None]:
     """Lets what a saver raises within a node pass the node by, as none of its own failures.
 
     A value that can't be stored is the node's own.
     """
-    try:
-        yield
-    except PayloadError:
-        raise
-    except Exception as error:
-        raise SaverFailed(error) from error
+    return _SAVER_CALLS
 
 
 def refuse_storage_error(run: RunContext, error: Exception) -> None:

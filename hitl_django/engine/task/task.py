@@ -110,8 +110,8 @@ class Task:
         if self._id is None:
             origin, name = self.origin, self.name
             if self.path[0] == PULL:
-                parts = origin.node_ns(name), str(origin.step), name, PULL, *self.triggers
-                self._id = ids.make_task_id(origin.id_bytes, *parts)
+                place = f"{origin.node_ns(name)}{origin.step}{name}{PULL}"
+                self._id = ids.make_task_id(origin.id_bytes, place, *self.triggers)
             else:
                 self._id = ids.make_task_id(origin.sent_bytes(name), str(self.path[1]))
         return self._id
@@ -129,8 +129,12 @@ class Task:
         """The task's path as text that sorts."""
         if self._path_key is None:
             path = self.path
-            is_sent = path[0] == PUSH and path[2] is False
-            self._path_key = ids.make_sent_path_key(path[1]) if is_sent else ids.make_path_key(path)
+            if path[0] == PULL:
+                self._path_key = ids.make_triggered_path_key(path[1])
+            elif path[2] is False:
+                self._path_key = ids.make_sent_path_key(path[1])
+            else:
+                self._path_key = ids.make_path_key(path)
         return self._path_key
 
     @property
