@@ -15,7 +15,7 @@ import pytest
 
 from hitl_django import Command, GraphRecursionError, InMemorySaver, StateGraph, interrupt, once
 from hitl_django.engine.graph.pregel import Pregel
-from hitl_django.engine.savers.checkpoint import Commit
+from hitl_django.engine.savers.checkpoint import BaseCheckpointSaver, Commit
 
 from .graphs import CONFIG, State, answer, asks, line, log_of, paused, saved, says, side_by_side
 
@@ -401,6 +401,43 @@ def test_a_cancelled_run_leaves_the_thread_to_be_taken_on() -> None:
     assert graph.get_state(CONFIG).next == ("b",)
     assert [task.error for task in graph.get_state(CONFIG).tasks] == [None]
     assert ainvoked(graph, None)["log"] == ["a", "b"]
+
+
+def test_a_saver_that_answers_at_once_starts_no_asyncio_task() -> None:
+    started: list[Any] = []
+
+    def note(loop: asyncio.AbstractEventLoop, coroutine: Any, **kwargs: Any) -> Any:
+        started.append(coroutine)
+        return asyncio.Task(coroutine, loop=loop, **kwargs)
+
+    async def double(state: State) -> dict[str, Any]:
+        return {"x": state["x"] * 2}
+
+    async def drive() -> Any:
+        asyncio.get_running_loop().set_task_factory(note)
+        result = await saved(line(double=double)).ainvoke({"x": 1}, CONFIG)
+        return result["x"], list(started)
+
+    assert asyncio.run(drive()) == (2, [])
+
+
+@pytest.mark.parametrize("form", ["acommit", "aput"])
+def test_the_async_forms_that_a_saver_has_are_awaited(form: str) -> None:
+    awaited: list[str] = []
+
+    async def note(self: Any, *args: Any) -> Any:
+        await asyncio.sleep(0)
+        awaited.append(form)
+        return await getattr(BaseCheckpointSaver, form)(self, *args)
+
+    kind = type("Noting", (InMemorySaver,), {form: note})
+
+    async def double(state: State) -> dict[str, Any]:
+        return {"x": state["x"] * 2}
+
+    app = line(double=double).compile(checkpointer=kind())
+    assert asyncio.run(app.ainvoke({"x": 1}, CONFIG))["x"] == 2
+    assert set(awaited) == {form}
 
 
 def test_two_threads_of_one_graph_do_not_mix() -> None:

@@ -7,7 +7,7 @@ import contextvars
 import time
 import weakref
 from collections import deque
-from collections.abc import AsyncGenerator, Awaitable, Callable, Generator, Iterator, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable, Generator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import nullcontext
 from functools import partial
@@ -201,8 +201,8 @@ class AsyncDriver:
                         tasks = self.tasks
                         while not tasks.has_news:  # type: ignore[union-attr]
                             await tasks.wait()  # type: ignore[union-attr]
-                            for chunk in self._drain():
-                                yield chunk
+                            while self.chunks:
+                                yield self.chunks.popleft()
                         reply = tasks.take()  # type: ignore[union-attr]
                     elif kind is Save:
                         reply = await self._have_stored(effect)  # type: ignore[arg-type]
@@ -228,12 +228,12 @@ class AsyncDriver:
                 except BaseException as error:
                     effect = effects.throw(error)
                 else:
-                    for chunk in self._drain():
-                        yield chunk
+                    while self.chunks:
+                        yield self.chunks.popleft()
                     effect = effects.send(reply)
         except StopIteration:
-            for chunk in self._drain():
-                yield chunk
+            while self.chunks:
+                yield self.chunks.popleft()
         finally:
             await self._close()
 
@@ -296,10 +296,6 @@ class AsyncDriver:
             self.tasks.deadline = time.monotonic() + timeout
         self.tasks.take_on(contexts)
         return ()
-
-    def _drain(self) -> Iterator[Chunk]:
-        while self.chunks:
-            yield self.chunks.popleft()
 
     def perform_here(self, function: Callable[..., Any], *args: Any) -> Any:
         """Makes a saver call for a sync node, which runs on a thread of its own."""

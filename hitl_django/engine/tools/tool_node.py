@@ -188,6 +188,8 @@ def _join_for_parent(updates: list[Any]) -> list[Any]:
 def _remaining(context: TaskContext | None, calls: list[ToolCall]) -> list[ToolCall]:
     """Returns the calls that no earlier run of the task has ended."""
     known = {} if context is None else context.once
+    if not known:
+        return calls  # whose arguments needn't be written out to be looked for
     for call in calls:
         if call.memo in known:
             call.result, call.done = known[call.memo], True
