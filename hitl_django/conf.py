@@ -146,14 +146,13 @@ RATES = tuple(known.name for known in fields(Settings) if known.name.startswith(
 class LazySettings:
     """The values of ``HITL``, read at first use, and again after the setting has changed."""
 
-    _loaded: Settings | None = None
-
     def __getattr__(self, name: str) -> Any:
         if name not in KEYS:
             raise AttributeError(name)
-        if self._loaded is None:
-            self._loaded = self._load()
-        return getattr(self._loaded, name)
+        # As attributes they are found without this method from now on.
+        loaded = self._load()
+        vars(self).update({key: getattr(loaded, key) for key in KEYS})
+        return getattr(loaded, name)
 
     def _load(self) -> Settings:
         # Unknown keys are left to a system check, which can say so for all of them at once.
@@ -162,7 +161,7 @@ class LazySettings:
 
     def reload(self) -> None:
         """Has the setting read again at its next use."""
-        self._loaded = None
+        vars(self).clear()
 
 
 hitl = LazySettings()

@@ -34,6 +34,9 @@ run_failed = Signal()
 def send_on_commit(signal: Signal, *, using: str | None = None, **values: Any) -> None:
     """Sends a signal once the current transaction is committed, or at once outside of one."""
 
+    if not signal.receivers:
+        return
+
     def send() -> None:
         signal.send_robust("hitl_django", **values)
 

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from django.db import router
+from django.db import DEFAULT_DB_ALIAS, router
 
 from hitl_django.models import Run
 
 
 def write_alias() -> str:
     """Returns the alias that the project's routers name for writing runs."""
-    return router.db_for_write(Run)
+    return router.db_for_write(Run) if router.routers else DEFAULT_DB_ALIAS

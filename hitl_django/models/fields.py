@@ -9,6 +9,14 @@ from typing import TYPE_CHECKING, Any
 
 from django.db import models
 
+_FORMAT: dict[str, Any] = {
+    "ensure_ascii": False,
+    "allow_nan": False,
+    "separators": (",", ":"),
+}
+_encode = json.JSONEncoder(**_FORMAT).encode
+_encode_sorted = json.JSONEncoder(**_FORMAT, sort_keys=True).encode
+
 
 class JSONTextField(models.TextField):
     """JSON kept as text.
@@ -32,7 +40,7 @@ class JSONTextField(models.TextField):
         # say "nothing was given".
         if value is None and self.null:
             return None
-        return json.dumps(value, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
+        return _encode(value)
 
     def value_to_string(self, obj: models.Model) -> Any:
         # Serializers write it as the JSON it is, which ``to_python`` takes as it comes.
@@ -41,10 +49,7 @@ class JSONTextField(models.TextField):
 
 def canonical_json(value: Any) -> bytes:
     """Writes JSON so that equal values are equal bytes, whatever the order of their keys."""
-    text = json.dumps(
-        value, ensure_ascii=False, allow_nan=False, sort_keys=True, separators=(",", ":")
-    )
-    return text.encode()
+    return _encode_sorted(value).encode()
 
 
 def digest_json(value: Any) -> str:

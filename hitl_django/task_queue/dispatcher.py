@@ -82,8 +82,14 @@ class InlineDispatcher(Dispatcher):
 
 def get_dispatcher() -> Dispatcher:
     """Returns the dispatcher that ``HITL["DISPATCH"]`` names."""
-    chosen: Dispatcher = import_string(hitl.DISPATCH)()
+    chosen: Dispatcher = _find_dispatcher(hitl.DISPATCH)()
     return chosen
+
+
+@cache
+def _find_dispatcher(path: str) -> type[Dispatcher]:
+    found: type[Dispatcher] = import_string(path)
+    return found
 
 
 def enqueue(run_id: object, batch: WriteBatch) -> None:
