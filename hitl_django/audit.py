@@ -33,10 +33,13 @@ LABEL_LENGTH = 255
 #: Threads, and entries, that are looked at together.
 BATCH, CHUNK = 500, 2000
 
-#: Moves the head of a thread's chain.
+#: Moves the head of a thread's chain, from the entry that the new one follows.
 _CHAIN = PreparedUpdate(
     Thread,
-    Q(pk=Parameter("thread", BigIntegerField())),
+    Q(
+        pk=Parameter("thread", BigIntegerField()),
+        audit_seq=Parameter("last", PositiveIntegerField()),
+    ),
     lambda: {
         "audit_seq": Parameter("seq", PositiveIntegerField()),
         "audit_hash": Parameter("hash", TextField()),
@@ -61,12 +64,14 @@ def append(
     detail: dict[str, Any],
     guest: str = "",
     is_new: bool = False,
+    overtaken: type[Exception] | None = None,
 ) -> None:
     """Adds an audit entry to a batch, for a thread whose row ``lock_thread`` has locked.
 
     A batch takes one entry of a thread: the next one moves the same head of the chain, and a
     statement changes a row once. ``guest`` is the name of somebody without an account who did it.
     Where the thread ``is_new``, its row is still to be written, and with it the head of the chain.
+    Who has read the thread and not locked it names what is raised where it was ``overtaken``.
     """
     entry = _RECORD.new(
         thread_id=thread.pk,
@@ -83,7 +88,10 @@ def append(
     )
     entry.hash = hash_entry(entry, thread.thread_id)
     if not is_new:
-        batch.guard(_CHAIN, {"thread": thread.pk, "seq": entry.seq, "hash": entry.hash})
+        # Zero rows: something else was added to the record since the thread was read, which nobody
+        # can do to a row that is locked.
+        moved = {"last": thread.audit_seq, "seq": entry.seq, "hash": entry.hash}
+        batch.guard(_CHAIN, {"thread": thread.pk, **moved}, overtaken)
     batch.insert(_ENTRY, [_ENTRY.values_of(entry)])
     thread.audit_seq, thread.audit_hash = entry.seq, entry.hash
 

@@ -11,7 +11,7 @@ from asgiref.sync import sync_to_async
 from django.db import IntegrityError, OperationalError, connections, router, transaction
 
 from hitl_django import models
-from hitl_django.db.connections import close_connections, refuse_open_transaction
+from hitl_django.db.connections import OpenTransactionRefusal, close_connections
 from hitl_django.db.outages import is_database_lost
 from hitl_django.db.retry import is_conflict, retry_on_conflict
 from hitl_django.db.write_batch import WriteBatch
@@ -93,7 +93,7 @@ class DjangoSaver(BaseCheckpointSaver):
         self._cache = WriteCache(MAX_THREADS)
         self._together: set[int] = set()  # threads within ``together``
 
-    around_call = staticmethod(refuse_open_transaction)
+    around_call = OpenTransactionRefusal
     leave_thread = staticmethod(close_connections)
 
     def is_storage_error(self, error: BaseException) -> bool:
@@ -195,7 +195,6 @@ class DjangoSaver(BaseCheckpointSaver):
             # only cost two round trips.
             batch.commit(savepoint=False)
             return
-        _refuse_lost_commit(self.using)
         # Only the root graph speaks for the run.
         outcome = None if ref.ns else commit.outcome
         # The fence comes first: it locks the thread's row, and whoever no longer owns the thread
@@ -502,16 +501,3 @@ def _call(act: Callable[[], Any], using: str) -> Any:
 
 def _is_addressed(config: RunnableConfig | None) -> bool:
     return ((config or {}).get("configurable") or {}).get("checkpoint_id") is not None
-
-
-def _refuse_lost_commit(using: str) -> None:
-    """Raises RuntimeError where a node left autocommit off: an atomic block would commit nothing.
-
-    The counterpart of ``durable=True``, which refuses a transaction that a node left open.
-    """
-    connection = transaction.get_connection(using)
-    if not connection.in_atomic_block and not connection.get_autocommit():
-        raise RuntimeError(
-            "Autocommit is off on the worker's database connection, so its commit would be lost. A "
-            "node that sets it off has to commit and set it on again."
-        )

@@ -40,8 +40,8 @@ TAKE = PreparedUpdate(
 #: stays so: what a node left running would lease a thread to nobody.
 HOLD = PreparedUpdate(Thread, _HELD, lambda: {"lease_until": UNTIL, "attempts": 1})
 
-#: Opens a commit of who calls a graph: the thread is still held. Its row is locked and not written,
-#: because a thread of the process extends the lease every few seconds.
+#: Opens a commit where there are no attempts to set back: the thread is still held. Its row is
+#: locked and not written, because a thread of the process extends the lease every few seconds.
 CHECK = PreparedSelect(lambda: Thread.objects.order_by().filter(_HELD).values_list("pk"), lock=True)
 
 #: Opens the last commit: as HOLD, and the thread is free.

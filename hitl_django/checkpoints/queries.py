@@ -154,11 +154,14 @@ def thread_key(thread_id: Any) -> models.Subquery:
     return models.Subquery(Thread.objects.filter(thread_id=thread_id).values("pk")[:1])
 
 
-def _with_writes(thread: Any, checkpoint_id: Any) -> models.QuerySet[Any, tuple[Any, ...]]:
+def _with_writes(
+    thread: Any, checkpoint_id: Any, *others: models.QuerySet[Any, tuple[Any, ...]]
+) -> models.QuerySet[Any, tuple[Any, ...]]:
     """Returns one checkpoint of a namespace, and a row for each write on top of it.
 
     A write's row says its path, data and digest where a checkpoint's says its parent, data and
     digest; the two columns behind those name its task and its slot, and are empty of a checkpoint.
+    ``others`` are rows of the same columns.
     """
     here = {"thread": thread, "ns": _NS, "checkpoint_id": checkpoint_id}
     one = checkpoints().order_by().filter(**here).annotate(task=_NO_TEXT, at=_NO_SLOT)
@@ -166,7 +169,7 @@ def _with_writes(thread: Any, checkpoint_id: Any) -> models.QuerySet[Any, tuple[
         "thread", _NO_TEXT, "ns", "checkpoint_id", "task_path",
         "data", _NO_BYTES, _NO_BYTES, _NO_BYTES, "digest", "task_id", "slot",
     )  # fmt: skip
-    return one.union(written, all=True)
+    return one.union(written, *others, all=True)
 
 
 _NO_TEXT = models.Value(None, output_field=_TEXT)
@@ -174,10 +177,20 @@ _NO_BYTES = models.Value(None, output_field=models.BinaryField())
 _NO_SLOT = models.Value(None, output_field=models.SmallIntegerField())
 
 
-def newest_rows(thread: Any) -> models.QuerySet[Any, tuple[Any, ...]]:
+def newest_rows(
+    thread: Any, *others: models.QuerySet[Any, tuple[Any, ...]]
+) -> models.QuerySet[Any, tuple[Any, ...]]:
     """Returns the newest checkpoint of a namespace, and a row for each write on top of it."""
     rows = Checkpoint.objects.filter(thread=thread, ns=_NS).order_by("-checkpoint_id")
-    return _with_writes(thread, models.Subquery(rows.values("checkpoint_id")[:1]))
+    return _with_writes(thread, models.Subquery(rows.values("checkpoint_id")[:1]), *others)
+
+
+def empty_rows(rows: models.QuerySet[Any, Any]) -> models.QuerySet[Any, tuple[Any, ...]]:
+    """Returns rows of a model that has a thread as rows that say the thread and nothing else."""
+    return rows.values_list(
+        "thread", _NO_TEXT, _NO_TEXT, _NO_TEXT, _NO_TEXT,
+        _NO_BYTES, _NO_BYTES, _NO_BYTES, _NO_BYTES, _NO_TEXT, _NO_TEXT, _NO_SLOT,
+    )  # fmt: skip
 
 
 #: Reads the newest checkpoint of a namespace and the writes on top of it, of a thread by its name.

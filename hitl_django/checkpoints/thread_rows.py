@@ -6,13 +6,12 @@ from collections.abc import Callable
 from datetime import timedelta
 from typing import NamedTuple
 
-from django.db import models, transaction
+from django.db import models
 from django.db.models.functions import Now
-from django.utils import timezone
 
-from hitl_django.db.bulk_insert import BulkInsert, insertable_columns, take_key
+from hitl_django.db.bulk_insert import BulkInsert, insertable_columns
+from hitl_django.db.clock import read_clock
 from hitl_django.db.prepared_query import Parameter, PreparedSelect
-from hitl_django.db.row_mapper import RowMapper
 from hitl_django.db.write_batch import WriteBatch
 from hitl_django.models import Thread
 
@@ -39,12 +38,8 @@ _FIND = PreparedSelect(
     ThreadRow,
 )
 
-#: Begins a thread, and what the database makes of it.
+#: Begins a thread.
 _NEW = BulkInsert(Thread, insertable_columns(Thread), fresh=True)
-_MADE = RowMapper(Thread, only=["id", "created_at"])
-
-#: The same with a key that was taken for it, and the moment it was.
-_OWN = BulkInsert(Thread, ["id", *insertable_columns(Thread), "created_at"], fresh=True)
 
 
 def find_thread(using: str, thread_id: str) -> ThreadRow | None:
@@ -53,25 +48,12 @@ def find_thread(using: str, thread_id: str) -> ThreadRow | None:
     return rows[0] if rows else None
 
 
-def reserve_thread(using: str, thread: Thread) -> bool:
-    """Gives a thread to come its key and its moment, so that ``add`` can write it with others.
-
-    False where the database gives keys only to rows: it has to be made before the others.
-    """
-    taken = take_key(using, Thread)
-    if taken is not None:
-        thread.pk, thread.created_at = taken
-    return taken is not None
-
-
 def add_thread(thread: Thread, batch: WriteBatch) -> None:
-    """Adds the row of a reserved thread, as it is by now, to what is written."""
-    batch.insert(_OWN, [_OWN.values_of(thread)])
+    """Adds the row of a thread as it is when the batch is written, before rows that belong to it.
 
-
-def create_thread(using: str, thread: Thread) -> None:
-    """Makes a thread's row; IntegrityError where somebody else has made it."""
-    _NEW.make(using, thread, _MADE)
+    IntegrityError, when that is, where somebody else has made it.
+    """
+    batch.insert_first(_NEW, thread)
 
 
 def begin_thread(
@@ -85,17 +67,9 @@ def begin_thread(
     IntegrityError where somebody else has made it.
     """
     batch = WriteBatch(using)
-    is_reserved = reserve_thread(using, thread)
     if leased_for is not None:
-        # The clock of a database that reserves nothing is this machine's.
-        thread.lease_until = leased_for + (thread.created_at if is_reserved else timezone.now())
-    if is_reserved:
-        add_thread(thread, batch)
-        add_rows(thread.pk, batch)
-        batch.commit()
-    else:
-        with transaction.atomic(using):
-            create_thread(using, thread)
-            add_rows(thread.pk, batch)
-            batch.run()
+        thread.lease_until = read_clock(using) + leased_for
+    add_thread(thread, batch)
+    add_rows(thread.pk, batch)
+    batch.commit()
     return thread.pk

@@ -2,21 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
-from datetime import datetime
-from typing import Any, TypeVar
+from collections.abc import Iterator, Sequence
+from typing import Any
 
 from django.db import connections, models
 from django.db.backends.base.base import BaseDatabaseWrapper
 
 from . import raw_cursor
-from .prepared_query import prepares
-from .row_mapper import RowMapper
+from .prepared_query import Prepare, find_preparation
 
 MOST_PARAMETERS = 30_000  # of one statement, where the backend names no limit of its own
 
 Rows = Sequence[Sequence[Any]]
-M = TypeVar("M", bound=models.Model)
+#: What prepares values, by their place in a row; what isn't named needs none.
+Preparations = Sequence[tuple[int, Prepare]]
 
 
 def insertable_columns(model: type[models.Model]) -> list[str]:
@@ -28,32 +27,30 @@ def insertable_columns(model: type[models.Model]) -> list[str]:
     ]
 
 
-def take_key(using: str, model: type[models.Model]) -> tuple[Any, datetime] | None:
-    """Reserves the primary key of a row to come, and reads the database's clock.
+class NewKey:
+    """Stands for the key of a row to come in the rows that refer to it; known once it is there."""
 
-    Rows that refer to it can then be written with it, in one statement. None where a database gives
-    keys only to rows.
-    """
-    connection = connections[using]
-    if connection.vendor != "postgresql":
-        return None
-    table = connection.ops.quote_name(model._meta.db_table)
-    with raw_cursor.open_cursor(connection) as cursor:
-        cursor.execute(_TAKE, [table, model._meta.pk.column])
-        [(key, now)] = cursor.fetchall()
-    return key, now
+    __slots__ = ("value",)
 
+    def __init__(self) -> None:
+        self.value: Any = None
 
-_TAKE = "SELECT nextval(pg_get_serial_sequence(%s, %s)), STATEMENT_TIMESTAMP()"
+    def find_in(self, row: Sequence[Any]) -> tuple[int, ...]:
+        """Returns the places of a row at which it stands."""
+        return tuple([at for at, value in enumerate(row) if value is self])
 
 
 class _Text:
-    """The parts of a statement's text on one kind of database."""
+    """The parts of a statement's text on one kind of database, and what prepares its values."""
 
-    __slots__ = ("cast", "conflict", "into", "most")
+    __slots__ = ("cast", "conflict", "into", "most", "one", "preparations")
 
-    def __init__(self, into: str, cast: str, conflict: str, most: int) -> None:
+    def __init__(
+        self, into: str, row: str, cast: str, conflict: str, most: int, preparations: Preparations
+    ) -> None:
         self.into, self.cast, self.conflict, self.most = into, cast, conflict, most
+        self.one = f"{into}VALUES {row}{conflict}"
+        self.preparations = preparations
 
 
 class BulkInsert:
@@ -76,9 +73,6 @@ class BulkInsert:
         self.model, self.names, self.key = model, fields, key
         self.replaced, self.fresh = replaced, fresh
         self._texts: dict[str, _Text] = {}  # by vendor
-        self._prepared = [
-            (at, field) for at, field in enumerate(map(self._field, fields)) if prepares(field)
-        ]
         self._row = "(" + ", ".join(["%s"] * len(fields)) + ")"
 
     def run(self, using: str, rows: Rows) -> None:
@@ -89,14 +83,10 @@ class BulkInsert:
                 for text, parameters in self.statements(connection, rows):
                     cursor.execute(text, parameters)
 
-    def make(self, using: str, row: M, record: RowMapper[M]) -> None:
-        """Inserts a row; the record's columns are filled in as the database made them."""
-        connection = connections[using]
-        [(text, parameters)] = self.statements(connection, [self.values_of(row)])
-        with raw_cursor.open_cursor(connection) as cursor:
-            cursor.execute(f"{text} RETURNING {record.columns(connection)}", parameters)
-            [made] = cursor.fetchall()
-        record.fill(using, row, made)
+    @property
+    def writes_each(self) -> bool:
+        """Whether each row is written, or it is an error."""
+        return self.fresh or bool(self.replaced)
 
     def values_of(self, row: models.Model) -> list[Any]:
         """Returns an instance as values in this statement's order."""
@@ -104,43 +94,71 @@ class BulkInsert:
         return [held[name] for name in self.names]
 
     def statements(
-        self, connection: BaseDatabaseWrapper, rows: Rows
-    ) -> Iterator[tuple[str, list[Any]]]:
-        """Yields the statements: one, unless the rows are more than one can take."""
-        text = self._text(connection)
+        self, connection: BaseDatabaseWrapper, rows: Rows, key: NewKey | None = None
+    ) -> list[tuple[str, list[Any]]]:
+        """Returns the statements: one, unless the rows are more than one can take."""
+        text = self._texts.get(connection.vendor) or self._text(connection)
+        if len(rows) == 1:
+            return [(text.one, self.parameters(connection, rows, key))]
         size = text.most // len(self.names)
-        for start in range(0, len(rows), size):
-            part = rows[start : start + size]
-            values = ", ".join([self._row] * len(part))
-            yield f"{text.into}VALUES {values}{text.conflict}", self._parameters(part, connection)
+        parts = [rows[start : start + size] for start in range(0, len(rows), size)]
+        return [
+            (
+                f"{text.into}VALUES {', '.join([self._row] * len(part))}{text.conflict}",
+                self.parameters(connection, part, key),
+            )
+            for part in parts
+        ]
+
+    def keyed(self, connection: BaseDatabaseWrapper) -> str:
+        """Returns the statement of one row, which returns its key as ``key``."""
+        column = connection.ops.quote_name(self._field("pk").column)
+        return f"{self._text(connection).one} RETURNING {column} AS key"
 
     def guarded(
-        self, connection: BaseDatabaseWrapper, rows: Rows, guards: Sequence[str]
-    ) -> tuple[str, list[Any]]:
-        """Returns one statement that inserts where each of these tables has its one row."""
+        self,
+        connection: BaseDatabaseWrapper,
+        count: int,
+        guards: Sequence[str],
+        keys: Sequence[int] = (),
+    ) -> str:
+        """Returns one statement that inserts rows where each of these tables has its one row.
+
+        At the places of ``keys`` the rows have the ``key`` of the first of those tables.
+        """
         text = self._text(connection)
         # In a list of their own the values don't know which columns they are for; the first row
         # tells, and the others follow it.
-        values = ", ".join([text.cast, *[self._row] * (len(rows) - 1)])
+        values = ", ".join([text.cast, *[self._row] * (count - 1)])
         source = ", ".join([*guards, f"(VALUES {values}) AS given"])
-        return (
-            f"{text.into}SELECT given.* FROM {source}{text.conflict}",
-            self._parameters(rows, connection),
-        )
+        columns = "given.*"
+        if keys:
+            named = [f"given.column{at + 1}" for at in range(len(self.names))]
+            for at in keys:
+                named[at] = f"{guards[0]}.key"
+            columns = ", ".join(named)
+        return f"{text.into}SELECT {columns} FROM {source}{text.conflict}"
 
-    def _parameters(self, rows: Iterable[Sequence[Any]], connection: Any) -> list[Any]:
+    def provided(self, connection: BaseDatabaseWrapper, condition: str) -> str:
+        """Returns a statement that inserts one row where a query finds any."""
+        text = self._text(connection)
+        return f"{text.into}SELECT {self._row[1:-1]} WHERE EXISTS ({condition}){text.conflict}"
+
+    def parameters(
+        self, connection: BaseDatabaseWrapper, rows: Rows, key: NewKey | None = None
+    ) -> list[Any]:
+        """Returns the values of the rows as the driver takes them."""
+        text = self._texts.get(connection.vendor) or self._text(connection)
         parameters: list[Any] = []
         for row in rows:
-            if self._prepared:
-                values = [*row]
-                for at, field in self._prepared:
-                    values[at] = field.get_db_prep_save(values[at], connection)
-                row = values
-            parameters += row
+            values = [*row] if key is None else [key.value if at is key else at for at in row]
+            for at, prepare in text.preparations:
+                values[at] = prepare(values[at], connection)
+            parameters += values
         return parameters
 
     def _field(self, name: str) -> Any:
-        return self.model._meta.get_field(name)
+        return self.model._meta.pk if name == "pk" else self.model._meta.get_field(name)
 
     def _text(self, connection: BaseDatabaseWrapper) -> _Text:
         found = self._texts.get(connection.vendor)
@@ -159,8 +177,16 @@ class BulkInsert:
             conflict = f" ON CONFLICT ({', '.join(columns(self.key))}) DO UPDATE SET {news}"
         found = self._texts[connection.vendor] = _Text(
             f"INSERT INTO {quote(self.model._meta.db_table)} ({', '.join(columns(self.names))}) ",
+            self._row,
             "(" + ", ".join(f"CAST(%s AS {kind})" for kind in kinds) + ")",
             conflict,
             connection.features.max_query_params or MOST_PARAMETERS,
+            [*self._find_preparations(connection)],
         )
         return found
+
+    def _find_preparations(self, connection: BaseDatabaseWrapper) -> Iterator[tuple[int, Prepare]]:
+        for at, name in enumerate(self.names):
+            prepare = find_preparation(self._field(name), connection)
+            if prepare is not None:
+                yield at, prepare

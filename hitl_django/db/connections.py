@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Iterator
-from contextlib import contextmanager
+from types import TracebackType
 from typing import Any
 
 from asgiref.sync import sync_to_async
@@ -16,28 +15,39 @@ from hitl_django.errors import OpenTransactionError
 logger = logging.getLogger("hitl_django")
 
 
-@contextmanager
-def refuse_open_transaction(node: str) -> Iterator[None]:
+class OpenTransactionRefusal:
     """Rolls back a transaction that a call of a node's function began and didn't end.
 
     Raises OpenTransactionError, unless the call raises something itself: what the node stored is
     undone, and what is stored after it on the same connection would be undone with it.
     """
-    before = {
-        connection.alias: _depth(connection)
-        for connection in connections.all(initialized_only=True)
-    }
-    try:
-        yield
-    except BaseException:
-        for alias in _rolled_back(before):
-            logger.error("Node %s failed and left a transaction open on %r", node, alias)
-        raise
-    if left := _rolled_back(before):
-        raise OpenTransactionError(
-            f"Node '{node}' returned with an open transaction on {', '.join(map(repr, left))}, or "
-            "with autocommit off there. What it stored is rolled back."
-        )
+
+    __slots__ = ("_before", "_node")
+
+    def __init__(self, node: str) -> None:
+        self._node = node
+
+    def __enter__(self) -> None:
+        self._before = {
+            connection.alias: _depth(connection)
+            for connection in connections.all(initialized_only=True)
+        }
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        left = _rolled_back(self._before)
+        if left and kind is None:
+            raise OpenTransactionError(
+                f"Node '{self._node}' returned with an open transaction on "
+                f"{', '.join(map(repr, left))}, or with autocommit off there. What it stored is "
+                "rolled back."
+            )
+        for alias in left:
+            logger.error("Node %s failed and left a transaction open on %r", self._node, alias)
 
 
 def close_connections() -> None:

@@ -8,8 +8,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Sequence
+from functools import partial
 from itertools import starmap
 from typing import Any, NamedTuple
+from uuid import UUID
 
 from django.db import connections, models
 from django.db.models.sql import UpdateQuery
@@ -38,13 +40,40 @@ NO_STATE = ""
 #: A parameter in a query's text.
 _MARK = re.compile(r"(?<!%)%s")
 
+#: What makes of a field's value, for a connection, what the driver takes.
+Prepare = Callable[[Any, Any], Any]
 
-def prepares(field: models.Field[Any, Any]) -> bool:
-    """Returns whether a field's values have to be prepared for the driver."""
+
+def find_preparation(field: models.Field[Any, Any], connection: Any) -> Prepare | None:
+    """Returns what prepares a field's values for such a connection; None where nothing has to.
+
+    What comes of them is as Django has it. It asks anew with each value what kind of field that is
+    for, which takes longer than the rest; so the common kinds are asked once.
+    """
     kept: Any = field
     while kept.is_relation:
         kept = kept.target_field
-    return type(kept) not in _PLAIN
+    prepare: Prepare = kept.get_db_prep_value
+    if type(kept) in _PLAIN:
+        return None
+    if type(kept) is models.UUIDField:
+        is_native = connection.features.has_native_uuid_field
+        return partial(_prepare_native_uuid if is_native else _prepare_uuid, prepare)
+    if type(kept).get_db_prep_value is models.Field.get_db_prep_value:
+        return partial(_prepare_alike, kept.get_prep_value)
+    return prepare
+
+
+def _prepare_native_uuid(prepare: Prepare, value: Any, connection: Any) -> Any:
+    return value if type(value) is UUID else prepare(value, connection)
+
+
+def _prepare_uuid(prepare: Prepare, value: Any, connection: Any) -> Any:
+    return value.hex if type(value) is UUID else prepare(value, connection)
+
+
+def _prepare_alike(prepare: Callable[[Any], Any], value: Any, connection: Any) -> Any:
+    return prepare(value)
 
 
 class Parameter(models.Expression):
@@ -56,42 +85,65 @@ class Parameter(models.Expression):
     def __init__(self, name: str, field: models.Field[Any, Any], *, many: bool = False) -> None:
         super().__init__(output_field=field)
         self.name, self.many = name, many
-        self.prepares = prepares(field)
 
     def as_sql(self, compiler: SQLCompiler, connection: Any) -> Any:
         return "%s", (self,)
 
-    def prepared(self, value: Any, connection: Any) -> Any:
-        """Returns a value as the driver takes it."""
-        if not self.prepares:
-            return value
-        return self.output_field.get_db_prep_value(value, connection)
+
+class _Part(NamedTuple):
+    """What stands at a mark of a query's text: a value by its name, or without one a constant."""
+
+    name: str | None
+    prepare: Prepare | None
+    many: bool = False
+    constant: Any = None
 
 
 class _Compiled:
     """A query's text, made when it first runs on a connection."""
 
     def __init__(self) -> None:
-        self._texts: dict[tuple[str, str], tuple[str, Sequence[Any], bool]] = {}
+        self._texts: dict[tuple[str, str], tuple[str, list[_Part], bool]] = {}
 
     def compile(self, using: str) -> tuple[str, Sequence[Any]]:
         raise NotImplementedError
 
     def ready(self, connection: Any, values: dict[str, Any]) -> tuple[str, list[Any]]:
         """Returns the text and the parameters for these values."""
+        text, known, many = self._compiled(connection)
+        parameters = [
+            constant if name is None
+            else values[name] if prepare is None
+            else prepare(values[name], connection)
+            for name, prepare, _, constant in known
+        ]  # fmt: skip
+        return _with_lists(text, known, parameters) if many else (text, parameters)
+
+    def text(self, connection: Any) -> str:
+        """Returns the text alone, which has a mark for each list."""
+        return self._compiled(connection)[0]
+
+    def _compiled(self, connection: Any) -> tuple[str, list[_Part], bool]:
         key = (connection.alias, connection.vendor)
         found = self._texts.get(key)
         if found is None:
             text, parts = _with_constants(*self.compile(connection.alias))
-            many = any(isinstance(part, Parameter) and part.many for part in parts)
-            found = self._texts[key] = text, parts, many
-        text, parts, many = found
-        if many:
-            return _expanded(text, parts, values, connection)
-        return text, [
-            part.prepared(values[part.name], connection) if type(part) is Parameter else part
-            for part in parts
-        ]
+            known = [_describe(part, connection) for part in parts]
+            found = self._texts[key] = text, known, any(part.many for part in known)
+        return found
+
+
+def _describe(part: Any, connection: Any) -> _Part:
+    if type(part) is not Parameter:
+        return _Part(None, None, constant=part)
+    prepare = find_preparation(part.output_field, connection)
+    if part.many and prepare is not None:
+        return _Part(part.name, partial(_prepare_each, prepare), many=True)
+    return _Part(part.name, prepare, part.many)
+
+
+def _prepare_each(prepare: Prepare, values: Sequence[Any], connection: Any) -> list[Any]:
+    return [prepare(value, connection) for value in values]
 
 
 def _with_constants(text: str, parts: Sequence[Any]) -> tuple[str, Sequence[Any]]:
@@ -116,24 +168,16 @@ def _with_constants(text: str, parts: Sequence[Any]) -> tuple[str, Sequence[Any]
     return text, left
 
 
-def _expanded(
-    text: str, parts: Sequence[Any], values: dict[str, Any], connection: Any
-) -> tuple[str, list[Any]]:
+def _with_lists(text: str, parts: Sequence[_Part], parameters: list[Any]) -> tuple[str, list[Any]]:
     """Fills in the lists, which have as many marks as members."""
     between = text.split("%s")
-    text, parameters = between[0], []
-    for part, following in zip(parts, between[1:], strict=True):
-        marks = "%s"
-        if not isinstance(part, Parameter):
-            parameters.append(part)
-        elif part.many:
-            many = values[part.name]
-            parameters += [part.prepared(value, connection) for value in many]
-            marks = ", ".join(["%s"] * len(many))
-        else:
-            parameters.append(part.prepared(values[part.name], connection))
-        text += marks + following
-    return text, parameters
+    text = between[0]
+    flat: list[Any] = []
+    for part, given, following in zip(parts, parameters, between[1:], strict=True):
+        members = given if part.many else [given]
+        flat += members
+        text += ", ".join(["%s"] * len(members)) + following
+    return text, flat
 
 
 class PreparedSelect(_Compiled):

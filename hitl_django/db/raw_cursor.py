@@ -7,7 +7,7 @@ driver instead: with its placeholders translated before, and on PostgreSQL with 
 ``prepare_threshold`` allows the server to keep the plan. psycopg itself translates any text of more
 than 4,096 bytes anew each time, which our larger ones are.
 
-Such a statement can also be sent together with what is to be read after it, in one round trip.
+A statement can also be sent together with what is to be read after it, in one round trip.
 
 Whoever watches a connection sees every statement: with an execute wrapper, or while queries are
 logged, Django's cursor takes them.
@@ -37,7 +37,10 @@ _kept: WeakKeyDictionary[BaseDatabaseWrapper, tuple[Any, Any, Any]] = WeakKeyDic
 
 
 class RawCursor:
-    """One use of the driver's cursor; what a statement returns is fetched before the next."""
+    """One use of the driver's cursor; what a statement returns is fetched before the next.
+
+    Used in a ``with`` block, from which the driver's errors come as Django's.
+    """
 
     __slots__ = ("_connection", "_raw", "_translation", "fetchall")
 
@@ -54,41 +57,24 @@ class RawCursor:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        pass  # the next statement uses it again
+        # The driver's cursor stays open: the next use is of the same.
+        if kind is not None:
+            self._connection.wrap_database_errors.__exit__(kind, error, trace)
 
     def execute(self, text: str, parameters: Any) -> None:
         """Executes a statement with Django's placeholders."""
         connection = self._connection
         if connection.needs_rollback:
             connection.validate_no_broken_transaction()
-        with connection.wrap_database_errors:
-            self._raw.execute(self._translated(text), parameters)
+        if self._translation is not None:
+            kept, fresh = self._translation
+            text = kept(text) if len(text) <= _LONGEST else fresh(text)
+        self._raw.execute(text, parameters)
 
-    @property
-    def is_pipelined(self) -> bool:
-        """Whether several statements can share a round trip."""
-        return self._translation is _NUMBERED and _can_pipeline()
-
-    def execute_together(self, statements: Sequence[tuple[str, Any]]) -> list[list[Any]]:
-        """Executes statements of which each returns rows, in one round trip and one transaction.
-
-        Each sees what those before it have written and committed others, as if it came by itself.
-        """
-        connection, raw = self._connection, self._raw
-        if connection.needs_rollback:
-            connection.validate_no_broken_transaction()
-        cursors = [raw, *(type(raw)(raw.connection) for _ in statements[1:])]
-        with connection.wrap_database_errors:
-            with raw.connection.pipeline():
-                for each, (text, parameters) in zip(cursors, statements, strict=True):
-                    each.execute(self._translated(text), parameters)
-            return [each.fetchall() for each in cursors]
-
-    def _translated(self, text: str) -> Any:
-        if self._translation is None:
-            return text
-        kept, fresh = self._translation
-        return kept(text) if len(text) <= _LONGEST else fresh(text)
+    def another(self) -> RawCursor:
+        """Returns a cursor of the same connection, for a statement of the same round trip."""
+        raw = type(self._raw)(self._raw.connection)
+        return RawCursor(self._connection, raw, self._translation)
 
     @property
     def rowcount(self) -> int:
@@ -121,6 +107,22 @@ def open_cursor(connection: Any) -> Any:
     return RawCursor(connection, kept, translation)
 
 
+def execute_together(connection: Any, statements: Sequence[tuple[str, Any]]) -> list[list[Any]]:
+    """Executes statements of which each returns rows, in one round trip and one transaction.
+
+    Each sees what those before it have written and committed others, as if it came by itself.
+    Asks for ``can_pipeline``.
+    """
+    first = open_cursor(connection)
+    is_raw = isinstance(first, RawCursor)
+    others = [first.another() if is_raw else connection.cursor() for _ in statements[1:]]
+    with connection.wrap_database_errors:
+        with connection.connection.pipeline():
+            for cursor, (text, parameters) in zip([first, *others], statements, strict=True):
+                cursor.execute(text, parameters)
+        return [cursor.fetchall() for cursor in [first, *others]]
+
+
 def _opened(connection: Any, raw: Any) -> tuple[Any, _Translation | None]:
     """Returns the driver's cursor, and its placeholders if they aren't Django's."""
     if connection.vendor == "sqlite":
@@ -133,7 +135,8 @@ def _opened(connection: Any, raw: Any) -> tuple[Any, _Translation | None]:
 
 
 @cache
-def _can_pipeline() -> bool:
+def can_pipeline() -> bool:
+    """Returns whether several statements can share a round trip with PostgreSQL."""
     from psycopg import Pipeline
 
     return Pipeline.is_supported()

@@ -16,20 +16,15 @@ Convert = Callable[[Any, Any, Any], Any]
 class RowMapper(Generic[M]):
     """All columns of a model: their names for a query, and a row of them as an instance.
 
-    ``more`` are annotations that follow the columns, by the attribute that takes them. With
-    ``only`` it is no more than these columns, to fill in on an instance.
+    ``more`` are annotations that follow the columns, by the attribute that takes them.
 
     An instance gets its columns at once. The model's own constructor, which sets one after the
     other and asks each for its default, takes longer than the database does with the row.
     """
 
-    def __init__(
-        self, model: type[M], only: Sequence[str] = (), **more: models.Field[Any, Any]
-    ) -> None:
+    def __init__(self, model: type[M], **more: models.Field[Any, Any]) -> None:
         self.model = model
         self.fields: list[Any] = list(model._meta.concrete_fields)
-        if only:
-            self.fields = [field for field in self.fields if field.attname in only]
         self.names = [field.attname for field in self.fields]
         self.more = more
         self._defaults: dict[str, Any] | None = None
@@ -39,10 +34,6 @@ class RowMapper(Generic[M]):
     def under(self, prefix: str) -> list[str]:
         """Returns the columns' names for a query that reaches the model by a relation."""
         return [f"{prefix}__{field.name}" for field in self.fields]
-
-    def columns(self, connection: Any) -> str:
-        """Returns the RETURNING list of an INSERT of such a row."""
-        return ", ".join(connection.ops.quote_name(field.column) for field in self.fields)
 
     def read(self, using: str, values: Sequence[Any]) -> M:
         """Returns a row as an instance; values behind the mapper's own columns are ignored."""
@@ -84,11 +75,6 @@ class RowMapper(Generic[M]):
         made = self.model.__new__(self.model)
         made.__dict__ = {"_state": ModelState(), **columns}
         return made
-
-    def fill(self, using: str, instance: M, values: Sequence[Any]) -> None:
-        """Sets an instance's attributes from the columns of a row."""
-        for name, value in zip(self.names, self._converted(using, values), strict=True):
-            setattr(instance, name, value)
 
     def _converted(self, using: str, values: Sequence[Any]) -> list[Any]:
         row = [*values[: len(self.names) + len(self.more)]]

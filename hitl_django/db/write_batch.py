@@ -3,36 +3,36 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import lru_cache
 from typing import Any
 
-from django.db import OperationalError, connections, transaction
+from django.db import OperationalError, connections, models, transaction
 
 from . import raw_cursor, retry
-from .bulk_insert import MOST_PARAMETERS, BulkInsert, Rows
+from .bulk_insert import MOST_PARAMETERS, BulkInsert, NewKey, Rows
 from .prepared_query import PreparedSelect, PreparedUpdate
 
 Row = tuple[Any, ...]
 #: What is raised where an UPDATE has no row.
 Refusal = type[Exception] | Exception
+#: What has to match a row, its values, and what is raised where it doesn't.
+Guard = tuple[PreparedSelect | PreparedUpdate, dict[str, Any], Refusal | None]
+#: Rows of one statement on PostgreSQL whose text is kept: of more there are too many texts.
+FEW = 20
 
 
 class Prefetch:
-    """The rows of a query that is sent along with a batch, where that saves a round trip."""
+    """A query that is run with a batch; its rows, or None where that would save no round trip."""
 
-    __slots__ = ("_rows", "statement", "values")
+    __slots__ = ("rows", "statement", "values")
 
     def __init__(self, statement: PreparedSelect, values: dict[str, Any]) -> None:
         self.statement, self.values = statement, values
-        self._rows: list[Any] | None = None
+        self.rows: list[Any] | None = None
 
     def keep(self, rows: list[Row]) -> None:
         """Sets the rows."""
-        self._rows = self.statement.name_columns(rows)
-
-    def take(self) -> list[Any] | None:
-        """Returns the rows, once; None where nothing was sent along."""
-        rows, self._rows = self._rows, None
-        return rows
+        self.rows = self.statement.name_columns(rows)
 
 
 class WriteBatch:
@@ -40,7 +40,8 @@ class WriteBatch:
 
     On PostgreSQL all of it is one statement, a transaction by itself: the UPDATEs that have to
     match a row are its first common table expressions, and whatever else it writes selects from
-    them. On SQLite, where a statement is a function call, they follow one another.
+    them. On SQLite, where a statement is a function call, they follow one another; but a row that
+    is written where another is found is one statement there as well.
 
     What comes before an UPDATE without a row is undone only with the transaction that it is in.
 
@@ -52,9 +53,8 @@ class WriteBatch:
 
     def __init__(self, using: str) -> None:
         self.using = using
-        self._guards: list[
-            tuple[PreparedSelect | PreparedUpdate, dict[str, Any], Refusal | None]
-        ] = []
+        self._first: tuple[BulkInsert, models.Model, NewKey] | None = None
+        self._guards: list[Guard] = []
         self._inserted: list[tuple[BulkInsert, Rows]] = []
         self._before: list[Callable[[], object]] = []
         self._after: list[Callable[[], object]] = []
@@ -80,6 +80,26 @@ class WriteBatch:
         """Adds a SELECT that locks a row, before anything else; otherwise like ``guard``."""
         self._guards.insert(0, (statement, values, error))
 
+    def lock_ahead(
+        self, statement: PreparedSelect, values: dict[str, Any], error: type[Exception]
+    ) -> None:
+        """Adds the lock of a row of which a guard asks the same; on SQLite the guard is enough.
+
+        For rows have to be locked in the order that all keep to, and guards be in another; where
+        the transaction is the lock, there is no such order.
+        """
+        if connections[self.using].features.has_select_for_update:
+            self.lock(statement, values, error)
+
+    def insert_first(self, statement: BulkInsert, row: models.Model) -> None:
+        """Adds the row that all others belong to, as it is when the batch is written.
+
+        Its key is known then; until then ``row.pk`` stands for it in the rows that refer to it.
+        Such a batch has no guards: nobody else knows of the row yet.
+        """
+        row.pk = key = NewKey()
+        self._first = statement, row, key
+
     def insert(self, statement: BulkInsert, rows: Rows) -> None:
         """Adds rows, if there are any, to those that the same statement inserts."""
         if not rows:
@@ -91,7 +111,7 @@ class WriteBatch:
         self._inserted.append((statement, rows))
 
     def prefetch(self, statement: PreparedSelect, values: dict[str, Any]) -> Prefetch:
-        """Sends a query along, which sees what the batch has written, and what it waited for."""
+        """Adds a query that sees what the batch has written, and what it waited for."""
         self._prefetches.append(Prefetch(statement, values))
         return self._prefetches[-1]
 
@@ -104,15 +124,25 @@ class WriteBatch:
         self._after.append(function)
 
     def commit(self, *, durable: bool = False, savepoint: bool = True) -> list[Row]:
-        """Runs the batch as one transaction, or as a part of the caller's; returns as ``run``."""
+        """Runs the batch as one transaction, or as a part of the caller's; returns as ``run``.
+
+        What is to be ``durable`` is no part of another transaction; RuntimeError where it would be.
+        """
         connection = connections[self.using]
-        alone = not connection.in_atomic_block and connection.get_autocommit()
+        is_outermost = not connection.in_atomic_block
+        alone = is_outermost and _is_autocommitting(connection)
+        if durable and is_outermost and not alone:
+            raise RuntimeError(
+                f"Autocommit is off on the connection {self.using!r}, so what a worker writes "
+                "would be lost. A node that sets it off has to commit and set it on again."
+            )
         try:
             if alone and not self._before:
+                cursor = raw_cursor.open_cursor(connection)
                 if self._is_one(connection):
-                    return self.run()
-                if connection.vendor == "sqlite" and not raw_cursor.is_watched(connection):
-                    return self._commit_alone(connection)
+                    return self._run(connection, cursor)
+                if connection.vendor == "sqlite" and isinstance(cursor, raw_cursor.RawCursor):
+                    return self._commit_alone(connection, cursor)
             with transaction.atomic(self.using, savepoint=savepoint, durable=durable):
                 return self.run()
         except OperationalError as error:
@@ -121,10 +151,10 @@ class WriteBatch:
         self._tries += 1
         return self.commit(durable=durable, savepoint=savepoint)
 
-    def _commit_alone(self, connection: Any) -> list[Row]:
+    def _commit_alone(self, connection: Any, cursor: Any) -> list[Row]:
         """Writes it all between a BEGIN and a COMMIT of its own, which costs less than atomic()."""
         begin = f"BEGIN {connection.transaction_mode or 'DEFERRED'}"
-        with raw_cursor.open_cursor(connection) as cursor:
+        with cursor:
             try:
                 cursor.execute(begin, ())
                 found = self._run_in_turn(connection, cursor)
@@ -144,11 +174,16 @@ class WriteBatch:
         The caller has opened a transaction, unless the batch is one statement.
         """
         connection = connections[self.using]
-        with raw_cursor.open_cursor(connection) as cursor:
-            if self._is_one(connection):
+        return self._run(connection, raw_cursor.open_cursor(connection))
+
+    def _run(self, connection: Any, cursor: Any) -> list[Row]:
+        with cursor:
+            if not self._is_one(connection):
+                found = self._run_in_turn(connection, cursor)
+            elif connection.vendor == "postgresql":
                 found = self._run_as_one(connection, cursor)
             else:
-                found = self._run_in_turn(connection, cursor)
+                found = self._run_single(connection, cursor)
         self._refuse_missing(found)
         self._call(found)
         return found
@@ -165,63 +200,96 @@ class WriteBatch:
                 function()
 
     def _is_one(self, connection: Any) -> bool:
-        if connection.vendor != "postgresql":
+        """Says whether all of it is one statement, which needs no transaction around it."""
+        if connection.vendor == "postgresql":
+            return sum(len(s.names) * len(rows) for s, rows in self._inserted) <= MOST_PARAMETERS
+        if connection.vendor != "sqlite" or self._first or self._prefetches:
             return False
-        return sum(len(s.names) * len(rows) for s, rows in self._inserted) <= MOST_PARAMETERS
+        if not self._inserted:
+            return len(self._guards) <= 1
+        [(insert, rows), *others] = self._inserted
+        if others or len(rows) > 1:
+            return False
+        # Whether the row was found shows in whether the other was written.
+        reads = [isinstance(statement, PreparedSelect) for statement, _, _ in self._guards]
+        return not reads or (reads == [True] and insert.writes_each)
+
+    def _run_single(self, connection: Any, cursor: Any) -> list[Row]:
+        if not (self._guards and self._inserted):
+            return self._run_in_turn(connection, cursor)
+        [(statement, values, _)], [(insert, rows)] = self._guards, self._inserted
+        condition, known = statement.ready(connection, values)
+        text = insert.provided(connection, condition)
+        cursor.execute(text, [*insert.parameters(connection, rows), *known])
+        return [()] * cursor.rowcount
 
     def _run_in_turn(self, connection: Any, cursor: Any) -> list[Row]:
+        key = None
+        if self._first is not None:
+            first, row, key = self._first
+            begun = first.parameters(connection, [first.values_of(row)])
+            cursor.execute(first.keyed(connection), begun)
+            self._set_key(cursor.fetchall())
         found: list[Row] = []
         for statement, values, _ in self._guards:
             text, parameters = statement.ready(connection, values)
-            if isinstance(statement, PreparedSelect):
-                cursor.execute(text, parameters)
-                rows = cursor.fetchall()
-            elif statement.returning:
-                cursor.execute(f"{text} RETURNING {statement.columns(connection)}", parameters)
-                rows = cursor.fetchall()
-            else:
-                cursor.execute(text, parameters)
-                rows = [(1,)] * cursor.rowcount
+            if isinstance(statement, PreparedUpdate) and statement.returning:
+                text = f"{text} RETURNING {statement.columns(connection)}"
+            cursor.execute(text, parameters)
+            is_read = statement.returning or isinstance(statement, PreparedSelect)
+            rows = cursor.fetchall() if is_read else [(1,)] * cursor.rowcount
             if not rows:
                 return found
             found.append(rows[0][1:])
         for insert, given in self._inserted:
-            for text, parameters in insert.statements(connection, given):
+            for text, parameters in insert.statements(connection, given, key):
                 cursor.execute(text, parameters)
+        for each in self._prefetches:
+            cursor.execute(*each.statement.ready(connection, each.values))
+            each.keep(cursor.fetchall())
         return found
 
+    def _set_key(self, rows: list[Row]) -> None:
+        assert self._first is not None
+        _, row, key = self._first
+        [[key.value]] = rows
+        row.pk = key.value
+
     def _run_as_one(self, connection: Any, cursor: Any) -> list[Row]:
-        names, held = [], ""
-        expressions: list[str] = []
-        parameters: list[Any] = []
-        for at, (statement, values, _) in enumerate(self._guards):
-            text, more = statement.ready(connection, values)
-            if isinstance(statement, PreparedUpdate):
-                text += f"{held} RETURNING {statement.columns(connection)}"
-            expressions.append(f"held{at} AS ({text})")
-            parameters += more
-            names.append(f"held{at}")
-            held += f" AND EXISTS (SELECT FROM held{at})"
-        for at, (insert, rows) in enumerate(self._inserted):
-            if names:
-                text, more = insert.guarded(connection, rows, names)
-            else:
-                [(text, more)] = insert.statements(connection, rows)
-            expressions.append(f"written{at} AS ({text})")
-            parameters += more
-        if not expressions:
+        text, parameters = self._compose(connection)
+        if not text:
             return []
-        last = f"SELECT * FROM {' LEFT JOIN '.join(names)}" + " ON TRUE" * (len(names) - 1)
-        text = f"WITH {', '.join(expressions)} {last if names else 'SELECT'}"
-        is_fast = isinstance(cursor, raw_cursor.RawCursor) and cursor.is_pipelined
-        if names and self._prefetches and is_fast:
+        if self._guards and self._prefetches and raw_cursor.can_pipeline():
             sent = [each.statement.ready(connection, each.values) for each in self._prefetches]
-            rows, *others = cursor.execute_together([(text, parameters), *sent])
+            rows, *others = raw_cursor.execute_together(connection, [(text, parameters), *sent])
             for reading, found in zip(self._prefetches, others, strict=True):
                 reading.keep(found)
             return self._split(rows)
         cursor.execute(text, parameters)
-        return self._split(cursor.fetchall()) if names else []
+        if self._first is not None:
+            self._set_key(cursor.fetchall())
+        return self._split(cursor.fetchall()) if self._guards else []
+
+    def _compose(self, connection: Any) -> tuple[str, list[Any]]:
+        """Returns the one statement, and its parameters; nothing where nothing is written."""
+        parameters: list[Any] = []
+        first, key = None, None
+        if self._first is not None:
+            first, row, key = self._first
+            parameters += first.parameters(connection, [first.values_of(row)])
+        for statement, values, _ in self._guards:
+            parameters += statement.ready(connection, values)[1]
+        for insert, rows in self._inserted:
+            parameters += insert.parameters(connection, rows, key)
+        parts = tuple(
+            [
+                (insert, len(rows), () if key is None else key.find_in(rows[0]))
+                for insert, rows in self._inserted
+            ]
+        )
+        compose = _kept if sum(count for _, count, _ in parts) <= FEW else _compose
+        guards = tuple([statement for statement, _, _ in self._guards])
+        return compose(connection.alias, first, guards, parts), parameters
 
     def _split(self, rows: list[Row]) -> list[Row]:
         """Takes the one row apart into those of the required UPDATEs that have one."""
@@ -234,3 +302,43 @@ class WriteBatch:
             found.append(row[1:width])
             row = row[width:]
         return found
+
+
+def _is_autocommitting(connection: Any) -> bool:
+    # Django's own question makes sure of the connection first; this one is mostly there.
+    is_open = connection.connection is not None
+    return bool(connection.autocommit if is_open else connection.get_autocommit())
+
+
+def _compose(
+    using: str,
+    first: BulkInsert | None,
+    guards: tuple[PreparedSelect | PreparedUpdate, ...],
+    parts: tuple[tuple[BulkInsert, int, tuple[int, ...]], ...],
+) -> str:
+    """Writes a batch of these statements as one, for any values: ``parts`` are its INSERTs.
+
+    Each part has the number of its rows, and the places in them of the first row's key.
+    """
+    connection = connections[using]
+    names, held, expressions = [], "", []
+    if first is not None:
+        expressions.append(f"made AS ({first.keyed(connection)})")
+        names.append("made")
+    for at, statement in enumerate(guards):
+        text = statement.text(connection)
+        if isinstance(statement, PreparedUpdate):
+            text += f"{held} RETURNING {statement.columns(connection)}"
+        expressions.append(f"held{at} AS ({text})")
+        names.append(f"held{at}")
+        held += f" AND EXISTS (SELECT FROM held{at})"
+    for at, (insert, count, keys) in enumerate(parts):
+        expressions.append(f"written{at} AS ({insert.guarded(connection, count, names, keys)})")
+    if not expressions:
+        return ""
+    joined = " LEFT JOIN ".join(names) + " ON TRUE" * (len(names) - 1)
+    return f"WITH {', '.join(expressions)} SELECT{f' * FROM {joined}' if names else ''}"
+
+
+#: The same, kept: to write the text takes as long as all else of a batch.
+_kept = lru_cache(maxsize=256)(_compose)

@@ -16,12 +16,12 @@ from hitl_django.json_text.sanitize import format_count
 from hitl_django.notifications import EventLog
 
 from . import queries, transitions
-from .lease import Lease, lease_duration
+from .lease import Lease, StoredRun, lease_duration
 
 logger = logging.getLogger("hitl_django")
 
 
-def claim(run_id: UUID | str) -> Lease | None:
+def claim(run_id: UUID) -> Lease | None:
     """Takes the run's thread for this worker; None where there is nothing to do.
 
     That is where the run isn't due, where another worker has a live lease, which makes a repeated
@@ -39,8 +39,7 @@ def claim(run_id: UUID | str) -> Lease | None:
     claiming.guard(queries.BEGIN, {"run": run_id})
     # What the run goes on from is read by the time that the thread is claimed, and nobody else
     # can change it any more.
-    newest = claiming.prefetch(queries.NEWEST, {"run": run_id, "owner": owner, "ns": ""})
-    waiting = claiming.prefetch(queries.WAITING, {"run": run_id})
+    stored = claiming.prefetch(queries.STORED, {"run": run_id, "owner": owner, "ns": ""})
     held = claiming.commit(durable=True)
     if not held:
         return None
@@ -51,7 +50,7 @@ def claim(run_id: UUID | str) -> Lease | None:
         queries.GIVE_BACK.run(using, thread=thread.pk, epoch=thread.epoch)
         return None
     begun = queries.BegunRun._make(held[1])
-    log = EventLog(UUID(str(run_id)), begun.graph, begun.events, begun.last_event)
+    log = EventLog(run_id, begun.graph, begun.events, begun.last_event)
     if claimed.attempts > 1:
         log.catch_up(using)
     lease = Lease(
@@ -62,8 +61,7 @@ def claim(run_id: UUID | str) -> Lease | None:
         log=log,
         has_asked=bool(claimed.asked),
         fingerprint=begun.fingerprint,
-        newest=newest,
-        waiting=waiting,
+        stored=None if stored.rows is None else StoredRun(stored.rows),
     )
     if lease.attempt > hitl.MAX_ATTEMPTS:
         transitions.park(lease, begun.error or _no_progress())

@@ -24,9 +24,12 @@ class RunFence:
         """Requires that the thread is held; renews the lease, or ends it with an outcome."""
         # The epoch predicate is what keeps a worker that was frozen, cut off or slow from writing
         # after another has taken over. Zero rows: one has, and all that this worker knows is stale.
-        # A commit is progress, so the count of attempts starts anew.
+        # A commit is progress, so the count of attempts starts anew; where it stands at this claim
+        # alone, the row is locked and not written.
         key = self.lease.fence_values()
-        if outcome is None:
+        if outcome is None and self.lease.attempt == 1:
+            batch.lock(lease_queries.CHECK, key, LeaseLostError)
+        elif outcome is None:
             batch.guard(lease_queries.HOLD, {**key, "duration": lease_duration()}, LeaseLostError)
         else:
             statement = queries.REST if transitions.ends_run(outcome) else lease_queries.LET_GO

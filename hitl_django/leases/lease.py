@@ -2,15 +2,30 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any
 from uuid import UUID
 
 from hitl_django.checkpoints import ThreadKey
+from hitl_django.checkpoints.queries import CheckpointRow
 from hitl_django.conf import hitl
-from hitl_django.db.write_batch import Prefetch
 from hitl_django.notifications import EventLog
+
+
+class StoredRun:
+    """What a claimed run goes on from, as it was read with its claim.
+
+    ``newest`` are the rows of the thread's newest checkpoint, and ``has_waiting`` is whether
+    interrupts of the run wait for an answer. Only the holder of the lease adds either.
+    """
+
+    __slots__ = ("has_waiting", "newest")
+
+    def __init__(self, rows: Sequence[Any]) -> None:
+        self.newest: list[CheckpointRow] = [row for row in rows if row.data is not None]
+        self.has_waiting = len(self.newest) < len(rows)
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,8 +35,7 @@ class Lease:
     ``attempt`` counts claims without progress. ``fingerprint`` names the shape of the graph that
     the run was stored under. ``has_asked`` is whether the thread has ever had an interrupt: only
     the holder of a lease adds one, so without it there is none to find. ``log`` takes the events of
-    the run. ``newest`` and ``waiting`` are what was read with the claim, where anything was: the
-    rows of the thread's newest checkpoint, and the interrupts of the run that wait for an answer.
+    the run, ``stored`` is what was read with the claim, where anything was.
     """
 
     run_id: UUID
@@ -31,8 +45,7 @@ class Lease:
     log: EventLog
     has_asked: bool = True
     fingerprint: str = ""
-    newest: Prefetch | None = None
-    waiting: Prefetch | None = None
+    stored: StoredRun | None = None
 
     def fence_values(self) -> dict[str, Any]:
         """Returns the values of a statement that finds the thread only while the lease holds."""

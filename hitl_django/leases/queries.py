@@ -12,7 +12,7 @@ from django.db.models import F, OuterRef, Q, Subquery
 from django.db.models.functions import Coalesce, Now
 
 from hitl_django.checkpoints.lease_queries import FENCED, UNTIL
-from hitl_django.checkpoints.queries import CheckpointRow, newest_rows
+from hitl_django.checkpoints.queries import CheckpointRow, empty_rows, newest_rows
 from hitl_django.db.bulk_insert import BulkInsert, insertable_columns
 from hitl_django.db.prepared_query import NO_STATE, Parameter, PreparedSelect, PreparedUpdate
 from hitl_django.db.row_mapper import RowMapper
@@ -152,14 +152,15 @@ REQUEUE = PreparedUpdate(
     Run, _LEAVABLE, lambda: {**_outcome_columns(), "queued_at": Now(), "hinted_at": Now()}
 )
 
-#: Finds the interrupts of a run that nobody has decided yet.
-WAITING = PreparedSelect(
-    lambda: (
-        Interrupt.objects.order_by()
-        .filter(run=_RUN, status__in=(Interrupt.Status.PENDING, NO_STATE))
-        .values_list("interrupt_id")
+
+def _waiting() -> models.QuerySet[Interrupt, Interrupt]:
+    return Interrupt.objects.order_by().filter(
+        run=_RUN, status__in=(Interrupt.Status.PENDING, NO_STATE)
     )
-)
+
+
+#: Finds the interrupts of a run that nobody has decided yet.
+WAITING = PreparedSelect(lambda: _waiting().values_list("interrupt_id"))
 
 
 def _held() -> models.QuerySet[Run, Any]:
@@ -167,8 +168,11 @@ def _held() -> models.QuerySet[Run, Any]:
     return Run.objects.order_by().filter(mine, pk=_RUN).values("thread")
 
 
-#: Reads the newest checkpoint of a run's thread and the writes on top of it, if it was claimed.
-NEWEST = PreparedSelect(lambda: newest_rows(models.Subquery(_held()[:1])), CheckpointRow)
+#: Reads what a run that was claimed goes on from: the newest checkpoint of its thread, the writes
+#: on top of it, and a row without data for each of its interrupts that waits.
+STORED = PreparedSelect(
+    lambda: newest_rows(models.Subquery(_held()[:1]), empty_rows(_waiting())), CheckpointRow
+)
 
 #: Finds which of these interrupts the thread has had before.
 KNOWN_INTERRUPTS = PreparedSelect(

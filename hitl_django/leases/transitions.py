@@ -77,8 +77,9 @@ def _state_after(outcome: Outcome) -> str:
 
 def _has_waiting(lease: Lease, using: str) -> bool:
     # Others only close questions, so what has none that waits won't have one when it is held.
-    known = lease.waiting.take() if lease.waiting else None
-    return bool(queries.WAITING.run(using, run=lease.run_id) if known is None else known)
+    if lease.stored is not None:
+        return lease.stored.has_waiting
+    return bool(queries.WAITING.run(using, run=lease.run_id))
 
 
 def _pause_behind_lock(lease: Lease, outcome: Outcome, using: str, last_event: int) -> None:

@@ -113,7 +113,7 @@ def _drive(lease: Lease) -> Outcome:
         config["max_concurrency"] = 1
     control = RunControl()
     with _drainable(control), leases.keep_renewed(lease, control, dispatcher.get_time_slice()):
-        newest = lease.newest.take() if lease.newest else None
+        newest = lease.stored.newest if lease.stored else None
         saver = DjangoSaver(
             lease.thread, fence, append_events=lease.log.append_chunks, newest=newest
         )

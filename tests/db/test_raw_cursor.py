@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import threading
+from contextlib import nullcontext
 from typing import Any
 from unittest.mock import patch
 
@@ -110,23 +111,26 @@ def test_marks_and_percent_signs_reach_the_driver_as_they_are_meant(
     assert len(FIND.run(DEFAULT_DB_ALIAS, name=names[-1])) == 1
 
 
-@pytest.mark.usefixtures("preparing")
-def test_what_is_read_along_with_a_writing_sees_what_it_wrote() -> None:
+@pytest.mark.parametrize("keeps", [False, True], ids=["plans anew", "keeps plans"])
+@pytest.mark.parametrize("is_watched", [False, True])
+def test_what_is_read_along_with_a_writing_sees_what_it_wrote(
+    keeps: bool, is_watched: bool, request: pytest.FixtureRequest
+) -> None:
+    if keeps:
+        request.getfixturevalue("preparing")
     make("a", "b")
-    saves_a_trip = connection.vendor == "postgresql"
-    for times in (1, 2):
-        batch = counted("a")
-        epochs = batch.prefetch(EPOCH, {"name": "a"})
-        others = batch.prefetch(FIND, {"name": "absent"})
-        assert batch.commit() == [(times,)]
-        assert epochs.take() == ([(times,)] if saves_a_trip else None)
-        assert others.take() == ([] if saves_a_trip else None)
-        assert epochs.take() is None  # it is not to be taken for news later on
-    with connection.execute_wrapper(lambda execute, *rest: execute(*rest)):
-        batch = counted("a")
-        watched = batch.prefetch(EPOCH, {"name": "a"})
-        batch.commit()
-        assert watched.take() is None
+    watched = connection.execute_wrapper(lambda execute, *rest: execute(*rest))
+    with watched if is_watched else nullcontext():
+        for times in (1, 2):
+            batch = counted("a")
+            epochs = batch.prefetch(EPOCH, {"name": "a"})
+            others = batch.prefetch(FIND, {"name": "absent"})
+            assert batch.commit() == [(times,)]
+            assert (epochs.rows, others.rows) == ([(times,)], [])
+    unmet = counted("absent")
+    nothing = unmet.prefetch(EPOCH, {"name": "a"})
+    assert unmet.commit() == []
+    assert nothing.rows == (None if connection.vendor == "sqlite" else [(2,)])
 
 
 @pytest.mark.usefixtures("preparing")
@@ -153,7 +157,7 @@ def test_what_is_read_along_with_a_writing_sees_what_that_had_to_wait_for() -> N
             batch = counted("a")
             made = batch.prefetch(FIND, {"name": "b"})
             batch.commit()
-            found.extend(made.take() or [])
+            found.extend(made.rows or [])
         finally:
             connections.close_all()
 

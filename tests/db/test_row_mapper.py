@@ -44,7 +44,7 @@ def test_a_row_that_was_read_is_as_the_manager_reads_it() -> None:
     insert, record = BulkInsert(Thread, insertable_columns(Thread), fresh=True), RowMapper(Thread)
     made = record.new(thread_id="one", metadata={"a": [1]})
     assert made._state.adding
-    insert.make(DEFAULT_DB_ALIAS, made, RowMapper(Thread, only=["id", "created_at"]))
+    insert.run(DEFAULT_DB_ALIAS, [insert.values_of(made)])
     find = PreparedSelect(lambda: Thread.objects.values_list(*record.names))
     read, known = record.read(DEFAULT_DB_ALIAS, find.run(DEFAULT_DB_ALIAS)[0]), Thread.objects.get()
     assert read == known

@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import uuid
+from contextlib import nullcontext
 from typing import Any
 
 import pytest
-from django.db import connection, models, transaction
+from django.db import IntegrityError, connection, models, transaction
 from django.db.models import Q
 
-from hitl_django.db.prepared_query import Parameter, PreparedUpdate
+from hitl_django.db.bulk_insert import BulkInsert, insertable_columns
+from hitl_django.db.prepared_query import Parameter, PreparedSelect, PreparedUpdate
 from hitl_django.db.write_batch import WriteBatch
-from hitl_django.models import Thread
+from hitl_django.models import Run, Thread
+from tools.benchmarks.counts import counting
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
@@ -20,6 +23,15 @@ RENAME = PreparedUpdate(
     Q(thread_id=Parameter("name", models.TextField())),
     lambda: {"graph": Parameter("graph", models.TextField())},
 )
+FIND = PreparedSelect(
+    lambda: Thread.objects.filter(thread_id=Parameter("name", models.TextField())).values_list(
+        "pk"
+    ),
+    lock=True,
+)
+THREAD = BulkInsert(Thread, insertable_columns(Thread), fresh=True)
+RUN = BulkInsert(Run, insertable_columns(Run), fresh=True)
+OTHERS = BulkInsert(Thread, insertable_columns(Thread))
 
 
 class Missing(Exception):
@@ -97,3 +109,83 @@ def test_what_fails_as_it_commits_leaves_no_transaction_open(threads: list[str])
         made.commit()
     assert graphs() == ["old", "old"]
     assert not connection.connection.in_transaction
+
+
+# A row that others belong to.
+
+
+def begun(name: str, runs: int) -> tuple[WriteBatch, Thread]:
+    """Returns what writes a thread and runs of it, of which one at most is live."""
+    made, thread = WriteBatch("default"), Thread(thread_id=name)
+    made.insert_first(THREAD, thread)
+    for _ in range(runs):
+        made.insert(RUN, [RUN.values_of(Run(thread_id=thread.pk, graph=name, state="failed"))])
+    thread.graph = "named since"
+    return made, thread
+
+
+@pytest.mark.parametrize("is_inner", [False, True], ids=["alone", "in a transaction"])
+def test_rows_are_written_with_the_row_that_they_belong_to(is_inner: bool) -> None:
+    for name in ("a", "b"):
+        made, thread = begun(name, 2)
+        with transaction.atomic() if is_inner else nullcontext(), counting() as counts:
+            made.commit()
+        stored = Thread.objects.get(thread_id=name)
+        assert (thread.pk, stored.graph) == (stored.pk, "named since")
+        assert [run.graph for run in stored.runs.all()] == [name, name]
+        control = 2 if connection.vendor == "sqlite" else 1
+        assert counts.statements == control
+
+
+def test_of_a_row_that_is_there_already_nothing_is_written() -> None:
+    Thread.objects.create(thread_id="a")
+    made, _ = begun("a", 1)
+    with pytest.raises(IntegrityError):
+        made.commit()
+    assert (Thread.objects.count(), Run.objects.count()) == (1, 0)
+    assert not connection.in_atomic_block
+
+
+# One statement.
+
+
+@pytest.mark.parametrize("is_inner", [False, True], ids=["alone", "in a transaction"])
+def test_a_row_is_written_where_another_is_found_in_one_statement(is_inner: bool) -> None:
+    Thread.objects.create(thread_id="found")
+    for name, expected in (("found", ["found", "new"]), ("nobody", ["found", "new"])):
+        made = WriteBatch("default")
+        made.lock(FIND, {"name": name}, Missing)
+        made.insert(THREAD, [THREAD.values_of(Thread(thread_id="new" if name == "found" else ""))])
+        met = pytest.raises(Missing) if name == "nobody" else nullcontext()
+        with counting() as counts, transaction.atomic() if is_inner else nullcontext(), met:
+            assert made.commit() == [()]
+        assert counts.statements == 1
+        assert [*Thread.objects.order_by("pk").values_list("thread_id", flat=True)] == expected
+
+
+def test_a_row_that_may_stand_already_says_nothing_of_what_had_to_be_found() -> None:
+    Thread.objects.create(thread_id="found")
+    made = WriteBatch("default")
+    made.lock(FIND, {"name": "found"}, Missing)
+    made.insert(OTHERS, [OTHERS.values_of(Thread(thread_id="found", graph="another"))])
+    assert made.commit() == [()]
+    assert graphs() == [""]
+    made = WriteBatch("default")
+    made.lock(FIND, {"name": "nobody"}, Missing)
+    made.insert(OTHERS, [OTHERS.values_of(Thread(thread_id="new"))])
+    with pytest.raises(Missing):
+        made.commit()
+    assert Thread.objects.count() == 1
+
+
+def test_a_durable_batch_is_refused_where_it_would_be_lost(threads: list[str]) -> None:
+    transaction.set_autocommit(False)
+    try:
+        with pytest.raises(RuntimeError, match="Autocommit is off"):
+            batch(*threads).commit(durable=True)
+    finally:
+        transaction.rollback()
+        transaction.set_autocommit(True)
+    with transaction.atomic(), pytest.raises(RuntimeError, match="durable"):
+        batch(*threads).commit(durable=True)
+    assert graphs() == ["old", "old"]

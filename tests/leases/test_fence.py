@@ -149,6 +149,25 @@ def test_a_claim_takes_one_run_of_many_that_are_due(advance: Advance) -> None:
     assert Thread.objects.get(thread_id=second.thread_id).attempts == 1
 
 
+@pytest.mark.promise("P11")
+@pytest.mark.parametrize("tries", [1, 3])
+def test_a_step_writes_the_thread_only_where_there_are_attempts_to_set_back(
+    advance: Advance, tries: int
+) -> None:
+    info = services.start("steps", {"log": []})
+    Thread.objects.update(attempts=tries - 1)
+    lease = claimed(info.id)
+    before = Thread.objects.values().get()
+    for _ in range(2):
+        commit(lease, None)
+    after = Thread.objects.values().get()
+    assert (before.pop("attempts"), after.pop("attempts")) == (tries, 1)
+    assert (before == after) is (tries == 1)
+    if tries > 1:  # it is leased from now on
+        assert after.pop("lease_until") > before.pop("lease_until")
+        assert after == before
+
+
 @pytest.mark.promise("P8")
 def test_a_lease_that_was_given_back_is_not_renewed(advance: Advance) -> None:
     lease = claimed(services.start("steps", {"log": []}).id)

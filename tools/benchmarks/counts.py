@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
+from unittest.mock import patch
 
 from django.db import connection
 
@@ -55,6 +56,30 @@ def counting() -> Iterator[Counts]:
             yield counts
     finally:
         del connection.commit
+
+
+class Trips:
+    """Round trips to PostgreSQL, however many statements share one."""
+
+    def __init__(self) -> None:
+        self.trips = 0
+
+
+@contextmanager
+def counting_trips() -> Iterator[Trips]:
+    """Counts how often this process waits for PostgreSQL meanwhile."""
+    from psycopg import Connection
+
+    counts = Trips()
+    wait = Connection.wait
+
+    def counted_wait(self: Any, generator: Any, *rest: Any, **options: Any) -> Any:
+        # What is sent within a pipeline waits for nothing; its end does.
+        counts.trips += self._pipeline is None or self._pipeline.level == 0
+        return wait(self, generator, *rest, **options)
+
+    with patch.object(Connection, "wait", counted_wait):
+        yield counts
 
 
 def counted(once: Callable[[], int]) -> dict[str, float]:

@@ -206,7 +206,7 @@ def _close(
         # the answers that were read with it only where that has grown. And the thread comes first,
         # as everywhere: who waits for it then holds nothing that somebody else may wait for.
         as_read = {"thread": thread.pk, "seq": thread.audit_seq}
-        batch.lock(queries.LOCK_UNCHANGED, as_read, OvertakenError)
+        batch.lock_ahead(queries.LOCK_UNCHANGED, as_read, OvertakenError)
     # The predicate is the whole guarantee: of any number of concurrent callers one UPDATE matches.
     # Reading first and saving later would let two reviewers win under READ COMMITTED, and the
     # thread's lock doesn't exist on SQLite. Zero rows: somebody else won meanwhile.
@@ -232,7 +232,7 @@ def _close(
     for statement, values in guards:
         batch.guard(statement, values, overtaken)
     batch.insert(queries.NEW_DECISION, [queries.NEW_DECISION.values_of(decision)])
-    _append_entry("decide", decision, thread, request, batch)
+    _append_entry("decide", decision, thread, request, batch, overtaken)
     _publish(decision, interrupt, thread, batch)
     saver = DjangoSaver(ThreadKey(thread.pk, thread.thread_id, thread.epoch))
     saver.put_answer(interrupt, decision.value, batch, so_far)
@@ -314,7 +314,12 @@ def _build_decision(interrupt: Interrupt, validated: Validated, thread: Thread) 
 
 
 def _append_entry(
-    verb: str, decision: Decision, thread: Thread, request: Request, batch: WriteBatch
+    verb: str,
+    decision: Decision,
+    thread: Thread,
+    request: Request,
+    batch: WriteBatch,
+    overtaken: type[Exception] | None = None,
 ) -> None:
     agreed = {"approvals": decision.approvals, "quorum": decision.quorum}
     guest = request.guest
@@ -325,6 +330,7 @@ def _append_entry(
         by=request.by,
         guest="" if guest is None else guest.label,
         via=request.via,
+        overtaken=overtaken,
         subject=str(decision.interrupt_id),
         detail={
             "type": request.type,

@@ -14,6 +14,7 @@ from django.db.models import Model
 from hitl_django import audit, leases
 from hitl_django.checkpoints import DjangoSaver, ThreadKey, digest_value, thread_rows
 from hitl_django.db.alias import write_alias
+from hitl_django.db.clock import read_clock
 from hitl_django.db.retry import retry_on_conflict
 from hitl_django.db.write_batch import WriteBatch
 from hitl_django.engine.errors import EmptyInputError, InvalidInputError, OpenQuestionsError
@@ -158,18 +159,12 @@ class _Start:
         """Starts a run on a thread of its own, which nobody else sees before all is written."""
         using = write_alias()
         thread = queries.THREAD.new(thread_id=str(uuid.uuid4()), **self._about())
+        thread.now = read_clock(using)
         batch = WriteBatch(using)
-        if thread_rows.reserve_thread(using, thread):
-            thread.now = thread.created_at
-            run = self._write(thread, batch, has_row=False)
-            thread_rows.add_thread(thread, batch)
-            batch.commit()
-        else:
-            with transaction.atomic(using=using):
-                thread_rows.create_thread(using, thread)
-                thread.now = thread.created_at
-                run = self._write(thread, batch)
-                batch.run()
+        thread_rows.add_thread(thread, batch)
+        run = self._write(thread, batch, has_row=False)
+        batch.commit()
+        run.thread = thread
         return RunInfo.from_row(run, created=True)
 
     def go_on(self) -> RunInfo:
@@ -181,6 +176,7 @@ class _Start:
         batch = WriteBatch(write_alias())
         run = self._write(thread, batch, is_new=is_new)
         batch.run()
+        run.thread = thread
         return RunInfo.from_row(run, created=True)
 
     def _write(
@@ -198,7 +194,6 @@ class _Start:
             started_by_label=audit.label_user(self.by),
             events=self.events,
         )
-        run.thread = thread
         compatibility.store_shape(self.registered)
         log = EventLog.for_run(run)
         log.append_state(batch, Run.State.QUEUED, reason="started")

@@ -1,0 +1,44 @@
+"""The database's clock is read now and then, and carried on in between."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from unittest.mock import patch
+
+import pytest
+from django.db.models.functions import Now
+
+from hitl_django.db import clock
+from hitl_django.models import Thread
+from tools.benchmarks.counts import counting
+
+pytestmark = pytest.mark.django_db(transaction=True)
+
+
+def looked() -> int:
+    """Returns how often the clock is looked at when it is asked for."""
+    with counting() as counts:
+        clock.read_clock("default")
+    return counts.statements
+
+
+@pytest.mark.database("postgresql")
+def test_a_clock_is_looked_at_once_a_minute() -> None:
+    clock.forget()
+    with patch.object(clock, "monotonic", return_value=100.0) as now:
+        assert [looked(), looked()] == [1, 0]
+        read = clock.read_clock("default")
+        now.return_value = 100.0 + clock.KEEP_SECONDS - 1
+        assert clock.read_clock("default") - read == timedelta(seconds=clock.KEEP_SECONDS - 1)
+        now.return_value = 100.0 + clock.KEEP_SECONDS
+        assert looked() == 1
+        assert clock.read_clock("default") - read < timedelta(seconds=clock.KEEP_SECONDS - 1)
+
+
+def test_what_it_says_is_the_time_of_the_database() -> None:
+    clock.forget()
+    Thread.objects.create(thread_id="a")
+    rows = Thread.objects.annotate(clock=Now()).values_list("clock", flat=True)
+    before, said, after = rows.get(), clock.read_clock("default"), rows.get()
+    # SQLite says milliseconds.
+    assert before <= said <= after + timedelta(milliseconds=1)
