@@ -155,7 +155,7 @@ class CommitRows:
             return
         stored = head["channel_versions"]
         for channel in values.keys() - new_versions.keys():
-            if channel in stored and inline_values.is_scalar(values[channel]):
+            if channel in stored and inline_values.is_short(channel, values[channel]):
                 self._blobs.append(self._blob(channel, stored[channel], values[channel]))
 
     def _head(self, head: version_deltas.Head) -> bytes:

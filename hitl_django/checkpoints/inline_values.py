@@ -4,16 +4,21 @@ A counter, a flag, a name, the trace of an edge: a row of its own, with its plac
 be many times what such a value takes. So as long as a state has ``FEW`` of them at the most, each
 checkpoint repeats all; what a super-step stores stays bounded. With more, they have rows by version
 like any other value, and only what changes is stored.
+
+A short input stands there as well. Nothing is repeated of it: the first step takes it away.
 """
 
 from __future__ import annotations
 
 from typing import Any
 
+from hitl_django.engine.constants import START
+
 from .codec import codec
 
 MAX_SCALARS = 16
 MAX_TEXT = 40  # characters of a text
+MAX_INPUT = 4  # scalars in an input
 
 _NUMBERS = frozenset({type(None), bool, float})
 
@@ -26,11 +31,18 @@ def is_scalar(value: Any) -> bool:
     return cls in _NUMBERS or (cls is str and len(value) <= MAX_TEXT)
 
 
+def is_short(channel: str, value: Any) -> bool:
+    """Returns whether a channel's value may stand in a checkpoint's own row."""
+    if channel == START and type(value) is dict:
+        return len(value) <= MAX_INPUT and all(map(is_scalar, (*value, *value.values())))
+    return is_scalar(value)
+
+
 def select_scalars(values: dict[str, Any]) -> dict[str, Any] | None:
-    """Returns the scalars of a state; None where there are too many to repeat."""
+    """Returns the short values of a state; None where there are too many to repeat."""
     if len(values) > 4 * MAX_SCALARS:
         return None  # not worth a look
-    found = {channel: value for channel, value in values.items() if is_scalar(value)}
+    found = {channel: value for channel, value in values.items() if is_short(channel, value)}
     return found if len(found) <= MAX_SCALARS else None
 
 

@@ -12,6 +12,7 @@ from django.test.utils import CaptureQueriesContext
 from hitl_django.checkpoints import DjangoSaver
 from hitl_django.checkpoints.inline_values import MAX_SCALARS, MAX_TEXT
 from hitl_django.checkpoints.inline_writes import MAX_BYTES
+from hitl_django.engine.constants import START
 from hitl_django.engine.savers.checkpoint import Commit, TaskWrites
 from hitl_django.engine.savers.memory import InMemorySaver
 from hitl_django.models import ChannelBlob, Checkpoint, PendingWrite
@@ -108,6 +109,42 @@ def test_what_may_be_large_has_a_row_by_its_version(value: Any) -> None:
     Chain().go(DjangoSaver(), {"a": value})
     assert ChannelBlob.objects.get().channel == "a"
     assert DjangoSaver().get_tuple(place()).checkpoint["channel_values"] == {"a": value}
+
+
+SHORT = {"count": 1, "note": "x", "flag": None, "share": 0.5}
+
+
+@pytest.mark.parametrize("value", [{}, SHORT])
+def test_a_short_input_stands_in_the_row_of_its_checkpoint(value: Any) -> None:
+    Chain().go(DjangoSaver(), {START: value})
+    assert not ChannelBlob.objects.exists()
+    assert DjangoSaver().get_tuple(place()).checkpoint["channel_values"] == {START: value}
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        {**SHORT, "fifth": 1},
+        {"note": "ä" * (MAX_TEXT + 1)},
+        {"ä" * (MAX_TEXT + 1): 1},
+        {"list": []},
+        ["x"],
+    ],
+)
+def test_an_input_that_is_not_short_has_a_row_of_its_own(value: Any) -> None:
+    Chain().go(DjangoSaver(), {START: value})
+    assert ChannelBlob.objects.get().channel == START
+    assert DjangoSaver().get_tuple(place()).checkpoint["channel_values"] == {START: value}
+
+
+@pytest.mark.promise("P14")
+@pytest.mark.parametrize("known", [False, True], ids=["a new saver each time", "the same saver"])
+def test_a_short_input_is_not_lost_when_the_state_becomes_wide(known: bool) -> None:
+    chain, saver = Chain(), DjangoSaver()
+    for size in (2, MAX_SCALARS + 4, 2):
+        chain.go(saver if known else DjangoSaver(), {START: SHORT, **state(size)})
+    found = [DjangoSaver().get_tuple(config).checkpoint for config in chain.configs[1:]]
+    assert [one["channel_values"][START] for one in found] == [SHORT] * 3
 
 
 # Writes.
