@@ -59,6 +59,8 @@ def find_preparation(field: models.Field[Any, Any], connection: Any) -> Prepare 
     if type(kept) is models.UUIDField:
         is_native = connection.features.has_native_uuid_field
         return partial(_prepare_native_uuid if is_native else _prepare_uuid, prepare)
+    if isinstance(kept, models.DateTimeField):
+        return partial(_prepare_moment, prepare)
     if type(kept).get_db_prep_value is models.Field.get_db_prep_value:
         return partial(_prepare_alike, kept.get_prep_value)
     return prepare
@@ -70,6 +72,10 @@ def _prepare_native_uuid(prepare: Prepare, value: Any, connection: Any) -> Any:
 
 def _prepare_uuid(prepare: Prepare, value: Any, connection: Any) -> Any:
     return value.hex if type(value) is UUID else prepare(value, connection)
+
+
+def _prepare_moment(prepare: Prepare, value: Any, connection: Any) -> Any:
+    return None if value is None else prepare(value, connection)
 
 
 def _prepare_alike(prepare: Callable[[Any], Any], value: Any, connection: Any) -> Any:
@@ -235,6 +241,7 @@ class PreparedUpdate(_Compiled):
     ) -> None:
         super().__init__()
         self.model, self.where, self.changes, self.returning = model, where, changes, returning
+        self._columns: dict[str, str] = {}  # by vendor
 
     def run(self, using: str, **values: Any) -> int:
         """Returns the number of rows that matched."""
@@ -247,8 +254,12 @@ class PreparedUpdate(_Compiled):
 
     def columns(self, connection: Any) -> str:
         """Returns the RETURNING list: a 1, so that a row that matched is seen, and the columns."""
-        fields: list[Any] = [self.model._meta.get_field(name) for name in self.returning]
-        return ", ".join(["1", *(connection.ops.quote_name(field.column) for field in fields)])
+        found = self._columns.get(connection.vendor)
+        if found is None:
+            fields: list[Any] = [self.model._meta.get_field(name) for name in self.returning]
+            names = [connection.ops.quote_name(field.column) for field in fields]
+            found = self._columns[connection.vendor] = ", ".join(["1", *names])
+        return found
 
     def compile(self, using: str) -> tuple[str, Sequence[Any]]:
         query: Any = self.model._base_manager.filter(self.where).query.chain(UpdateQuery)

@@ -80,6 +80,8 @@ class RowMapper(Generic[M]):
         row = [*values[: len(self.names) + len(self.more)]]
         connection = connections[using]
         for at, column, converters in self._converters_for(connection):
+            if row[at] is None:
+                continue  # which it is for every converter
             for convert in converters:
                 row[at] = convert(row[at], column, connection)
         return row

@@ -37,9 +37,8 @@ def claim(run_id: UUID) -> Lease | None:
     claiming.guard(queries.CLAIM, {"run": run_id, "owner": owner, "duration": lease_duration()})
     # Zero rows: the run was cancelled while this waited for the thread's row.
     claiming.guard(queries.BEGIN, {"run": run_id})
-    # What the run goes on from is read by the time that the thread is claimed, and nobody else
-    # can change it any more.
-    stored = claiming.prefetch(queries.STORED, {"run": run_id, "owner": owner, "ns": ""})
+    # What the run goes on from is read along, where nobody else can change it any more.
+    read = claiming.prefetch(queries.STORED, {"run": run_id, "owner": owner, "ns": ""})
     held = claiming.commit(durable=True)
     if not held:
         return None
@@ -51,8 +50,13 @@ def claim(run_id: UUID) -> Lease | None:
         return None
     begun = queries.BegunRun._make(held[1])
     log = EventLog(run_id, begun.graph, begun.events, begun.last_event)
+    stored = None
     if claimed.attempts > 1:
+        # Who had the thread before may have committed a step while this waited for its row. A step
+        # leaves the row as it is, so that under REPEATABLE READ what was read along is older.
         log.catch_up(using)
+    elif read.rows is not None:
+        stored = StoredRun(read.rows)
     lease = Lease(
         run_id=log.run_id,
         graph=begun.graph,
@@ -61,7 +65,7 @@ def claim(run_id: UUID) -> Lease | None:
         log=log,
         has_asked=bool(claimed.asked),
         fingerprint=begun.fingerprint,
-        stored=None if stored.rows is None else StoredRun(stored.rows),
+        stored=stored,
     )
     if lease.attempt > hitl.MAX_ATTEMPTS:
         transitions.park(lease, begun.error or _no_progress())

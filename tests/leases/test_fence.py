@@ -168,6 +168,17 @@ def test_a_step_writes_the_thread_only_where_there_are_attempts_to_set_back(
         assert after == before
 
 
+@pytest.mark.promise("P10")
+def test_who_takes_a_thread_over_reads_behind_the_claim_what_the_run_goes_on_from(
+    advance: Advance,
+) -> None:
+    frozen, at_work = replaced("steps", {"log": []})
+    assert frozen.stored is not None
+    assert [row.thread for row in frozen.stored.newest] == [frozen.thread.pk]
+    assert not frozen.stored.has_waiting
+    assert at_work.stored is None
+
+
 @pytest.mark.promise("P8")
 def test_a_lease_that_was_given_back_is_not_renewed(advance: Advance) -> None:
     lease = claimed(services.start("steps", {"log": []}).id)

@@ -53,6 +53,20 @@ IsLastStep = Annotated[bool, ManagedValue(lambda step, stop: step == stop - 1, "
 RemainingSteps = Annotated[int, ManagedValue(lambda step, stop: stop - step, "RemainingSteps")]
 
 
+def _cached(make: Callable[[Any], T]) -> Callable[[Any], T]:
+    """Keeps what is made of an annotation, unless that can't be hashed."""
+    known = lru_cache(maxsize=256)(make)
+
+    def find(annotation: Any) -> T:
+        try:
+            return known(annotation)
+        except TypeError:
+            return make(annotation)
+
+    return find
+
+
+@_cached
 def get_hints(schema: Any) -> dict[str, Any] | None:
     """Returns the annotated fields of a state class, or None when it has none."""
     if not isinstance(schema, type):
@@ -157,19 +171,6 @@ def _changed_fields(value: Any) -> Sequence[str] | None:
         ]
     hints = get_hints(type(value))
     return None if hints is None else [name for name in hints if hasattr(value, name)]
-
-
-def _cached(make: Callable[[Any], T]) -> Callable[[Any], T]:
-    """Keeps what is made of an annotation, unless that can't be hashed."""
-    known = lru_cache(maxsize=256)(make)
-
-    def find(annotation: Any) -> T:
-        try:
-            return known(annotation)
-        except TypeError:
-            return make(annotation)
-
-    return find
 
 
 @_cached
