@@ -28,7 +28,9 @@ _PLAIN = (
     models.BigIntegerField,
     models.SmallIntegerField,
     models.PositiveIntegerField,
+    models.PositiveSmallIntegerField,
     models.BigAutoField,
+    models.AutoField,
 )
 
 

@@ -134,9 +134,14 @@ def _opened(connection: Any, raw: Any) -> tuple[Any, _Translation | None]:
     return RawCursor(raw), _NUMBERED
 
 
+def can_pipeline(connection: Any) -> bool:
+    """Returns whether several statements can share a round trip of an open connection."""
+    # psycopg's older brother knows nothing of it.
+    return hasattr(connection.connection, "pipeline") and _can_pipeline()
+
+
 @cache
-def can_pipeline() -> bool:
-    """Returns whether several statements can share a round trip with PostgreSQL."""
+def _can_pipeline() -> bool:
     from psycopg import Pipeline
 
     return Pipeline.is_supported()

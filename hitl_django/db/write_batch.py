@@ -259,7 +259,7 @@ class WriteBatch:
         text, parameters = self._compose(connection)
         if not text:
             return []
-        if self._guards and self._prefetches and raw_cursor.can_pipeline():
+        if self._guards and self._prefetches and raw_cursor.can_pipeline(connection):
             sent = [each.statement.ready(connection, each.values) for each in self._prefetches]
             rows, *others = raw_cursor.execute_together(connection, [(text, parameters), *sent])
             for reading, found in zip(self._prefetches, others, strict=True):

@@ -70,7 +70,7 @@ def test_whatever_statement_fails_nothing_was_written_and_the_client_may_come_ba
             break
         assert_unavailable(response)
         assert everything() == before
-    assert nth > 4
+    assert nth > 3
     assert everything() != before
 
 

@@ -34,6 +34,12 @@ def test_the_floor_says_which_ratio_would_be_the_highest() -> None:
     assert report.line(row, found).endswith("3.0, 1.0, 5; these alone 2.0, 4.0x")
 
 
+def test_round_trips_are_shown_where_they_were_counted() -> None:
+    times = {engines.LANGGRAPH: [8e-6], engines.OURS: [4e-6]}
+    found = {**report.summary(times), "statements": 3, "transactions": 1, "bytes": 5, "trips": 2}
+    assert report.line(WORKLOADS["pause"], found).endswith("3.0, 1.0, 5, 2.0")
+
+
 def test_time_that_grows_with_the_square_has_slope_two() -> None:
     assert report.slope({10: 1.0, 100: 10.0, 1000: 100.0}) == pytest.approx(2)
     assert report.slope({10: 1.0, 100: 1.0}) == pytest.approx(1)

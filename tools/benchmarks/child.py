@@ -8,7 +8,7 @@ import statistics
 import sys
 import time
 
-from tools.benchmarks import counts, durable, engines, values, workloads
+from tools.benchmarks import counts, durable, engines, stores, values, workloads
 
 from .workloads import Once
 
@@ -42,7 +42,8 @@ def prepare(once: Once) -> None:
 def measure(engine: str, workload: str, size: int) -> dict[str, float]:
     """Returns the seconds per unit: the median of a few rounds after one to warm up.
 
-    A durable workload of ours is then done once more and its statements are counted.
+    A durable workload of ours is then done once more to count its statements, and on PostgreSQL
+    another time to count its round trips.
     """
     row = (workloads.WORKLOADS | values.WORKLOADS | durable.WORKLOADS)[workload]
     once = row.build(engines.load(engine), size)
@@ -57,6 +58,9 @@ def measure(engine: str, workload: str, size: int) -> dict[str, float]:
     if row.store and engine == engines.OURS:
         prepare(once)
         told |= counts.counted(once)
+        if row.store == stores.POSTGRES:
+            prepare(once)
+            told |= counts.counted_trips(once)
     return told
 
 

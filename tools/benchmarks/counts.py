@@ -74,12 +74,19 @@ def counting_trips() -> Iterator[Trips]:
     wait = Connection.wait
 
     def counted_wait(self: Any, generator: Any, *rest: Any, **options: Any) -> Any:
-        # What is sent within a pipeline waits for nothing; its end does.
+        # Of a pipeline one is counted: what is sent within it waits for nothing.
         counts.trips += self._pipeline is None or self._pipeline.level == 0
         return wait(self, generator, *rest, **options)
 
     with patch.object(Connection, "wait", counted_wait):
         yield counts
+
+
+def counted_trips(once: Callable[[], int]) -> dict[str, float]:
+    """Returns the round trips to PostgreSQL per unit of one round."""
+    with counting_trips() as counts:
+        units = once()
+    return {"trips": counts.trips / units}
 
 
 def counted(once: Callable[[], int]) -> dict[str, float]:

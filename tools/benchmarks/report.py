@@ -41,7 +41,8 @@ def slope(points: Mapping[int, float]) -> float | None:
 
 HEAD = (
     f"{'workload':46} {'unit':>11} {'LangGraph':>11} {'ours':>10} {'ratio':>7} "
-    f"{'(min-max)':>13} {'target':>7}  met  statements, write transactions, bytes of ours per unit"
+    f"{'(min-max)':>13} {'target':>7}  met  statements, write transactions, bytes, "
+    "round trips of ours per unit"
 )
 
 
@@ -65,6 +66,8 @@ def line(row: Any, found: Mapping[str, Any], error: str = "") -> str:
     told = f"{both} {found['ratio']:6.1f}x {spread:>13} {target:>6}x  {'yes' if is_met else 'NO':3}"
     if "statements" in found:
         told += f"  {found['statements']:.1f}, {found['transactions']:.1f}, {found['bytes']:,.0f}"
+    if "trips" in found:
+        told += f", {found['trips']:.1f}"
     if "floor_ratio" in found:
         told += f"; these alone {micro(FLOOR)}, {found['floor_ratio']:.1f}x"
     return told
