@@ -85,8 +85,8 @@ class WriteBatch:
     ) -> None:
         """Adds the lock of a row of which a guard asks the same; on SQLite the guard is enough.
 
-        For rows have to be locked in the order that all keep to, and guards be in another; where
-        the transaction is the lock, there is no such order.
+        Rows are locked in one order everywhere, which need not be that of the guards. Where the
+        transaction is the lock, there is no such order.
         """
         if connections[self.using].features.has_select_for_update:
             self.lock(statement, values, error)
@@ -138,11 +138,10 @@ class WriteBatch:
             )
         try:
             if alone and not self._before:
-                cursor = raw_cursor.open_cursor(connection)
                 if self._is_one(connection):
-                    return self._run(connection, cursor)
-                if connection.vendor == "sqlite" and isinstance(cursor, raw_cursor.RawCursor):
-                    return self._commit_alone(connection, cursor)
+                    return self._run(connection)
+                if connection.vendor == "sqlite" and not raw_cursor.is_watched(connection):
+                    return self._commit_alone(connection)
             with transaction.atomic(self.using, savepoint=savepoint, durable=durable):
                 return self.run()
         except OperationalError as error:
@@ -151,10 +150,10 @@ class WriteBatch:
         self._tries += 1
         return self.commit(durable=durable, savepoint=savepoint)
 
-    def _commit_alone(self, connection: Any, cursor: Any) -> list[Row]:
+    def _commit_alone(self, connection: Any) -> list[Row]:
         """Writes it all between a BEGIN and a COMMIT of its own, which costs less than atomic()."""
         begin = f"BEGIN {connection.transaction_mode or 'DEFERRED'}"
-        with cursor:
+        with raw_cursor.open_cursor(connection) as cursor:
             try:
                 cursor.execute(begin, ())
                 found = self._run_in_turn(connection, cursor)
@@ -173,11 +172,10 @@ class WriteBatch:
 
         The caller has opened a transaction, unless the batch is one statement.
         """
-        connection = connections[self.using]
-        return self._run(connection, raw_cursor.open_cursor(connection))
+        return self._run(connections[self.using])
 
-    def _run(self, connection: Any, cursor: Any) -> list[Row]:
-        with cursor:
+    def _run(self, connection: Any) -> list[Row]:
+        with raw_cursor.open_cursor(connection) as cursor:
             if not self._is_one(connection):
                 found = self._run_in_turn(connection, cursor)
             elif connection.vendor == "postgresql":

@@ -135,6 +135,7 @@ def test_a_claim_that_waited_for_another_takes_nothing_that_this_has_done(counte
 BY_KEY = {
     "claim": lease_statements.CLAIM,
     "begin": lease_statements.BEGIN,
+    "stored": lease_statements.STORED,
     "waiting": lease_statements.WAITING,
     "pause": lease_statements.PAUSE,
     "close": service_statements.CLOSE,
@@ -148,7 +149,7 @@ def test_a_row_is_found_by_its_key_however_few_of_its_state_are_known(name: str)
     values = {
         "run": uuid4(), "interrupt": uuid4(), "version": 1, "approvals": 0, "owner": "",
         "duration": timedelta(1), "state": "parked", "step": None, "error": "", "traceback": None,
-        "last_event": 0,
+        "last_event": 0, "ns": "",
     }  # fmt: skip
     text, parameters = BY_KEY[name].ready(connection, values)
     with transaction.atomic(), connection.cursor() as cursor:
