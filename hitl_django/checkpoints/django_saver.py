@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import Future
 from functools import partial
 from threading import get_ident
 from typing import Any, Protocol
@@ -11,6 +12,7 @@ from asgiref.sync import sync_to_async
 from django.db import IntegrityError, OperationalError, connections, router, transaction
 
 from hitl_django import models
+from hitl_django.db.commit_threads import commit_threads
 from hitl_django.db.connections import OpenTransactionRefusal, close_connections
 from hitl_django.db.outages import is_database_lost
 from hitl_django.db.retry import is_conflict, retry_on_conflict
@@ -42,6 +44,9 @@ from .coordinates import CheckpointRef, ThreadKey
 from .leased_hold import LeasedHold
 from .queries import AnswersRow, CheckpointRow
 from .write_cache import CachedNamespace, WriteCache
+
+#: Adds the rows of commits to a batch, for the thread of that key.
+AddRows = Callable[[int, WriteBatch], None]
 
 PAGE_SIZE = 100  # checkpoints that ``list`` reads at a time
 MAX_THREADS = 1000  # threads whose row a saver remembers
@@ -139,11 +144,15 @@ class DjangoSaver(BaseCheckpointSaver):
 
     def commit(self, commit: Commit) -> None:
         """Stores all of what a super-step produced in one transaction, or nothing of it."""
-        self._newest = None
+        self.commit_all((commit,))
+
+    def commit_all(self, commits: Sequence[Commit]) -> None:
+        """Stores several commits to one thread in one transaction, or nothing of them."""
+        commit = commits[0]
         ref = CheckpointRef.from_config(commit.config)
-        rows = self._commit_rows(commit, ref)
+        rows = self._build_rows(commits)
         try:
-            self._write(rows, ref, commit)
+            self._plan_write(rows, commits)()
         except IntegrityError:
             if self._is_bound_to(ref) or commit.hold is not None:
                 raise
@@ -151,9 +160,39 @@ class DjangoSaver(BaseCheckpointSaver):
             # somebody else since it wasn't: the thread begins anew, or goes on in theirs.
             self._thread_keys.pop(ref.thread_id, None)
             self._cache.forget_thread(ref.thread_id)
-            rows = self._commit_rows(commit, ref)
-            self._write(rows, ref, commit)
-        self._cache.add(ref.thread_id, ref.ns, rows.grown, rows.base, rows.without_inline)
+            rows = self._build_rows(commits)
+            self._plan_write(rows, commits)()
+        self._cache_rows(rows)
+
+    def begin_commit(self, commit: Commit) -> Future[None] | None:
+        """Begins to store a commit by another connection, on a thread that has one.
+
+        None on SQLite, which has one writer and no way to it that would be worth another thread;
+        and where another connection doesn't see what this thread has written.
+        """
+        ref, hold = CheckpointRef.from_config(commit.config), commit.hold
+        is_held = isinstance(hold, LeasedHold) and hold.in_force
+        if connections[self.using].vendor == "sqlite" or not self.serves_threads():
+            return None
+        if not (is_held or (self.fence is not None and self._is_bound_to(ref))):
+            return None
+        rows = self._build_rows((commit,))
+        write = self._plan_write(rows, (commit,))
+
+        def store() -> None:
+            write()
+            self._cache_rows(rows)
+
+        return commit_threads.submit(store)
+
+    def _build_rows(self, commits: Sequence[Commit]) -> Sequence[CommitRows]:
+        self._newest = None
+        return [self._commit_rows(each, CheckpointRef.from_config(each.config)) for each in commits]
+
+    def _cache_rows(self, rows: Sequence[CommitRows]) -> None:
+        for each in rows:
+            place = each.ref.thread_id, each.ref.ns
+            self._cache.add(*place, each.grown, each.base, each.without_inline)
 
     def _commit_rows(self, commit: Commit, ref: CheckpointRef) -> CommitRows:
         known = self._cache.get(ref.thread_id, ref.ns) if self._may_continue(ref) else None
@@ -175,78 +214,85 @@ class DjangoSaver(BaseCheckpointSaver):
             rows.add_grown(channel, grown)
         return rows
 
-    def _write(self, rows: CommitRows, ref: CheckpointRef, commit: Commit) -> None:
+    def _plan_write(
+        self, rows: Sequence[CommitRows], commits: Sequence[Commit]
+    ) -> Callable[[], object]:
+        """Returns what writes the rows of commits; it may be called on another thread.
+
+        By then all is encoded, so that what nodes go on to change is stored as it is now.
+        """
+        last = commits[-1]
+        ref, hold = rows[0].ref, last.hold
+        # Only the root graph speaks for the run.
+        outcome = None if ref.ns else last.outcome
+
+        def add_rows(pk: int, batch: WriteBatch) -> None:
+            for each in rows:
+                each.write(pk, batch)
+
         if not self._is_bound_to(ref):
-            if isinstance(commit.hold, LeasedHold):
-                self._write_held(rows, commit.hold, ends=commit.outcome is not None and not ref.ns)
-            else:
-                self._write_unbound(rows, ref)
-            return
+            if isinstance(hold, LeasedHold):
+                return partial(self._write_held, add_rows, hold, ends=outcome is not None)
+            return partial(self._write_unbound, add_rows, ref)
         assert self.thread is not None
-        if self.batch is not None:
-            self._append_events(commit, self.batch)
-            rows.write(self.thread.pk, self.batch)
-            return
-        batch = WriteBatch(self.using)
+        batch = WriteBatch(self.using) if self.batch is None else self.batch
         if self.fence is None:
-            self._append_events(commit, batch)
-            rows.write(self.thread.pk, batch)
+            self._append_events(commits, batch)
+            add_rows(self.thread.pk, batch)
             # Part of a service's transaction, which stands or falls as one: a savepoint would
             # only cost two round trips.
-            batch.commit(savepoint=False)
-            return
-        # Only the root graph speaks for the run.
-        outcome = None if ref.ns else commit.outcome
+            return _do_nothing if self.batch is batch else partial(batch.commit, savepoint=False)
         # The fence comes first: it locks the thread's row, and whoever no longer owns the thread
         # learns so before having written anything.
         self.fence.hold(batch, outcome)
-        self._append_events(commit, batch)
+        self._append_events(commits, batch)
         if outcome is not None:
-            step = commit.metadata.get("step") if commit.checkpoint and commit.metadata else None
-            self.fence.settle(batch, outcome, step)
-        if rows.changed:
-            self.fence.flag_changed(batch, rows.changed)
-        rows.write(self.thread.pk, batch)
-        batch.commit(durable=not self._together or get_ident() not in self._together)
+            self.fence.settle(batch, outcome, _find_step(commits))
+        if changed := [question for each in rows for question in each.changed]:
+            self.fence.flag_changed(batch, changed)
+        add_rows(self.thread.pk, batch)
+        is_together = bool(self._together) and get_ident() in self._together
+        return partial(batch.commit, durable=not is_together)
 
-    def _append_events(self, commit: Commit, batch: WriteBatch) -> None:
-        if commit.chunks and self.append_events is not None:
-            self.append_events(batch, commit.chunks)
+    def _append_events(self, commits: Sequence[Commit], batch: WriteBatch) -> None:
+        for commit in commits:
+            if commit.chunks and self.append_events is not None:
+                self.append_events(batch, commit.chunks)
 
-    def _write_held(self, rows: CommitRows, hold: LeasedHold, *, ends: bool) -> None:
+    def _write_held(self, add_rows: AddRows, hold: LeasedHold, *, ends: bool) -> None:
         """Writes rows of a run that somebody has called, if the thread is that run's."""
         if hold.pk is None:
-            hold.begin_thread(rows.write, ends=ends)
+            hold.begin_thread(add_rows, ends=ends)
         else:
             batch = WriteBatch(self.using)
             hold.guard(batch, ends=ends)
-            rows.write(hold.pk, batch)
+            add_rows(hold.pk, batch)
             try:
                 batch.commit()
             except LeaseLostError:
                 if thread_rows.find_thread(self.using, hold.thread_id) is not None:
                     raise
                 # The thread was deleted since, as delete_thread does: it begins anew.
-                hold.begin_thread(rows.write, ends=ends)
+                hold.begin_thread(add_rows, ends=ends)
         hold.note(ends=ends)
 
-    def _write_unbound(self, rows: CommitRows, ref: CheckpointRef) -> None:
+    def _write_unbound(self, add_rows: AddRows, ref: CheckpointRef) -> None:
         # What a caller's transaction sees may be undone with it, and the row's key may then go to
         # another thread; so only what a transaction of this saver's own has committed is kept.
         own = not connections[self.using].in_atomic_block
         known = self._thread_keys.get(ref.thread_id) if own else None
         batch = WriteBatch(self.using)
         if known is not None:
-            rows.write(known, batch)
+            add_rows(known, batch)
             batch.commit()
             return
         found = thread_rows.find_thread(self.using, ref.thread_id)
         if found is None:
             thread = models.Thread(thread_id=ref.thread_id)
-            pk = thread_rows.begin_thread(self.using, thread, rows.write)
+            pk = thread_rows.begin_thread(self.using, thread, add_rows)
         else:
             pk = found.pk
-            rows.write(pk, batch)
+            add_rows(pk, batch)
             batch.commit()
         if own:
             if len(self._thread_keys) >= MAX_THREADS:
@@ -477,9 +523,25 @@ class DjangoSaver(BaseCheckpointSaver):
         """Like commit."""
         await sync_to_async(self.commit, thread_sensitive=True)(commit)
 
+    async def acommit_all(self, commits: Sequence[Commit]) -> None:
+        """Like commit_all."""
+        await sync_to_async(self.commit_all, thread_sensitive=True)(commits)
+
     async def acall(self, function: Callable[..., Any], *args: Any) -> Any:
         """Makes a call of this saver's on the thread that the async forms run on."""
         return await sync_to_async(function, thread_sensitive=True)(*args)
+
+
+def _find_step(commits: Sequence[Commit]) -> int | None:
+    """Returns the step of the checkpoint that is stored, where one is."""
+    for commit in commits:
+        if commit.checkpoint is not None and commit.metadata is not None:
+            return commit.metadata.get("step")
+    return None
+
+
+def _do_nothing() -> None:
+    """Writes nothing: whoever has the batch does."""
 
 
 class _ActError(BaseException):

@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import asyncio
+import threading
+from collections.abc import Callable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Any
 
 import pytest
 
-from hitl_django import Command, InMemorySaver
-from hitl_django.engine.errors import PayloadError
+from hitl_django import Command, InMemorySaver, once, transact
+from hitl_django.engine.errors import PayloadError, UnserializableError
 
+from .crashing import Crash
 from .graphs import CONFIG, asks, line, log_of, open_questions, saved, says, side_by_side
 
 
@@ -201,3 +205,246 @@ def test_an_async_run_stores_by_the_async_forms_that_a_saver_has() -> None:
     asyncio.run(graph.ainvoke({"x": 1}, CONFIG))
     assert saver.awaited == {"aput", "aput_writes"}
     assert graph.invoke(Command(resume="yes"), CONFIG)["log"] == ["a", "yes"]
+
+
+# What is done once comes after all that went before it, whenever that is stored.
+
+
+@pytest.fixture(params=["sync", "async"])
+def run(request: pytest.FixtureRequest) -> Callable[..., Any]:
+    """Calls a graph, from a thread or on an event loop."""
+
+    def call(graph: Any, value: Any, durability: str) -> Any:
+        return graph.invoke(value, CONFIG, durability=durability)
+
+    def acall(graph: Any, value: Any, durability: str) -> Any:
+        return asyncio.run(graph.ainvoke(value, CONFIG, durability=durability))
+
+    return call if request.param == "sync" else acall
+
+
+@pytest.mark.promise("P6")
+@pytest.mark.parametrize("act", [once, transact])
+def test_at_the_exit_what_is_done_once_stands_on_what_is_stored(
+    act: Any, run: Callable[..., Any]
+) -> None:
+    saver, calls = InMemorySaver(), []
+
+    def first(state: Any) -> Any:
+        calls.append("first")
+        return {"log": ["first"]}
+
+    def pay() -> str:
+        calls.append(str(saved(graph, saver).get_state(CONFIG).values["log"]))
+        return "paid"
+
+    def then(state: Any) -> Any:
+        paid = act("pay", pay)
+        calls.append("then")
+        if calls.count("then") == 1:
+            raise Crash
+        return {"log": [paid]}
+
+    graph = line(a=first, b=then)
+    with pytest.raises(Crash):
+        run(saved(graph, saver), {"x": 1}, "exit")
+    assert run(saved(graph, saver), None, "exit")["log"] == ["first", "paid"]
+    assert calls == ["first", "['first']", "then", "then"]
+
+
+def test_at_the_exit_what_is_done_once_below_stands_on_what_is_above_it(
+    run: Callable[..., Any],
+) -> None:
+    saver, seen = InMemorySaver(), []
+
+    def pay() -> str:
+        seen.extend(
+            (found.config["configurable"]["checkpoint_ns"].split(":")[0], found.metadata["step"])
+            for found in saver.list(CONFIG)
+        )
+        return "paid"
+
+    child = line(ca=says("ca"), cb=lambda state: {"log": [once("pay", pay)]}).compile()
+    graph = saved(line(a=says("a"), below=child), saver)
+    assert run(graph, {"x": 1}, "exit")["log"] == ["a", "a", "ca", "paid"]
+    assert sorted(seen) == [("", 1), ("below", 1)]
+
+
+def test_at_the_exit_two_that_do_something_once_store_what_went_before_a_single_time(
+    run: Callable[..., Any],
+) -> None:
+    saver, meet = Counting(), threading.Barrier(2, timeout=10)
+
+    def node(name: str) -> Callable[[Any], Any]:
+        def pays(state: Any) -> Any:
+            meet.wait()
+            return {"log": [once("pay", lambda: name)]}
+
+        return pays
+
+    graph = saved(side_by_side(b=node("b"), c=node("c")), saver)
+    assert run(graph, {"x": 1}, "exit")["log"] == ["b", "c"]
+    # What they stand on, a result of each, and the end.
+    assert (checkpoints(saver), saver.count) == (2, 4)
+
+
+def test_at_the_exit_of_a_state_that_can_not_be_stored_nothing_is_and_the_run_fails() -> None:
+    saver = InMemorySaver()
+    graph = saved(line(a=says("a"), b=says("b", x=object()), c=says("c"), d=asks("q")), saver)
+    with pytest.raises(UnserializableError):
+        graph.invoke({"x": 1}, CONFIG, durability="exit")
+    assert checkpoints(saver) == 0
+
+
+def test_at_the_exit_what_a_task_can_not_store_keeps_no_other_from_it() -> None:
+    def bad(state: Any) -> Any:
+        return {"x": object()}
+
+    graph = saved(side_by_side(asking=asks("q"), bad=bad, good=says("good")))
+    with pytest.raises(UnserializableError, match="bad"):
+        graph.invoke({"x": 1}, CONFIG, durability="exit")
+    state = graph.get_state(CONFIG)
+    assert (state.values["x"], state.next) == (1, ("asking", "bad"))
+
+
+# While a step is stored the next one runs.
+
+
+class Slow(InMemorySaver):
+    """Stores steps beside a run, on a thread; the one that is ``held`` when it is let."""
+
+    held = 0
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.threads = ThreadPoolExecutor(1)
+        self.begun, self.gate = threading.Event(), threading.Event()
+        self.error: Exception | None = None
+
+    def begin_commit(self, commit: Any) -> Future[None]:
+        self.begun.set()
+        return self.threads.submit(self.store, commit)
+
+    def store(self, commit: Any) -> None:
+        if commit.metadata["step"] == self.held:
+            assert self.gate.wait(10)
+            if self.error is not None:
+                raise self.error
+        self.commit(commit)
+
+
+@pytest.fixture
+def slow() -> Iterator[Slow]:
+    saver = Slow()
+    yield saver
+    saver.gate.set()
+    saver.threads.shutdown()
+
+
+def stored_steps(saver: InMemorySaver) -> list[int]:
+    return sorted(found.metadata["step"] for found in saver.list(CONFIG))
+
+
+def test_a_step_is_stored_while_the_next_one_runs(slow: Slow, run: Callable[..., Any]) -> None:
+    seen: list[Any] = []
+
+    def b(state: Any) -> Any:
+        seen.append((slow.begun.is_set(), stored_steps(slow)))
+        slow.gate.set()
+        return {"log": ["b"]}
+
+    graph = saved(line(b=b, c=says("c")), slow)
+    assert run(graph, {"x": 1}, "async")["log"] == ["b", "c"]
+    # What the input has led to was under way.
+    assert seen == [(True, [-1])]
+    assert stored_steps(slow) == [-1, 0, 1, 2]
+
+
+def test_what_keeps_a_step_from_being_stored_stops_the_run_before_the_next_is(
+    slow: Slow, run: Callable[..., Any]
+) -> None:
+    calls = []
+
+    def node(state: Any) -> Any:
+        calls.append(1)
+        slow.gate.set()
+        return {"log": ["b"]}
+
+    slow.error = OSError("the database is gone")
+    graph = saved(line(b=node, c=node, d=node), slow)
+    with pytest.raises(OSError, match="is gone"):
+        run(graph, {"x": 1}, "async")
+    assert (stored_steps(slow), len(calls)) == ([-1], 1)
+
+
+@pytest.mark.promise("P6")
+@pytest.mark.parametrize("act", [once, transact])
+def test_what_is_done_once_waits_for_the_step_that_is_being_stored(
+    slow: Slow, run: Callable[..., Any], act: Any
+) -> None:
+    order = []
+
+    def b(state: Any) -> Any:
+        order.append("b")
+        threading.Timer(0.05, slow.gate.set).start()
+        return {"log": [act("pay", lambda: order.append("paid"))]}
+
+    original = slow.store
+
+    def noted(commit: Any) -> None:
+        original(commit)
+        order.append("stored")
+
+    slow.store = noted  # type: ignore[method-assign]
+    run(saved(line(b=b), slow), {"x": 1}, "async")
+    assert order == ["b", "stored", "paid"]
+
+
+def test_a_pause_is_stored_after_the_step_that_is_being_stored(
+    slow: Slow, run: Callable[..., Any]
+) -> None:
+    def asking(state: Any) -> Any:
+        slow.gate.set()
+        return asks("q")(state)
+
+    slow.held = 1
+    graph = saved(line(a=says("a"), b=asking), slow)
+    run(graph, {"x": 1}, "async")
+    assert list(open_questions(graph)) == ["q"]
+    assert run(graph, Command(resume="yes"), "async")["log"] == ["a", "yes"]
+
+
+def test_a_stream_shows_a_step_while_it_is_being_stored(slow: Slow) -> None:
+    graph = saved(line(a=says("a"), b=says("b")), slow)
+    slow.held = 1
+    stream = graph.stream({"x": 1}, CONFIG, stream_mode="updates", durability="async")
+    assert next(stream) == {"a": {"log": ["a"]}}
+    assert stored_steps(slow) == [-1, 0]
+    slow.gate.set()
+    assert list(stream) == [{"b": {"log": ["b"]}}]
+    assert log_of(graph) == ["a", "b"]
+
+
+def test_a_stream_that_is_closed_waits_for_the_step_that_is_being_stored(slow: Slow) -> None:
+    slow.held = 1
+    graph = saved(line(a=says("a"), b=says("b"), c=says("c")), slow)
+    stream = graph.stream({"x": 1}, CONFIG, stream_mode="updates", durability="async")
+    threading.Timer(0.05, slow.gate.set).start()
+    assert next(stream) == {"a": {"log": ["a"]}}
+    stream.close()
+    assert log_of(graph) == ["a"]
+
+
+def test_a_failure_to_store_the_last_step_of_a_run_that_is_left_is_logged(
+    slow: Slow, caplog: pytest.LogCaptureFixture
+) -> None:
+    slow.held, slow.error = 1, OSError("gone")
+    slow.gate.set()
+    graph = saved(line(a=says("a"), b=says("b")), slow)
+    stream = graph.stream({"x": 1}, CONFIG, stream_mode="updates", durability="async")
+    assert next(stream) == {"a": {"log": ["a"]}}
+    stream.close()
+    assert "is not stored" in caplog.text
+    # The thread is given back all the same, and goes on from where it was stored.
+    slow.error = None
+    assert graph.invoke(None, CONFIG)["log"] == ["a", "b"]

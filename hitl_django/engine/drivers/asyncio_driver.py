@@ -16,7 +16,7 @@ from typing import Any
 from ..errors import DrainSignal
 from ..loop.effects import (
     Await,
-    CallHold,
+    CallStorage,
     Cancel,
     Emit,
     Keep,
@@ -28,12 +28,16 @@ from ..loop.effects import (
     RunTasks,
     RunTasksBeside,
     Save,
+    SaveAll,
+    SaveBeside,
+    SaverCall,
 )
 from ..loop.state import LoopState
 from ..loop.step import leave_run
-from ..savers.checkpoint import BaseCheckpointSaver
+from ..savers.checkpoint import BaseCheckpointSaver, Commit
 from ..task.callbacks import acall_handlers
 from ..task.context import TaskContext, astore_commit, current, saver_calls
+from ..task.deferred_commits import DeferredCommits
 from ..task.effects import Call, Report, Wait
 from ..task.nodes import Action
 from ..task.task import Task
@@ -69,7 +73,7 @@ async def _aperform_effects(
         return done.value
 
 
-async def _aanswer(effect: Load | List | Save | CallHold | Call, saver: BaseCheckpointSaver) -> Any:
+async def _aanswer(effect: SaverCall | Call, saver: BaseCheckpointSaver) -> Any:
     if isinstance(effect, Load):
         return await saver.aget_tuple(effect.config)
     if isinstance(effect, List):
@@ -79,7 +83,9 @@ async def _aanswer(effect: Load | List | Save | CallHold | Call, saver: BaseChec
         return [saved async for saved in found]
     if isinstance(effect, Save):
         return await saver.acommit(effect.commit)
-    if isinstance(effect, CallHold):
+    if isinstance(effect, SaveAll):
+        return await saver.acommit_all(effect.commits)
+    if isinstance(effect, CallStorage):
         return await saver.acall(effect.call)
     called = effect.action.call(effect.value)
     return await called if effect.action.is_async else called
@@ -204,7 +210,7 @@ class AsyncDriver:
                             while self.chunks:
                                 yield self.chunks.popleft()
                         reply = tasks.take()  # type: ignore[union-attr]
-                    elif kind is Save:
+                    elif kind is Save or kind is SaveBeside or kind is SaveAll:
                         reply = await self._have_stored(effect)  # type: ignore[arg-type]
                     elif kind is Emit:
                         for chunk in effect.chunks:  # type: ignore[union-attr]
@@ -245,10 +251,13 @@ class AsyncDriver:
             ended = self.tasks.get_ended()
         if self.pool is not None:
             self.pool.shutdown(wait=False)
+        deferred = self.state.run.deferred
+        if deferred is not None and not self.state.job.nested:
+            await _shielded(deferred.aclose())
         if self.state.leaves_unstored:
             await _shielded(_aperform_effects(leave_run(self.state, ended), self._ask_saver))
         if self.state.holds_thread:
-            await self._have_stored(CallHold(self.state.run.hold.release))  # type: ignore[union-attr]
+            await self._have_stored(CallStorage(self.state.run.hold.release))  # type: ignore[union-attr]
 
     def spawns(self) -> bool:
         """Tells that sync code may wait for a thread: it isn't on the event loop's own."""
@@ -260,20 +269,32 @@ class AsyncDriver:
             self.pool = ThreadPoolExecutor(MOST_THREADS, "hitl-task")
         self.pool.submit(work)
 
-    async def _ask_saver(self, effect: Load | List | Save | CallHold) -> Any:
+    async def _ask_saver(self, effect: SaverCall | SaveBeside) -> Any:
         run = self.state.run
         saver: Any = run.saver
         with self.guard:
+            if run.deferred is not None:
+                if isinstance(effect, SaveBeside):
+                    return await self._begin(effect.commit, run.deferred)
+                await run.deferred.await_()
             if run.calls_home:
                 return await asyncio.to_thread(run.perform, perform_saver_call, effect, saver)
             if saver.answers_at_once:
-                return perform_saver_call(effect, saver)
-            return await _aanswer(effect, saver)
+                return perform_saver_call(effect, saver)  # type: ignore[arg-type]
+            return await _aanswer(effect, saver)  # type: ignore[arg-type]
 
-    async def _have_stored(self, effect: Save | CallHold) -> Any:
+    async def _begin(self, commit: Commit, deferred: DeferredCommits) -> None:
+        run = self.state.run
+        saver: Any = run.saver
+        if run.calls_home:
+            await asyncio.to_thread(run.perform, deferred.begin, saver, commit)
+        else:
+            await deferred.abegin(saver, commit)
+
+    async def _have_stored(self, effect: SaverCall | SaveBeside) -> Any:
         """Like _ask_saver, and has come to its end even where the run is cancelled meanwhile."""
         run = self.state.run
-        if run.saver.answers_at_once and not run.calls_home:  # type: ignore[union-attr]
+        if run.saver.answers_at_once and not (run.calls_home or run.deferred):  # type: ignore[union-attr]
             return await self._ask_saver(effect)  # which waits for nothing
         return await _shielded(self._ask_saver(effect))
 

@@ -6,7 +6,7 @@ from collections.abc import Callable, Generator
 from functools import partial
 from typing import Any
 
-from ..loop.effects import CallHold, List, Load, Query, Save
+from ..loop.effects import CallStorage, List, Load, Query, Save, SaveAll, SaverCall
 from ..savers.checkpoint import BaseCheckpointSaver
 from ..task.effects import Call
 
@@ -34,9 +34,7 @@ def run_query(query: Query, saver: BaseCheckpointSaver) -> Any:
     return perform_effects(query, partial(perform_saver_call, saver=saver))
 
 
-def perform_saver_call(
-    effect: Load | List | Save | CallHold | Call, saver: BaseCheckpointSaver
-) -> Any:
+def perform_saver_call(effect: SaverCall | Call, saver: BaseCheckpointSaver) -> Any:
     """Makes the saver's call that an effect asks for; returns its result."""
     if isinstance(effect, Load):
         return saver.get_tuple(effect.config)
@@ -48,7 +46,9 @@ def perform_saver_call(
         )
     if isinstance(effect, Save):
         return saver.commit(effect.commit)
-    if isinstance(effect, CallHold):
+    if isinstance(effect, SaveAll):
+        return saver.commit_all(effect.commits)
+    if isinstance(effect, CallStorage):
         return effect.call()
     if effect.action.is_async:
         raise TypeError(f"{effect.action.name} is async; use the a... form of this call.")

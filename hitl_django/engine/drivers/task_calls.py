@@ -373,20 +373,19 @@ def _performed(context: TaskContext, effect: _Effect) -> Any:
         return perform_task(context)
     if isinstance(effect, Save):
         with saver_calls():
-            return context.perform(run.saver.commit, effect.commit)  # type: ignore[union-attr]
+            return context.perform(run.commit, effect.commit)
     cache: Any = run.loop_state.graph.cache
     return cache.get(effect.keys) if isinstance(effect, Recall) else cache.set(effect.pairs)
 
 
 async def _aperformed(context: TaskContext, effect: _Effect) -> Any:
-    saver: Any = context.run.saver
     if isinstance(effect, RunTasks):
         return await aperform_task(context)
     if isinstance(effect, Save):
         with saver_calls():
             if context.is_async:
-                return await saver.acommit(effect.commit)
-            return await asyncio.to_thread(context.perform, saver.commit, effect.commit)
+                return await context.run.acommit(effect.commit)
+            return await asyncio.to_thread(context.perform, context.run.commit, effect.commit)
     cache: Any = context.run.loop_state.graph.cache
     if isinstance(effect, Recall):
         return await cache.aget(effect.keys)

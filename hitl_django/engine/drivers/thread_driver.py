@@ -14,7 +14,7 @@ from typing import Any
 
 from ..loop.effects import (
     Await,
-    CallHold,
+    CallStorage,
     Cancel,
     Effect,
     Emit,
@@ -24,6 +24,7 @@ from ..loop.effects import (
     RunTasks,
     RunTasksBeside,
     Save,
+    SaveBeside,
 )
 from ..loop.state import LoopState
 from ..loop.step import leave_run, take_in
@@ -90,7 +91,7 @@ class SyncDriver:
                         reply, self.ended = self.ended, []
                     elif kind is Save:
                         with self.guard:
-                            self.state.run.perform(self.state.run.saver.commit, effect.commit)  # type: ignore[union-attr]
+                            self.state.run.perform(self.state.run.commit, effect.commit)  # type: ignore[union-attr]
                         reply = None
                     elif kind is Emit:
                         yield from effect.chunks  # type: ignore[union-attr]
@@ -117,10 +118,12 @@ class SyncDriver:
         if self.threads is not None:
             self.threads.close()
             ended += self.threads.ended()
+        if self.state.run.deferred is not None and not self.state.job.nested:
+            self.state.run.deferred.close()
         if self.state.leaves_unstored:
             perform_effects(leave_run(self.state, ended), self._perform)
         if self.state.holds_thread:
-            self._perform(CallHold(self.state.run.hold.release))  # type: ignore[union-attr]
+            self._perform(CallStorage(self.state.run.hold.release))  # type: ignore[union-attr]
 
     def _perform(self, effect: Effect) -> Any:
         """Performs an effect that is neither waited for nor emitted; returns the reply."""
@@ -136,6 +139,10 @@ class SyncDriver:
         if kind is Notify:
             return call_handlers(run.callbacks, effect.event)  # type: ignore[union-attr]
         with self.guard:
+            if run.deferred is not None:
+                if kind is SaveBeside:
+                    return run.perform(run.deferred.begin, run.saver, effect.commit)  # type: ignore[union-attr]
+                run.deferred.wait()
             return run.perform(perform_saver_call, effect, run.saver)
 
     def _start(self, contexts: Sequence[TaskContext], beside: bool = False) -> Sequence[Task]:

@@ -284,8 +284,9 @@ def _nested_run(
         passes_breakpoints=above.passes_breakpoints,
         checkpoint_map=above.checkpoint_map,
     )
+    run.above = above
     if run.saver is not None:
-        run.hold = above.hold
+        run.hold, run.deferred = above.hold, above.deferred or run.deferred
     run.replay, run.reruns_unanswered = above.replay, above.reruns_unanswered
     run.chunk_buffer = above.chunk_buffer
     run.wildcard, run.reasks, run.spawner = above.wildcard, above.reasks, above.spawner

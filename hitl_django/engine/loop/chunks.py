@@ -165,6 +165,8 @@ def make_nested_sink(state: LoopState, parent: TaskContext) -> Callable[[Chunk],
     buffer = parent.run.chunk_buffer
     if buffer is None:
         return parent.run.emit
-    if state.saver is not None:
-        return state.commits.chunks.append
-    return partial(buffer.forward, parent.task.id)
+    pass_on = partial(buffer.forward, parent.task.id)
+    if state.saver is None:
+        return pass_on
+    state.pass_on = pass_on
+    return state.commits.chunks.append

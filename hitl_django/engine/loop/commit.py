@@ -14,7 +14,7 @@ from ..task.task import Origin, Task
 from .apply import apply_writes
 from .chunks import emit_step, emit_values, emit_withheld, is_output_changed
 from .commit_builder import blame_node
-from .effects import Effect, Effects
+from .effects import CallStorage, Effect, Effects
 from .plan import plan_tasks
 from .state import LoopState
 from .stop import find_outcome
@@ -99,9 +99,9 @@ def _store_checkpoint(state: LoopState, *, raises: bool) -> Effects:
         yield from emit_step(state)
     if state.saver is not None:
         if not state.exits:
-            yield from store(state, _build_state_commit(state, state.outcome), raises=raises)
+            yield from store(state, state.build_state_commit(state.outcome), raises=raises)
         else:
-            state.commits.unsaved = []
+            state.commits.take_writes()
             if state.outcome is not None:
                 yield from stop_run(state)
     if state.run.modes and not state.records:
@@ -115,19 +115,28 @@ def store(state: LoopState, commit: Commit, *, raises: bool = False, held: bool 
     wrote is stored all the same, and the run fails with an error that names it. With
     ``raises`` it is the caller's fault; with ``held`` siblings are still running.
     """
+    # What the caller has given is stored before any step, and how a run ends before it has ended.
+    beside = state.overlaps and commit.outcome is None and not (raises or held)
     try:
-        yield state.save(commit)
-        if commit.outcome is not None and state.run.hold is not None and not state.job.nested:
-            # Whoever is told how the run ended may begin another, even if they keep the stream.
-            state.run.hold.release()
+        yield state.save_beside(commit) if beside else state.save(commit)
+        _release_ended(state, commit)
     except PayloadError as error:
         if raises:
             raise
         yield from _store_rest(state, commit, error, held)
     else:
-        state.commits.mark_stored(commit, state.channel_state)
+        state.mark_stored((commit,))
     if state.withheld:
         yield from emit_withheld(state)
+
+
+def _release_ended(state: LoopState, commit: Commit) -> None:
+    """Gives the thread back with the commit that ends the run.
+
+    Whoever is told how the run ended may begin another, even if they keep the stream.
+    """
+    if commit.outcome is not None and state.run.hold is not None and not state.job.nested:
+        state.run.hold.release()
 
 
 def _store_rest(state: LoopState, commit: Commit, error: PayloadError, held: bool) -> Effects:
@@ -156,16 +165,41 @@ def stop_run(state: LoopState) -> Effects:
     """Stores what is left when the run stops where it is."""
     if state.broken is not None:
         state.outcome = state.broken
-    if state.saver is None or _is_kept_above(state):
+    if state.saver is None:
         return
-    if state.exits and state.origin.checkpoint_id not in (None, state.commits.saved_id):
-        # The writes stand on this checkpoint, so it has to be there first.
-        writes, state.commits.unsaved = state.commits.unsaved, []
-        yield from store(state, _build_state_commit(state, None))
-        state.commits.unsaved = writes
-    commit = state.commits.build(state.outcome)
-    commit.grown = state.commits.list_grown(state.channel_state)
-    yield from store(state, commit)
+    if state.exits and state.job.nested:
+        if state.outcome is not None and state.outcome.status == "finished":
+            _pass_chunks_on(state)
+        elif state.run.above is not None:
+            # Where it waits, or has failed, it stands on what the graphs above it have come to.
+            yield CallStorage(state.run.above.store_steps)
+        if _is_kept_above(state):
+            return
+    if state.is_behind:
+        yield from _store_overdue(state)
+    else:
+        commit = state.commits.build(state.outcome)
+        commit.grown = state.commits.list_grown(state.channel_state)
+        yield from store(state, commit)
+
+
+def _store_overdue(state: LoopState) -> Effects:
+    """Stores where a run stands that stores at its exit, and how it left."""
+    commits = state.build_overdue(state.outcome)
+    if len(commits) == 1:
+        yield from store(state, commits[0])
+        return
+    reached, on_top = commits
+    try:
+        yield state.save_all(commits)
+        _release_ended(state, on_top)
+    except PayloadError:
+        # One of them can be stored, perhaps: what tasks wrote stands on the checkpoint.
+        yield from store(state, reached)
+        if not state.is_behind:
+            yield from store(state, on_top)
+    else:
+        state.mark_stored(commits)
 
 
 def _is_kept_above(state: LoopState) -> bool:
@@ -173,19 +207,14 @@ def _is_kept_above(state: LoopState) -> bool:
 
     So it is for a graph further down which has finished and begins anew at its next call.
     """
-    if not state.exits or not state.job.nested or NS_END not in state.job.ns:
-        return False
     outcome = state.outcome
-    return outcome is not None and outcome.status == "finished" and outcome.error is None
+    if outcome is None or outcome.status != "finished" or outcome.error is not None:
+        return False
+    return NS_END in state.job.ns
 
 
-def _build_state_commit(state: LoopState, outcome: Outcome | None) -> Commit:
-    """Returns a commit of the state as the next checkpoint."""
-    about = {**state.user_metadata, **state.metadata}
-    channels = state.channel_state
-    commit = state.commits.build_with_state(channels, state.origin.checkpoint_id, about, outcome)
-    if outcome is not None:
-        commit.grown = state.commits.list_grown(channels)
-    elif not state.exits:
-        commit.added = channels.added
-    return commit
+def _pass_chunks_on(state: LoopState) -> None:
+    """Has the task that called a graph store the chunks of it, with what it returns."""
+    if state.pass_on is not None:
+        for chunk in state.commits.take_chunks():
+            state.pass_on(chunk)

@@ -80,12 +80,22 @@ class CommitBuilder:
 
     def build(self, outcome: Outcome | None) -> Commit:
         """Returns a commit of what waits, on top of the newest checkpoint."""
-        writes, self.unsaved = self.unsaved, []
-        commit = Commit(self.config_for(self.saved_id), writes, outcome=outcome)
+        commit = Commit(self.config_for(self.saved_id), self.take_writes(), outcome=outcome)
         if self.chunks:
-            commit.chunks = tuple(self.chunks)
-            self.chunks.clear()
+            commit.chunks = self.take_chunks()
         return commit
+
+    def take_writes(self) -> list[TaskWrites]:
+        """Removes and returns the writes that wait; other threads may add some meanwhile."""
+        writes = self.unsaved.copy()
+        del self.unsaved[: len(writes)]
+        return writes
+
+    def take_chunks(self) -> list[Chunk]:
+        """Removes and returns the chunks that wait; nodes may emit some meanwhile."""
+        chunks = self.chunks.copy()
+        del self.chunks[: len(chunks)]
+        return chunks
 
     def build_with_state(
         self,

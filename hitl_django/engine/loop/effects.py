@@ -36,8 +36,8 @@ class List:
         self.config, self.filter, self.before, self.limit = config, filter, before, limit
 
 
-class CallHold:
-    """Asks for a call of the hold that the run has on its thread."""
+class CallStorage:
+    """Asks for a call, where saver calls are made: of the hold on a thread, or of a run above."""
 
     __slots__ = ("call",)
 
@@ -52,6 +52,25 @@ class Save:
 
     def __init__(self, commit: Commit) -> None:
         self.commit = commit
+
+
+class SaveBeside:
+    """Asks for a commit to be stored while the loop goes on; what keeps it from that is raised
+    before another is stored."""
+
+    __slots__ = ("commit",)
+
+    def __init__(self, commit: Commit) -> None:
+        self.commit = commit
+
+
+class SaveAll:
+    """Asks for several commits to be stored before going on: all of them, or none."""
+
+    __slots__ = ("commits",)
+
+    def __init__(self, commits: Sequence[Commit]) -> None:
+        self.commits = commits
 
 
 class RunTasks:
@@ -117,7 +136,23 @@ class Emit:
         self.chunks = chunks
 
 
-Effect = Load | List | CallHold | Save | RunTasks | Await | Cancel | Recall | Keep | Notify | Emit
+Effect = (
+    Load
+    | List
+    | CallStorage
+    | Save
+    | SaveBeside
+    | SaveAll
+    | RunTasks
+    | Await
+    | Cancel
+    | Recall
+    | Keep
+    | Notify
+    | Emit
+)
+#: What a saver is asked for, or somebody where it is.
+SaverCall = Load | List | Save | SaveAll | CallStorage
 Effects = Generator[Effect, Any, None]
 #: A look at what is stored, or a change of it: no tasks, no chunks.
 Query = Generator[Load | List | Save | Call, Any, Any]

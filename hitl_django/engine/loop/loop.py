@@ -11,7 +11,7 @@ from ..task.task import Task
 from ..task.task_runner import pass_input_on
 from .chunks import emit_writes
 from .commit import commit_step
-from .effects import AWAIT, CallHold, Effects, Notify, RunTasks
+from .effects import AWAIT, CallStorage, Effects, Notify, RunTasks
 from .start import open_run
 from .state import LoopState
 from .step import build_context, end_step, run_step, settle_task
@@ -25,7 +25,7 @@ def run_loop(state: LoopState) -> Effects:
         return
     hold = state.run.hold
     if hold is not None and not hold.in_force and state.outcome is None:
-        yield CallHold(hold.enforce)
+        yield CallStorage(hold.enforce)
     while state.outcome is None:
         task = _get_lone_task(state)
         if task is None:

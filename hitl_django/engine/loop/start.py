@@ -25,7 +25,7 @@ from .apply import InputWrites, apply_writes
 from .channel_state import restore_channels
 from .chunks import emit_step, emit_values
 from .commit import commit_checkpoint, commit_step, plan_step, stop_run
-from .effects import CallHold, Effect, Effects, List, Load, Notify
+from .effects import CallStorage, Effect, Effects, List, Load, Notify
 from .error_handlers import restore_handlers
 from .orphaned_triggers import drop_orphaned_triggers, find_orphaned_triggers
 from .plan import plan_tasks
@@ -117,7 +117,7 @@ def _hold_thread(state: LoopState) -> Effects:
     assert run.thread_id is not None
     hold = run.hold = run.saver.hold_thread(run.thread_id, run.stream)
     if hold is not None and not hold.in_force:
-        yield CallHold(hold.check)
+        yield CallStorage(hold.check)
 
 
 def _is_answered_by(state: LoopState, command: Command[Any] | None) -> bool:

@@ -15,7 +15,7 @@ from .apply import NextVersion, count_version
 from .channel_state import ChannelState
 from .commit_builder import CommitBuilder
 from .compiled_graph import CompiledGraph
-from .effects import Save
+from .effects import Save, SaveAll, SaveBeside
 from .error_handlers import get_handled_failure
 from .node_cache import FullKey
 from .plan import read_state
@@ -79,6 +79,8 @@ class LoopState:
         "outcome",
         "output_keys",
         "output_set",
+        "overlaps",
+        "pass_on",
         "printed",
         "ran",
         "records",
@@ -107,6 +109,8 @@ class LoopState:
         self.wanted, self.printed = wanted, printed
         #: Takes its chunks to the run above it; None where there is none.
         self.forward: Callable[[Chunk], None] | None = None
+        #: Takes those that it would store to the task that calls it, where it stores nothing.
+        self.pass_on: Callable[[Chunk], None] | None = None
         if output_keys is None:
             self.output_keys, self.output_set = graph.output_keys, graph.output_set
         else:
@@ -121,6 +125,8 @@ class LoopState:
         )
         #: Whether everything is stored when the run stops, and nothing before.
         self.exits = run.durability == "exit" and run.saver is not None
+        #: Whether a step is stored while the next one runs.
+        self.overlaps = run.durability == "async" and run.saver is not None
         #: Whether its chunks are stored, with the commits that they describe.
         self.records = run.chunk_buffer is not None and not job.nested
         #: Whether nothing is stored, and nobody listens.
@@ -165,10 +171,61 @@ class LoopState:
 
     def save(self, commit: Commit) -> Save:
         """Returns the effect that stores a commit of this run, which has to hold its thread."""
+        self._bind(commit)
+        return Save(commit)
+
+    def save_beside(self, commit: Commit) -> SaveBeside:
+        """Returns the effect that stores such a commit while the next step runs."""
+        self._bind(commit)
+        return SaveBeside(commit)
+
+    def save_all(self, commits: Sequence[Commit]) -> SaveAll:
+        """Returns the effect that stores several such commits at once."""
+        for commit in commits:
+            self._bind(commit)
+        return SaveAll(commits)
+
+    def _bind(self, commit: Commit) -> None:
         hold = commit.hold = self.run.hold
         if hold is not None and hold.is_lost:
             hold.refuse_lost()
-        return Save(commit)
+
+    @property
+    def is_behind(self) -> bool:
+        """Whether the checkpoint that the run stands at waits for the run to stop."""
+        return self.exits and self.origin.checkpoint_id not in (None, self.commits.saved_id)
+
+    def build_state_commit(self, outcome: Outcome | None) -> Commit:
+        """Returns a commit of the state as the next checkpoint, and of what waits to be stored."""
+        about = {**self.user_metadata, **self.metadata}
+        channels = self.channel_state
+        commit = self.commits.build_with_state(channels, self.origin.checkpoint_id, about, outcome)
+        if outcome is not None:
+            commit.grown = self.commits.list_grown(channels)
+        elif not self.exits:
+            commit.added = channels.added
+        return commit
+
+    def build_overdue(self, outcome: Outcome | None) -> list[Commit]:
+        """Returns the commits of a run that is behind: its checkpoint, then what stands on it."""
+        writes = self.commits.take_writes()
+        if not writes:
+            return [self.build_state_commit(outcome)]
+        reached = self.build_state_commit(None)
+        on_top = self.commits.config_for(self.origin.checkpoint_id)
+        return [reached, Commit(on_top, writes, outcome=outcome)]
+
+    def store_overdue(self) -> None:
+        """Stores, where the run is behind, all that has ended by now; on the calling thread."""
+        if self.is_behind:
+            commits = self.save_all(self.build_overdue(None)).commits
+            self.run.saver.commit_all(commits)  # type: ignore[union-attr]
+            self.mark_stored(commits)
+
+    def mark_stored(self, commits: Sequence[Commit]) -> None:
+        """Notes that commits have been stored."""
+        for commit in commits:
+            self.commits.mark_stored(commit, self.channel_state)
 
     @property
     def holds_thread(self) -> bool:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
+from concurrent.futures import Future
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from functools import cache, partial
@@ -321,6 +322,19 @@ class BaseCheckpointSaver(Generic[VersionT]):
                 commit.config, commit.checkpoint, commit.metadata or {}, commit.new_versions or {}
             )
 
+    def commit_all(self, commits: Sequence[Commit]) -> None:
+        """Stores several commits of a run; a saver that can does so at once."""
+        for commit in commits:
+            self.commit(commit)
+
+    def begin_commit(self, commit: Commit) -> Future[None] | None:
+        """Begins to store a commit on another thread, for durability "async".
+
+        What can't be stored is refused at once, and values are taken as they are now. The future
+        says whether the commit was stored. None where nothing is begun: ``commit`` stores it.
+        """
+        return None
+
     def get(self, config: RunnableConfig) -> Checkpoint | None:
         """Reads the addressed checkpoint without its writes."""
         found = self.get_tuple(config)
@@ -405,6 +419,11 @@ class BaseCheckpointSaver(Generic[VersionT]):
                 commit.config, commit.checkpoint, commit.metadata or {}, commit.new_versions or {}
             )
 
+    async def acommit_all(self, commits: Sequence[Commit]) -> None:
+        """Like commit_all."""
+        for commit in commits:
+            await self.acommit(commit)
+
     async def adelete_thread(self, thread_id: str) -> None:
         """Like delete_thread."""
         await self.acall(self.delete_thread, thread_id)
@@ -425,7 +444,7 @@ class BaseCheckpointSaver(Generic[VersionT]):
 @cache
 def _has_sync_forms_only(kind: type[BaseCheckpointSaver[Any]]) -> bool:
     """Returns whether a saver's class has none of the async forms that runs use of its own."""
-    forms = ("acall", "aget_tuple", "alist", "acommit", "aput", "aput_writes")
+    forms = ("acall", "aget_tuple", "alist", "acommit", "acommit_all", "aput", "aput_writes")
     return all(getattr(kind, form) is getattr(BaseCheckpointSaver, form) for form in forms)
 
 

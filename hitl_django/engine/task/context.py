@@ -333,9 +333,9 @@ class TaskContext:
 
     def _commit(self, writes: list[tuple[str, Any]]) -> Commit | None:
         """Returns a commit of control writes of this task, where there is a saver to take it."""
-        if self.run.saver is None or self.run.durability == "exit":
-            return None
         origin = self.task.origin
+        if self.run.saver is None or (self.run.deferred and self.run.loop_state.is_behind):
+            return None
         configurable = {
             "thread_id": self.run.thread_id,
             "checkpoint_ns": origin.ns,
@@ -478,17 +478,36 @@ def refuse_storage_error(run: RunContext, error: Exception) -> None:
 def store_commit(context: TaskContext, commit: Commit) -> None:
     """Stores what a task has to remember while it is still under way."""
     with saver_calls():
-        context.perform(context.run.saver.commit, commit)  # type: ignore[union-attr]
+        context.perform(context.run.commit, commit)
 
 
 async def astore_commit(context: TaskContext, commit: Commit) -> None:
     """Like store_commit, for a task on an event loop."""
-    saver: Any = context.run.saver
     with saver_calls():
         if context.is_async:
-            await saver.acommit(commit)
+            await context.run.acommit(commit)
         else:
-            await asyncio.to_thread(context.perform, saver.commit, commit)
+            await asyncio.to_thread(context.perform, context.run.commit, commit)
+
+
+def store_steps(context: TaskContext) -> None:
+    """Stores what waits of the steps before a task: what it does once is to stand on them."""
+    if context.run.deferred is not None:
+        with saver_calls():
+            context.perform(context.run.store_steps)
+
+
+async def astore_steps(context: TaskContext) -> None:
+    """Like store_steps, for a task on an event loop."""
+    run = context.run
+    if run.deferred is None or run.saver is None:
+        return
+    with saver_calls():
+        if context.is_async:
+            await run.deferred.await_()
+            await run.saver.acall(run.store_steps)
+        else:
+            await asyncio.to_thread(context.perform, run.store_steps)
 
 
 def store_results(context: TaskContext) -> None:
@@ -512,4 +531,4 @@ async def astore_results(context: TaskContext) -> None:
 def _store_results(context: TaskContext) -> None:
     with context.once_guard.storing:
         # Whatever is known by now, and not what was when this thread's own was noted.
-        context.run.saver.commit(context.build_results())  # type: ignore[union-attr, arg-type]
+        context.run.commit(context.build_results())  # type: ignore[arg-type]

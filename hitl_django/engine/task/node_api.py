@@ -9,7 +9,14 @@ from typing import Any, TypeVar
 
 from ..errors import NoSaverError
 from ..types import Expiry, RunnableConfig
-from .context import TaskContext, astore_results, current, store_results
+from .context import (
+    TaskContext,
+    astore_results,
+    astore_steps,
+    current,
+    store_results,
+    store_steps,
+)
 from .runtime import Runtime
 from .transact import call_in_transaction
 
@@ -89,6 +96,7 @@ def once(key: str, function: Callable[..., Any], *args: Any, **kwargs: Any) -> A
         if key in known:
             return known[key]
         context.check_in_time()
+        store_steps(context)
         result = function(*args, **kwargs)
         context.remember(key, result)
         store_results(context)
@@ -126,6 +134,7 @@ async def _once_async(
         if key in known:
             return known[key]
         context.check_in_time()
+        await astore_steps(context)
         result = await function(*args, **kwargs)
         context.remember(key, result)
         await astore_results(context)

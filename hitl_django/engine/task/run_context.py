@@ -6,11 +6,12 @@ import asyncio
 from collections.abc import Callable, Collection
 from typing import Any, Protocol
 
-from ..savers.checkpoint import BaseCheckpointSaver
+from ..savers.checkpoint import BaseCheckpointSaver, Commit
 from ..savers.thread_hold import Stream, ThreadHold
 from ..types import RunnableConfig
 from .callbacks import list_handlers
 from .chunk_buffer import ChunkBuffer
+from .deferred_commits import Behind, DeferredCommits
 from .runtime import RunControl, Runtime
 from .tool_stream import ToolStream
 
@@ -68,6 +69,7 @@ class RunContext:
     """
 
     __slots__ = (
+        "above",
         "answers",
         "around_call",
         "callbacks",
@@ -77,6 +79,7 @@ class RunContext:
         "chunk_buffer",
         "config",
         "control",
+        "deferred",
         "durability",
         "emit",
         "enter_config",
@@ -137,6 +140,10 @@ class RunContext:
         self.around_call = None if saver is None else saver.around_call
         #: Those of the runs above it, too: whichever can't be reached, this run can't go on.
         self.savers: Collection[BaseCheckpointSaver] = () if saver is None else (saver,)
+        #: What is stored later than it ends; None where that is nothing.
+        self.deferred = DeferredCommits() if saver is not None and durability != "sync" else None
+        #: The run that a node of makes this one, as a part of it.
+        self.above: RunContext | None = None
         #: What performs it, and its hold on its thread.
         self.stream: Stream
         self.hold: ThreadHold | None = None
@@ -172,6 +179,28 @@ class RunContext:
         #: that its nodes call.
         self.loop_state: Any
         self.spawner: Spawner | None = None
+
+    def commit(self, commit: Commit) -> None:
+        """Stores a commit, after those that are under way."""
+        if self.deferred is not None:
+            self.deferred.wait()
+        self.saver.commit(commit)  # type: ignore[union-attr]
+
+    async def acommit(self, commit: Commit) -> None:
+        """Like commit, on the running event loop."""
+        if self.deferred is not None:
+            await self.deferred.await_()
+        await self.saver.acommit(commit)  # type: ignore[union-attr]
+
+    def store_steps(self) -> None:
+        """Stores what waits of the steps that have ended, of this run and of those above it."""
+        states: list[Behind] = []
+        run: RunContext | None = self
+        while run is not None:
+            states.insert(0, run.loop_state)
+            run = run.above
+        if self.deferred is not None:
+            self.deferred.store_steps(states)
 
     def is_storage_error(self, error: BaseException) -> bool:
         """Returns whether an error of the user's code says that the storage of a saver is gone."""

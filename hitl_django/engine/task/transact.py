@@ -7,7 +7,7 @@ from contextlib import ExitStack
 from typing import Any
 
 from ..savers.checkpoint import Commit
-from .context import TaskContext, saver_calls, store_results
+from .context import TaskContext, saver_calls, store_results, store_steps
 
 
 class _Busy(BaseException):
@@ -17,8 +17,7 @@ class _Busy(BaseException):
 def call_in_transaction(context: TaskContext, key: str, function: Callable[[], Any]) -> Any:
     """Calls a function, and stores its result in the transaction in which it writes.
 
-    With a saver that has no transactions, or where nothing is stored while a task is under way,
-    the result is stored after it.
+    With a saver that has no transactions the result is stored after it.
     """
 
     def act() -> Any:
@@ -28,8 +27,9 @@ def call_in_transaction(context: TaskContext, key: str, function: Callable[[], A
         context.check_in_time()
         return result
 
+    store_steps(context)
     together = getattr(context.run.saver, "together", None)
-    if together is None or context.build_results() is None:
+    if together is None:
         result = act()
         context.remember(key, result)
         store_results(context)

@@ -1,0 +1,80 @@
+"""Threads that store commits: kept for the next, given up when there is none."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+
+import pytest
+from django.db import connections
+
+from hitl_django.db import commit_threads as module
+from hitl_django.db.commit_threads import CommitThreads
+
+pytestmark = pytest.mark.django_db(transaction=True)
+
+
+@pytest.fixture
+def threads() -> Iterator[CommitThreads]:
+    made = CommitThreads()
+    yield made
+    made.close()
+
+
+def test_one_commit_after_the_other_is_stored_by_the_same_thread(threads: CommitThreads) -> None:
+    seen: list[int] = []
+    for _ in range(3):
+        threads.submit(lambda: seen.append(threading.get_ident())).result(10)
+    assert len(set(seen)) == 1
+    assert threading.get_ident() not in seen
+
+
+def test_two_at_a_time_have_a_thread_each(threads: CommitThreads) -> None:
+    both = threading.Barrier(2, timeout=10)
+    met: list[int] = []
+    stored = [threads.submit(lambda: met.append(both.wait())) for _ in range(2)]
+    for one in stored:
+        one.result(10)
+    assert sorted(met) == [0, 1]
+
+
+def test_the_future_says_what_went_wrong_and_the_next_commit_has_another_connection(
+    threads: CommitThreads,
+) -> None:
+    made: list[object] = []
+
+    def fail() -> None:
+        connections["default"].ensure_connection()
+        made.append(connections["default"].connection)
+        raise OSError("cut")
+
+    def look() -> None:
+        made.append(connections["default"].connection)
+
+    with pytest.raises(OSError, match="cut"):
+        threads.submit(fail).result(10)
+    threads.submit(look).result(10)
+    assert made[0] is not None
+    assert made[1] is None
+
+
+def test_a_thread_without_work_ends(
+    threads: CommitThreads, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(module, "IDLE", 0.01)
+    seen: list[threading.Thread] = []
+    threads.submit(lambda: seen.append(threading.current_thread())).result(10)
+    seen[0].join(10)
+    assert not seen[0].is_alive()
+    threads.submit(lambda: None).result(10)
+
+
+def test_a_forked_process_begins_without_threads(threads: CommitThreads) -> None:
+    threads.submit(lambda: None).result(10)
+    threads.close()
+    threads.submit(lambda: None).result(10)
+    kept = threads._idle
+    threads.reset()
+    assert (threads._idle, len(kept)) == ([], 1)
+    kept[0].inbox.put(None)
+    kept[0].join(10)
