@@ -11,10 +11,11 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from time import monotonic
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar, get_args
 
 from hitl_django.deprecation import renamed
 from hitl_django.engine.graph.fingerprint import Shape, describe_shape, hash_shape
+from hitl_django.engine.types import Durability
 from hitl_django.errors import BrokenGraphError, UnknownGraphError
 from hitl_django.models.events import STATES, encode_kinds
 
@@ -40,6 +41,8 @@ class RegisteredGraph:
     events: str
     #: Keys whose values its runs' events hide.
     redact: tuple[str, ...]
+    #: When its runs are stored.
+    durability: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,6 +52,7 @@ class BrokenGraph:
     name: str
     version: str
     title: Any
+    durability: str
     reason: str
 
 
@@ -60,11 +64,13 @@ class _Entry:
     factory: Any
     events: str
     redact: tuple[str, ...]
+    durability: str
     review: ReviewPolicy
     api: bool
     startable_by: frozenset[str]
 
 
+DURABILITIES: tuple[str, ...] = get_args(Durability)
 #: Seconds that a factory which failed is left alone. Most fail until the code is mended, and would
 #: keep whoever looks at a list waiting each time; some need what comes back by itself.
 REST = 10.0
@@ -85,6 +91,7 @@ def register(
     title: Any = None,
     events: Iterable[str] = (STATES,),
     redact: Iterable[str] = (),
+    durability: Durability = "sync",
     review: ReviewPolicy | None = None,
     api: bool = True,
     startable_by: Iterable[str] = (),
@@ -101,6 +108,11 @@ def register(
     ``()`` none at all. ``redact`` names keys whose values they hide. ``review`` says who reviews
     what the graph asks, and how.
 
+    ``durability`` says when its runs are stored: ``sync`` after each super-step, before the next
+    begins; ``async`` while the next one runs; ``exit`` where the run pauses, fails, ends or makes
+    room for others. What ran since runs again after a crash. All three store what went before
+    first, where a node calls ``once`` or ``transact``.
+
     ``startable_by`` names the groups whose members start it, and nobody else but superusers;
     without any, the permission to start runs says who does. With ``api=False`` nobody starts it
     over the API, nor gives it other values there when a run is forked: only the product's own code
@@ -112,6 +124,8 @@ def register(
         )
 
     kinds, groups = encode_kinds(events), _check_groups(startable_by)
+    if durability not in DURABILITIES:
+        raise ValueError(f"durability is one of {', '.join(DURABILITIES)}, not {durability!r}.")
     if not isinstance(api, bool):
         raise TypeError(f"api is True or False, not {api!r}.")
 
@@ -127,6 +141,7 @@ def register(
                 factory,
                 kinds,
                 tuple(redact),
+                durability,
                 review or _ORDINARY,
                 api,
                 groups,
@@ -218,7 +233,7 @@ def find_graph(name: str) -> RegisteredGraph | BrokenGraph:
         return get_graph(name)
     except BrokenGraphError as error:
         entry = _entries[name]
-        return BrokenGraph(entry.name, entry.version, entry.title, error.reason)
+        return BrokenGraph(entry.name, entry.version, entry.title, entry.durability, error.reason)
 
 
 def get_graph(name: str) -> RegisteredGraph:
@@ -267,6 +282,7 @@ def _build(entry: _Entry) -> RegisteredGraph:
         hash_shape(shape),
         entry.events,
         entry.redact,
+        entry.durability,
     )
 
 

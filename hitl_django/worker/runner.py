@@ -120,8 +120,9 @@ def _drive(lease: Lease) -> Outcome:
         graph = registered.graph.with_saver(saver)
         log = lease.log
         return graph.advance(
-            config, control=control, modes=log.modes, subgraphs=log.subgraphs, keep=log.redact
-        )
+            config, control=control, modes=log.modes, subgraphs=log.subgraphs, keep=log.redact,
+            durability=registered.durability,
+        )  # fmt: skip
 
 
 @contextmanager

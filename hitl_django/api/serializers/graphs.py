@@ -7,10 +7,11 @@ from typing import Any
 from rest_framework import serializers
 
 from hitl_django.engine.drawing import draw_mermaid
-from hitl_django.graph_registry.registry import BrokenGraph
+from hitl_django.graph_registry.registry import DURABILITIES, BrokenGraph
 from hitl_django.permissions import get_policy, may_start
 
 from .fields import (
+    Choice,
     Computed,
     Hyperlink,
     JSONObject,
@@ -26,6 +27,11 @@ class GraphSerializer(serializers.Serializer):
     url = Hyperlink("graph", source="name")
     version = serializers.CharField()
     fingerprint = serializers.CharField(allow_null=True)
+    durability = Choice(
+        choices=list(DURABILITIES),
+        help_text="When its runs are stored: after each super-step, while the next one runs, or "
+        "where a run pauses or ends.",
+    )
     title = serializers.CharField()
     input_schema = JSONObject(
         source="graph.get_input_jsonschema",
