@@ -17,6 +17,7 @@ from typing import Annotated, Any
 from typing_extensions import TypedDict
 
 from hitl_django import END, START, Runtime, Send, StateGraph, get_runtime, interrupt, register
+from hitl_django.graph_registry.registry import DURABILITIES
 
 PATIENCE = 120
 #: What their runs tell: a custom event for each task that counts.
@@ -74,6 +75,21 @@ class State(TypedDict, total=False):
 EMPTY: State = {"total": 0, "tasks": [], "answers": []}
 
 
+def in_all_modes(name: str) -> Callable[[Any], Any]:
+    """Registers a graph once for each durability: under its name, and with that behind it."""
+
+    def decorate(factory: Any) -> Any:
+        for mode in DURABILITIES:
+            register(in_mode(name, mode), events=TOLD, durability=mode)(factory)
+        return factory
+
+    return decorate
+
+
+def in_mode(name: str, mode: str) -> str:
+    return name if mode == "sync" else f"{name} {mode}"
+
+
 def work(name: str, *questions: str) -> Callable[[Any], Any]:
     """Returns a function that asks these questions and counts itself."""
 
@@ -97,7 +113,7 @@ def counted(runtime: Runtime[Any], name: str, *questions: str) -> State:
     return {"total": 1, "tasks": [task], "answers": answers}
 
 
-@register("chaos line", events=TOLD)
+@in_all_modes("chaos line")
 def line() -> StateGraph:
     """One after the other, with a pause in the middle."""
     graph = StateGraph(State)
@@ -105,7 +121,7 @@ def line() -> StateGraph:
     return graph.add_edge(START, "a").add_edge("a", "b").add_edge("b", "c").add_edge("c", END)
 
 
-@register("chaos fan", events=TOLD)
+@in_all_modes("chaos fan")
 def fan() -> StateGraph:
     """Three side by side, two of which ask, and one after all of them."""
     graph = StateGraph(State).add_node("a", work("a"))
@@ -116,7 +132,7 @@ def fan() -> StateGraph:
     return graph.add_edge(START, "a").add_edge("z", END)
 
 
-@register("chaos nested", events=TOLD)
+@in_all_modes("chaos nested")
 def nested() -> StateGraph:
     """A graph within a graph, which pauses."""
     inner = StateGraph(State).add_node("x", work("x")).add_node("y", work("y", "y?"))
@@ -130,7 +146,7 @@ def nested() -> StateGraph:
     return graph.add_edge(START, "p").add_edge("p", "sub").add_edge("sub", "q").add_edge("q", END)
 
 
-@register("chaos sends", events=TOLD)
+@in_all_modes("chaos sends")
 def sends() -> StateGraph:
     """Three of one kind are sent for, and each asks."""
 
@@ -143,7 +159,7 @@ def sends() -> StateGraph:
     return graph.add_edge(START, "a").add_edge("z", END)
 
 
-@register("chaos panel", events=TOLD)
+@in_all_modes("chaos panel")
 def panel() -> StateGraph:
     """Two side by side, of which one asks twice: its second question waits beside the other's."""
     graph = StateGraph(State)
@@ -159,13 +175,15 @@ SHAPES: dict[str, tuple[int, list[str]]] = {
     "chaos nested": (4, ["y?"]),
     "chaos sends": (5, ["w0?", "w1?", "w2?"]),
 }
+#: The same, stored in each of the ways that there are.
+EVERY_SHAPE = [in_mode(shape, mode) for shape in SHAPES for mode in DURABILITIES]
 #: And those that are only simulated, where a thousand of each cost little.
 SIMULATED = {**SHAPES, "chaos panel": (3, ["left?", "and left?", "right?"])}
 
 
 def end_of(shape: str) -> tuple[int, list[tuple[str, str]]]:
     """Returns how many tasks a thread of this shape ends with, and the answers in it."""
-    count, asked = SIMULATED[shape]
+    count, asked = SIMULATED[" ".join(shape.split()[:2])]
     return count, [(question, reply(question)) for question in asked]
 
 

@@ -333,6 +333,10 @@ def told(record: Record) -> Iterator[str]:
     tasks = Counter(event.data["task"] for event in record.events if event.kind == "custom")
     written = {write.task_id for write in record.writes if write.slot == 0}
     written.update(task for row in record.checkpoints for task in ended_with(row))
+    # A run that is stored at its exit leaves of the steps before that what they have led to.
+    for rows in by(record.checkpoints, "ns").values():
+        head = max(rows, key=lambda row: row.checkpoint_id)
+        written.update(values_of(record, head).get("tasks", ()))
     for task, count in tasks.items():
         if count > 1 or task not in written:
             yield f"task {task} is told of {count} times, written {task in written}"

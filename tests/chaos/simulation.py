@@ -9,7 +9,9 @@ for a while is a frozen one. Nothing else decides what happens, so a seed that f
 from __future__ import annotations
 
 import weakref
-from collections.abc import Generator, Sequence
+from collections.abc import Callable, Generator, Sequence
+from concurrent.futures import Future
+from functools import partial
 from random import Random
 from typing import Any, Protocol
 
@@ -18,10 +20,11 @@ from hitl_django.engine.drivers.task_steps import perform_task
 from hitl_django.engine.errors import SaverFailed
 from hitl_django.engine.graph.pregel import Pregel
 from hitl_django.engine.graph.run_options import Options, open_run_state
-from hitl_django.engine.loop.effects import Await, Cancel, Effect, RunTasks, Save
+from hitl_django.engine.loop.effects import Await, Cancel, Effect, RunTasks, Save, SaveBeside
 from hitl_django.engine.loop.loop import run_loop
-from hitl_django.engine.savers.checkpoint import BaseCheckpointSaver
+from hitl_django.engine.savers.checkpoint import BaseCheckpointSaver, Commit
 from hitl_django.engine.task.context import TaskContext
+from hitl_django.engine.task.run_context import RunContext
 from hitl_django.engine.task.runtime import RunControl
 from hitl_django.errors import LeaseLostError
 
@@ -49,17 +52,41 @@ class World(Protocol):
     def is_redone(self, lease: Any, task: str) -> bool: ...
 
 
+class Late(Future[None]):
+    """A commit that is under way: it arrives at some time, at the latest when it is waited for."""
+
+    def __init__(self, store: Callable[[], None]) -> None:
+        super().__init__()
+        self.store = store
+
+    def arrive(self) -> None:
+        if self.done():
+            return
+        try:
+            self.store()
+        except Exception as error:
+            self.set_exception(error)
+        else:
+            self.set_result(None)
+
+    def result(self, timeout: float | None = None) -> None:
+        self.arrive()
+        super().result(timeout)
+
+
 class Worker:
     """One worker: idle, or somewhere between two effects of a run."""
 
-    def __init__(self, world: World, chance: Random) -> None:
-        self.world, self.chance = world, chance
+    def __init__(self, world: World, chance: Random, durability: str = "sync") -> None:
+        self.world, self.chance, self.durability = world, chance, durability
+        self.under_way: Late | None = None
         self.lease: Any = None
         self.work: Generator[None] | None = None
         self.control = RunControl()
 
     def step(self) -> None:
-        """Does one thing more, if it has any work."""
+        """Does one thing more, if it has any work; what it sent may arrive before."""
+        self.receive()
         if self.work is not None and next(self.work, self) is self:
             self.work = None
 
@@ -68,7 +95,14 @@ class Worker:
         self.work = self._advance()
 
     def die(self) -> None:
+        self.receive()
         self.work = None
+
+    def receive(self) -> None:
+        """Lets the commit that is under way arrive, or not yet."""
+        if self.under_way is not None and self.chance.random() < 0.3:
+            self.under_way.arrive()
+            self.under_way = None
 
     def _advance(self) -> Generator[None]:
         """Does what worker.advance does, with a rest after each effect."""
@@ -76,8 +110,15 @@ class Worker:
         yield
         if self.lease is None:
             return
-        graph = self.world.graph.with_saver(self.world.saver(self.lease))
-        options = Options(control=self.control, kind="advance")
+        saver = self.world.saver(self.lease)
+
+        def begin_commit(commit: Commit) -> Late:
+            self.under_way = Late(partial(saver.commit, commit))
+            return self.under_way
+
+        saver.begin_commit = begin_commit  # type: ignore[method-assign]
+        graph = self.world.graph.with_saver(saver)
+        options = Options(control=self.control, kind="advance", durability=self.durability)
         state = open_run_state(graph, None, self.world.config(), options)
         effects = run_loop(state)
         state.run.stream = weakref.ref(effects)
@@ -87,7 +128,7 @@ class Worker:
             while True:
                 yield
                 try:
-                    reply = self._carry_out(effect, graph, running)
+                    reply = self._carry_out(effect, state.run, running)
                 except Exception as error:
                     effect = effects.throw(error)
                 else:
@@ -99,7 +140,7 @@ class Worker:
             if not isinstance(lost, LeaseLostError):
                 raise
 
-    def _carry_out(self, effect: Effect, graph: Pregel, running: list[TaskContext]) -> Any:
+    def _carry_out(self, effect: Effect, run: RunContext, running: list[TaskContext]) -> Any:
         if isinstance(effect, RunTasks):
             running += effect.contexts
             return []
@@ -112,18 +153,22 @@ class Worker:
             dropped = len(running)
             running.clear()
             return dropped
-        assert graph.saver is not None
+        assert run.saver is not None
         if isinstance(effect, Save):
-            return graph.saver.commit(effect.commit)
-        return perform_saver_call(effect, graph.saver)  # type: ignore[arg-type]
+            return run.commit(effect.commit)
+        if run.deferred is not None:
+            if isinstance(effect, SaveBeside):
+                return run.deferred.begin(run.saver, effect.commit)
+            run.deferred.wait()
+        return perform_saver_call(effect, run.saver)  # type: ignore[arg-type]
 
 
 class Simulation:
     """What happens in a world, one thing at a time."""
 
-    def __init__(self, world: World, seed: int) -> None:
+    def __init__(self, world: World, seed: int, durability: str = "sync") -> None:
         self.world, self.chance = world, Random(seed)
-        self.workers = [Worker(world, self.chance) for _ in range(WORKERS)]
+        self.workers = [Worker(world, self.chance, durability) for _ in range(WORKERS)]
         self.answered: list[Any] = []
         self.story: list[str] = []
 

@@ -18,11 +18,12 @@ from django.db import OperationalError, connection
 from django.db.models.functions import Now
 
 from hitl_django import leases, services
+from hitl_django.graph_registry.registry import DURABILITIES
 from hitl_django.models import Checkpoint, Interrupt, PendingWrite, Run, Thread
 from tests import processes
 
 from . import invariants, recovery, victim
-from .graphs import EMPTY, Effects, end_of
+from .graphs import EMPTY, Effects, end_of, in_mode
 
 pytestmark = [
     pytest.mark.crash,
@@ -115,9 +116,11 @@ def test_a_worker_that_thaws_after_its_replacement_changes_nothing(
 ) -> None:
     rounds = amount(8, 50)
     frozen = []
-    for _ in range(rounds):
-        run = services.start("chaos line", EMPTY).id
-        frozen.append(freezing(run, where, chance.randint(1, POINTS[where])))
+    for number in range(rounds):
+        mode = DURABILITIES[number % 3]
+        most = 1 if (where, mode) == ("commit", "exit") else POINTS[where]
+        run = services.start(in_mode("chaos line", mode), EMPTY).id
+        frozen.append(freezing(run, where, chance.randint(1, most)))
     for one in frozen:
         one.stop(is_free=nobody_writes)
     recovery.settle()
@@ -137,12 +140,13 @@ def test_a_worker_that_thaws_after_its_replacement_changes_nothing(
     )
 
 
+@pytest.mark.parametrize("mode", DURABILITIES)
 @pytest.mark.parametrize("where", POINTS)
 def test_a_worker_that_thaws_while_its_replacement_is_at_work_changes_nothing(
-    where: str, effects: Effects, freezing: Callable[..., Frozen]
+    where: str, mode: str, effects: Effects, freezing: Callable[..., Frozen]
 ) -> None:
     # The thread is leased, as it is while it is one's own: only the epoch tells whose it is.
-    run = services.start("chaos line", EMPTY).id
+    run = services.start(in_mode("chaos line", mode), EMPTY).id
     frozen = freezing(run, where, 1)
     frozen.stop(is_free=nobody_writes)
     leased = Thread.objects.filter(lease_until__isnull=False)

@@ -16,7 +16,7 @@ from hitl_django.worker.sweeper import sweep
 from tests import processes
 
 from . import invariants, recovery, victim
-from .graphs import EMPTY, Effects, end_of
+from .graphs import EMPTY, Effects, end_of, in_mode
 
 pytestmark = [
     pytest.mark.crash,
@@ -32,11 +32,13 @@ def let_time_pass() -> None:
     Run.objects.update(hinted_at=Now() - timedelta(hours=1))
 
 
-@pytest.mark.parametrize("node", ["a", "b"])
+@pytest.mark.parametrize(
+    ("node", "mode"), [("a", "sync"), ("b", "sync"), ("b", "async"), ("b", "exit")]
+)
 def test_a_run_that_kills_its_workers_is_parked_after_as_many_as_allowed(
-    node: str, effects: Effects
+    node: str, mode: str, effects: Effects
 ) -> None:
-    run = services.start("chaos line", EMPTY).id
+    run = services.start(in_mode("chaos line", mode), EMPTY).id
     victims = 0
     while recovery.state_of(run) != Run.State.PARKED:
         OrmQ.objects.all().delete()

@@ -9,6 +9,7 @@ import pytest
 
 from hitl_django import testing
 from hitl_django.engine.savers.checkpoint import Outcome
+from hitl_django.graph_registry.registry import DURABILITIES
 from hitl_django.models import Thread
 
 from . import invariants, recovery
@@ -26,18 +27,18 @@ pytestmark = [
 SHAPE_NAMES = list(SIMULATED)
 
 
-def simulated(world_of: Callable[[str], Any], seed: int) -> Any:
+def simulated(world_of: Callable[[str], Any], seed: int, durability: str = "sync") -> Any:
     """Returns a world at its end; where it doesn't get there, says its seed and its story."""
     shape = SHAPE_NAMES[seed % len(SHAPE_NAMES)]
     world = world_of(shape)
-    simulation = Simulation(world, seed)
+    simulation = Simulation(world, seed, durability)
     try:
         simulation.run()
         values = world.values()
         assert (values["total"], values["answers"]) == end_of(shape)
         assert len(set(values["tasks"])) == values["total"]
     except BaseException as error:
-        error.add_note(f"seed {seed} of {shape!r}: {' '.join(simulation.story)}")
+        error.add_note(f"seed {seed} of {shape!r} {durability}: {' '.join(simulation.story)}")
         raise
     return world
 
@@ -45,9 +46,9 @@ def simulated(world_of: Callable[[str], Any], seed: int) -> Any:
 def test_an_engine_in_a_world_of_misfortune_loses_and_doubles_nothing(
     seed: int, amount: Callable[[int, int], int], figures: Callable[[str], None]
 ) -> None:
-    count = amount(5_000, 50_000)
+    count = amount(6_000, 60_000)
     for number in range(count):
-        simulated(MemoryWorld, seed + number)
+        simulated(MemoryWorld, seed + number, DURABILITIES[number % 3])
     figures(f"{count:,} seeds from {seed} on, in memory: all clean")
 
 
@@ -59,9 +60,9 @@ def test_leases_and_decisions_in_a_world_of_misfortune_lose_and_double_nothing(
 ) -> None:
     settings.HITL = {**recovery.IMPATIENT, "LEASE_SECONDS": 3600, "MAX_ATTEMPTS": 1000}
     with testing.inline():
-        count = amount(50, 1_000)
+        count = amount(60, 1_200)
         for number in range(count):
-            world = simulated(DatabaseWorld, seed + number)
+            world = simulated(DatabaseWorld, seed + number, DURABILITIES[number % 3])
             assert invariants.faults([world.thread]) == []
             Thread.objects.filter(pk=world.thread).delete()
     figures(f"{count:,} seeds from {seed} on, in the database: all clean")

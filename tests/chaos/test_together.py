@@ -17,12 +17,13 @@ from django.db.models import F
 from hitl_django import END, START, StateGraph, get_runtime, once, services, testing, transact
 from hitl_django.engine.task.context import current
 from hitl_django.graph_registry import registry
+from hitl_django.graph_registry.registry import DURABILITIES
 from hitl_django.models import Run, Thread
 from hitl_django.worker import runner
 from tests import processes
 
 from . import invariants, recovery, victim
-from .graphs import EMPTY, Effects, Recording, State, counted
+from .graphs import EMPTY, Effects, Recording, State, counted, in_mode, work
 from .proxy import Fate, Proxy
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.promise("P6")]
@@ -46,8 +47,9 @@ def paying(state: Any) -> Any:
 
 
 def alone() -> StateGraph:
-    """One that pays."""
-    return StateGraph(State).add_node("p", paying).add_edge(START, "p").add_edge("p", END)
+    """One that pays, after one that doesn't."""
+    graph = StateGraph(State).add_node("a", work("a")).add_node("p", paying)
+    return graph.add_edge(START, "a").add_edge("a", "p").add_edge("p", END)
 
 
 def beside() -> StateGraph:
@@ -69,19 +71,21 @@ def paid() -> Iterator[None]:
     """Registers both graphs, here; a child does so by itself."""
     register()
     yield
-    for name in ("paid alone", "paid beside"):
-        registry.unregister(name)
+    for mode in DURABILITIES:
+        registry.unregister(in_mode("paid alone", mode))
+        registry.unregister(in_mode("paid beside", mode))
 
 
 def register() -> None:
-    registry.register("paid alone")(alone)
-    registry.register("paid beside")(beside)
+    for mode in DURABILITIES:
+        registry.register(in_mode("paid alone", mode), durability=mode)(alone)
+        registry.register(in_mode("paid beside", mode), durability=mode)(beside)
 
 
 def crash(run: str, marks: Path, nth: int, after: bool) -> None:
     register()
     Recording.effects = Effects(marks)
-    with connection.execute_wrapper(victim.Bomb(nth, after)):
+    with victim.armed(victim.Bomb(nth, after)):
         runner.advance(run)
 
 
@@ -114,13 +118,14 @@ def assert_each_paid_once(effects: Effects, each: int) -> None:
 @pytest.mark.crash
 @pytest.mark.usefixtures("paid")
 @pytest.mark.parametrize("after", [False, True], ids=["before", "after"])
+@pytest.mark.parametrize("mode", DURABILITIES)
 def test_a_crash_at_any_statement_leaves_what_was_written_exactly_once(
-    after: bool, effects: Effects
+    mode: str, after: bool, effects: Effects
 ) -> None:
     nth = 0
     while True:
         nth += 1
-        run = str(services.start("paid alone", EMPTY).id)
+        run = str(services.start(in_mode("paid alone", mode), EMPTY).id)
         process = processes.start(crash, run, effects.path, nth, after)
         process.join(processes.PATIENCE)
         assert process.exitcode in (0, victim.CRASHED)
@@ -163,8 +168,9 @@ def test_kills_at_random_instants_leave_what_was_written_exactly_once(
     figures: Callable[[str], None],
 ) -> None:
     kills = amount(8, 200)
-    for _ in range(kills):
-        runs = [str(services.start("paid beside", EMPTY).id) for _ in range(2)]
+    for number in range(kills):
+        graph = in_mode("paid beside", DURABILITIES[number % 3])
+        runs = [str(services.start(graph, EMPTY).id) for _ in range(2)]
         ours, theirs = processes.SERVER.Pipe(duplex=False)
         process = processes.start(toil, runs, effects.path, theirs)
         assert ours.poll(processes.PATIENCE)

@@ -6,13 +6,15 @@ import logging
 import os
 import resource
 import signal
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from random import Random
 from typing import Any
 
 from django.contrib.auth import get_user_model
 from django.db import InterfaceError, OperationalError, close_old_connections, connection
+from django.db.backends.signals import connection_created
 from django_q.models import OrmQ
 
 from hitl_django import leases, services
@@ -23,7 +25,7 @@ from hitl_django.worker import runner
 from hitl_django.worker.sweeper import sweep
 
 from . import recovery
-from .graphs import EMPTY, SHAPES, Effects, Recording, reply
+from .graphs import EMPTY, EVERY_SHAPE, Effects, Recording, reply
 
 CRASHED = 9
 
@@ -49,10 +51,26 @@ class Bomb:
         return result
 
 
+@contextmanager
+def armed(bomb: Bomb) -> Iterator[None]:
+    """Has the bomb count the statements of this process, on whatever connection they are."""
+
+    def arm(connection: Any, **about: Any) -> None:
+        if bomb not in connection.execute_wrappers:
+            connection.execute_wrappers.append(bomb)
+
+    connection_created.connect(arm)
+    try:
+        with connection.execute_wrapper(bomb):
+            yield
+    finally:
+        connection_created.disconnect(arm)
+
+
 def live(shape: str, key: str, marks: Path, nth: int, after: bool) -> None:
     """Starts a run, and works and answers until it has ended, or comes to its n-th statement."""
     Recording.effects = Effects(marks)
-    with connection.execute_wrapper(Bomb(nth, after)):
+    with armed(Bomb(nth, after)):
         run = services.start(shape, EMPTY, key=key).id
         runner.advance(str(run))
         while recovery.answer([run]):
@@ -73,7 +91,7 @@ def toil(marks: Path, seed: int, ready: Any) -> None:
         close_old_connections()  # as django-q2 does between two tasks
         try:
             if Run.objects.filter(state__in=Run.LIVE).count() < BUSY:
-                services.start(chance.choice(list(SHAPES)), EMPTY)
+                services.start(chance.choice(EVERY_SHAPE), EMPTY)
             # A sweep here hints all that waits; more messages than are taken would bury the runs.
             if OrmQ.objects.count() < BUSY:
                 sweep()
@@ -131,7 +149,8 @@ def freeze(run: str, where: str, nth: int, marks: Path, told: Any) -> None:
     """Advances the run, with a stop at the n-th such point; tells what the worker said then."""
     Recording.effects = Effects(marks)
     stop = Stop(nth, told)
-    claim, commit, write = leases.claim, DjangoSaver.commit, WriteBatch.commit
+    claim, write = leases.claim, WriteBatch.commit
+    commit, begin = DjangoSaver.commit_all, DjangoSaver.begin_commit
 
     def claim_and_stop(run_id: str) -> Any:
         lease = claim(run_id)
@@ -142,6 +161,12 @@ def freeze(run: str, where: str, nth: int, marks: Path, told: Any) -> None:
         stop()
         commit(saver, made)
 
+    def stop_and_begin(saver: DjangoSaver, made: Any) -> Any:
+        begun = begin(saver, made)
+        if begun is not None:
+            stop()
+        return begun
+
     def write_and_stop(batch: WriteBatch, **how: Any) -> Any:
         batch.before_commit(stop)  # all rows are written, and the transaction is still open
         return write(batch, **how)
@@ -151,7 +176,8 @@ def freeze(run: str, where: str, nth: int, marks: Path, told: Any) -> None:
     elif where == "claim":
         leases.claim = claim_and_stop
     elif where == "commit":
-        DjangoSaver.commit = stop_and_commit  # type: ignore[method-assign]
+        DjangoSaver.commit_all = stop_and_commit  # type: ignore[method-assign]
+        DjangoSaver.begin_commit = stop_and_begin  # type: ignore[method-assign]
     else:
         WriteBatch.commit = write_and_stop  # type: ignore[method-assign]
 
