@@ -122,6 +122,7 @@ class Worker:
         state = open_run_state(graph, None, self.world.config(), options)
         effects = run_loop(state)
         state.run.stream = weakref.ref(effects)
+        state.run.loop_state = state
         running: list[TaskContext] = []
         try:
             effect = next(effects)
@@ -182,6 +183,7 @@ class Simulation:
             self._happen(happenings)
         for worker in self.workers:
             worker.die()
+            worker.under_way = None  # what arrives later would lease the thread once more
         self.world.expire()
         calm = {self._work: 8, self._answer: 1, self._sweep: 1}
         for _ in range(CALM):

@@ -39,15 +39,17 @@ def test_a_run_that_kills_its_workers_is_parked_after_as_many_as_allowed(
     node: str, mode: str, effects: Effects
 ) -> None:
     run = services.start(in_mode("chaos line", mode), EMPTY).id
+    # A step that is stored while the next one kills counts as progress, once.
+    most = hitl.MAX_ATTEMPTS * 2 - 1 if mode == "async" else hitl.MAX_ATTEMPTS
     victims = 0
     while recovery.state_of(run) != Run.State.PARKED:
         OrmQ.objects.all().delete()
         process = processes.start(victim.die_in, str(run), node, effects.path)
         process.join(processes.PATIENCE)
         victims += process.exitcode == -9
-        assert victims <= hitl.MAX_ATTEMPTS
+        assert victims <= most
         let_time_pass()
-    assert victims == hitl.MAX_ATTEMPTS
+    assert hitl.MAX_ATTEMPTS <= victims <= most
     row = Run.objects.get(pk=run)
     assert f"{hitl.MAX_ATTEMPTS} times" in row.error
     assert invariants.faults(effects=effects) == []
