@@ -38,6 +38,7 @@ def test_a_graph_says_what_goes_in_what_comes_out_and_what_it_looks_like(
     graph = api.get("graph", invoice).json()
     assert graph["input_schema"]["properties"]["amount"]["type"] == "integer"
     assert "answer" in graph["output_schema"]["properties"]
+    assert graph["durability"] == "sync"
     assert graph["mermaid"].startswith("flowchart TD\n")
     assert "ask" in graph["mermaid"]
     assert api.client.get(graph["diagram"])["Content-Type"] == "image/svg+xml"
@@ -52,12 +53,14 @@ def test_a_graph_that_cannot_be_built_keeps_no_other_from_the_list(
         raise LookupError("no key in the vault")
 
     registry.unregister(invoice)  # what was deployed until now
-    registry.register(invoice, version="4", title="Pay an invoice")(build)
+    how = {"version": "4", "title": "Pay an invoice", "durability": "exit"}
+    registry.register(invoice, **how)(build)
     try:
         listed = {graph["name"]: graph for graph in api.get("graphs").json()["results"]}
         broken = listed.pop(invoice)
         assert listed
         assert not [graph for graph in listed.values() if graph["fault"] is not None]
+        assert broken["durability"] == "exit"
         assert (broken["version"], broken["title"]) == ("4", "Pay an invoice")
         assert (broken["fingerprint"], broken["input_schema"]) == (None, None)
         assert broken["fault"] == "LookupError: no key in the vault"

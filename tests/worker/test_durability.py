@@ -136,6 +136,50 @@ def test_a_run_that_is_stored_at_its_exit_is_where_it_makes_room(
     assert (Run.objects.get().state, calls) == ("succeeded", ["slow"])
 
 
+@pytest.mark.parametrize("durability", DURABILITIES)
+def test_a_failure_leaves_what_went_before_it(durability: str, start: Callable[..., str]) -> None:
+    calls: list[str] = []
+
+    def counted(state: Any) -> Any:
+        calls.append("counted")
+        return add(state)
+
+    def fail_first(state: Any) -> Any:
+        calls.append("fails")
+        if calls.count("fails") == 1:
+            raise OSError("down")
+        return add(state)
+
+    run = start(durability, counted, fail_first)
+    runner.advance(run)
+    assert (Run.objects.get().state, steps()[-1]) == ("failed", 1)
+    services.retry(run)
+    runner.advance(run)
+    assert (Run.objects.get().state, calls) == ("succeeded", ["counted", "fails", "fails"])
+
+
+@pytest.mark.parametrize("durability", DURABILITIES)
+def test_a_run_that_is_out_of_steps_is_stored_there(
+    durability: str, start: Callable[..., str], settings: Any
+) -> None:
+    settings.HITL = {**settings.HITL, "RECURSION_LIMIT": 2}
+    runner.advance(start(durability, *[add] * 9))
+    row = Run.objects.get()
+    assert (row.state, row.step, steps()[-1]) == ("failed", 4, 4)
+    assert "GraphRecursionError" in row.error
+
+
+def test_a_run_that_is_cancelled_leaves_nothing_of_what_it_had_yet_to_store(
+    start: Callable[..., str],
+) -> None:
+    def cancel(state: Any) -> Any:
+        services.cancel(Run.objects.get().pk)
+        return add(state)
+
+    runner.advance(start("exit", add, cancel, add))
+    assert (Run.objects.get().state, steps()) == ("cancelled", [-1, 0])
+
+
 def test_a_value_that_can_not_be_stored_at_the_exit_fails_the_run(
     start: Callable[..., str],
 ) -> None:
