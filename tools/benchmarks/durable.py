@@ -73,16 +73,16 @@ def set_up_django(kind: str) -> None:
     django.setup()
 
 
-def _review(e: Any, n: int, kind: str) -> Once:
+def _review(e: Any, n: int, kind: str, durability: str = "sync") -> Once:
     """Takes n threads to a question and from its answer to the end."""
     if e.engine == LANGGRAPH:
-        return pause_and_resume(e, n, saver(e.engine, kind))
+        return pause_and_resume(e, n, saver(e.engine, kind), durability)
     set_up_django(kind)
     from hitl_django import models, services, signals
     from hitl_django.graph_registry import registry
     from hitl_django.worker import runner
 
-    registry.register("bench-pause")(lambda: three_nodes(e))
+    registry.register("bench-pause", durability=durability)(lambda: three_nodes(e))
     start: Count = {"count": 0, "note": "x"}
     asked: list[str] = []
 
@@ -237,6 +237,33 @@ def _rows(kind: str, title: str, sequential: float, pause: float) -> list[Worklo
     def told(e: Any, n: int) -> Once:
         return _told(e, n, kind)
 
+    def in_mode(durability: str) -> list[Workload]:
+        def its_line(e: Any, n: int) -> Once:
+            return sequential_saved(e, n, saver(e.engine, kind), durability)
+
+        def its_review(e: Any, n: int) -> Once:
+            return _review(e, n, kind, durability)
+
+        def its_call(e: Any, n: int) -> Once:
+            return pause_and_resume(e, n, saver(e.engine, kind), durability)
+
+        name, how = f"{kind}-{durability}", f"{title}, durability {durability}"
+        return [
+            Workload(
+                f"{name}-sequential", f"sequential, {how}", its_line, 1000, "super-step",
+                sequential, store=kind,
+            ),
+            # What another thread stores is not among the statements that can be replayed.
+            Workload(
+                f"{name}-pause", f"pause and resume, {how}", its_review, 20, "thread", pause,
+                store=kind, floor=durability == "exit",
+            ),
+            Workload(
+                f"{name}-invoked", f"without queue and worker, {how}", its_call, 20, "thread",
+                pause, store=kind,
+            ),
+        ]  # fmt: skip
+
     short = (10, 30, 100)
     return [
         Workload(
@@ -303,6 +330,8 @@ def _rows(kind: str, title: str, sequential: float, pause: float) -> list[Worklo
             f"{kind}-decide", f"a decision over HTTP against a bare view, {title}", decisions, 50,
             "decision", 1.5, growth=short, store=kind, against=FLOOR,
         ),
+        *in_mode("async"),
+        *in_mode("exit"),
     ]  # fmt: skip
 
 

@@ -139,12 +139,12 @@ def sequential_tokens(e: Any, n: int) -> Once:
     return sequential_streamed(e, n, ["updates", "messages"])
 
 
-def sequential_saved(e: Any, n: int, saver: Any = None) -> Once:
+def sequential_saved(e: Any, n: int, saver: Any = None, durability: str = "sync") -> Once:
     graph = chain(e, n).compile(checkpointer=saver or e.InMemorySaver())
 
     def once() -> int:
         start = {"count": 0, "note": "x"}
-        check(graph.invoke(start, on_thread(n), durability="sync")["count"], n)
+        check(graph.invoke(start, on_thread(n), durability=durability)["count"], n)
         return n
 
     return once
@@ -529,16 +529,16 @@ def three_nodes(e: Any) -> Any:
     return graph
 
 
-def pause_and_resume(e: Any, n: int, saver: Any = None) -> Once:
+def pause_and_resume(e: Any, n: int, saver: Any = None, durability: str = "sync") -> Once:
     """Takes n threads of three nodes to a question and from its answer to the end."""
     app = three_nodes(e).compile(checkpointer=saver or e.InMemorySaver())
 
     def once() -> int:
         for _ in range(n):
             config = on_thread(3)
-            paused = app.invoke({"count": 0, "note": "x"}, config, durability="sync")
+            paused = app.invoke({"count": 0, "note": "x"}, config, durability=durability)
             check(len(paused["__interrupt__"]), 1)
-            result = app.invoke(e.Command(resume="yes"), config, durability="sync")
+            result = app.invoke(e.Command(resume="yes"), config, durability=durability)
             check(result, {"count": 3, "note": "yes"})
         return n
 
