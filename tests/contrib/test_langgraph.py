@@ -15,6 +15,7 @@ from langgraph.types import interrupt as their_interrupt
 from typing_extensions import TypedDict
 
 from hitl_django import START, Command, StateGraph, decide, register, start, testing
+from hitl_django.contrib.langgraph.saver import NodeSaver
 from hitl_django.engine.errors import InvalidUpdateError, NoSaverError
 from hitl_django.engine.savers.checkpoint import BaseCheckpointSaver
 from hitl_django.graph_registry import registry
@@ -25,6 +26,7 @@ from tests.reading import values_of
 __all__ = ["saver"]
 
 CONFIG = {"configurable": {"thread_id": "t"}}
+PLACE = {"thread_id": "t", "checkpoint_ns": ""}
 Saver = BaseCheckpointSaver
 
 
@@ -93,6 +95,25 @@ def test_what_a_foreign_graph_asks_is_asked_and_answered(
     result = invoke(above(foreign(checkpointer), saver), Command(resume="2"))
     assert result == {"x": 1, "log": ["first", "1 2 kept", "end"]}
     assert runs == ["first"]
+
+
+def test_what_a_foreign_graph_stores_stands_on_what_was_before_it(
+    saver: Saver, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    seen: list[list[int]] = []
+    put = NodeSaver.put
+
+    def noted(self: Any, *args: Any) -> Any:
+        stored = put(self, *args)
+        above = self._perform(lambda: list(saver.list({"configurable": PLACE})))
+        seen.append([found.metadata["step"] for found in above])
+        return stored
+
+    monkeypatch.setattr(NodeSaver, "put", noted)
+    graph = above(foreign(), saver)
+    assert asked(graph.invoke({"x": 1}, CONFIG, durability="exit")) == ["one?"]
+    assert seen
+    assert {tuple(steps) for steps in seen} == {(0,)}
 
 
 def test_its_state_is_that_of_a_graph_below(saver: Saver) -> None:

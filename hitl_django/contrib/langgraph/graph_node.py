@@ -16,7 +16,7 @@ from langgraph.types import Command
 
 from hitl_django.engine.constants import INTERRUPT
 from hitl_django.engine.errors import GraphInterrupt
-from hitl_django.engine.task.context import TaskContext, saver_calls
+from hitl_django.engine.task.context import TaskContext, astore_steps, saver_calls, store_steps
 from hitl_django.engine.task.node_api import get_context, interrupt
 from hitl_django.engine.task.nodes import Action
 
@@ -49,6 +49,8 @@ def build_graph_action(graph: Any) -> Action:
 def _invoke(context: TaskContext, graph: Any, value: Any) -> Any:
     if context.run.saver is None:
         return _refuse_pause(graph.invoke(value, _build_config(context)))
+    # It stores each of its steps, which stand on what the graph above has come to.
+    store_steps(context)
     calls = _ServedCalls()
     mine = _bind(context, graph, calls.ask)
     config = _build_config(context)
@@ -68,6 +70,7 @@ async def _ainvoke(context: TaskContext, graph: Any, value: Any) -> Any:
     config = _build_config(context)
     if context.run.saver is None:
         return _refuse_pause(await graph.ainvoke(value, config))
+    await astore_steps(context)
     mine = _bind(context, graph, context.perform)
     state = await mine.aget_state(config)
     while True:

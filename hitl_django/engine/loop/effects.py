@@ -55,8 +55,10 @@ class Save:
 
 
 class SaveBeside:
-    """Asks for a commit to be stored while the loop goes on; what keeps it from that is raised
-    before another is stored."""
+    """Asks for a commit to be stored while the loop goes on.
+
+    What keeps it from being stored is raised before another one is.
+    """
 
     __slots__ = ("commit",)
 
