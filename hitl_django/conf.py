@@ -39,6 +39,9 @@ class Settings:
     RETENTION_DAYS: float | None = _key(
         None, "Days after its last run ended that the sweep deletes a thread; None: never."
     )
+    ARCHIVE_DAYS: float | None = _key(
+        None, "Days after its last run ended that the sweep archives a thread; None: never."
+    )
     MAX_ATTEMPTS: int = _key(5, "Claims without progress after which a run is parked.")
     TIME_SLICE_SECONDS: float | None = _key(
         None, "How long a worker stays with one run; None: 60 % of the queue's own timeout."

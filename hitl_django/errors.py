@@ -15,6 +15,7 @@
     ├─ IdempotencyKeyReusedError(ValueError)
     ├─ LinkSpentError
     ├─ RunStateError
+    ├─ ThreadExistsError(ValueError)
     ├─ GraphError
     │  ├─ OpenTransactionError(RuntimeError)
     │  └─ UnknownGraphError(LookupError)
@@ -127,6 +128,7 @@ __all__ = [
     "SelfApprovalError",
     "StaleQuestionError",
     "TaskNotFound",
+    "ThreadExistsError",
     "ThreadNotFound",
     "UnknownGraphError",
     "UnknownInterruptError",
@@ -231,6 +233,10 @@ class RunStateError(HitlError):
     def __init__(self, message: str, *, state: str, allowed: Sequence[str]) -> None:
         super().__init__(message)
         self.state, self.allowed = state, tuple(allowed)
+
+
+class ThreadExistsError(HitlError, ValueError):
+    """Another thread or run has the id or the key that this one had."""
 
 
 class EventsPrunedError(HitlError, LookupError):

@@ -20,7 +20,7 @@ from django.utils.module_loading import import_string
 from hitl_django.conf import hitl
 from hitl_django.errors import NotAllowedError
 from hitl_django.graph_registry import registry
-from hitl_django.models import Interrupt, Run, Thread, WebhookEndpoint
+from hitl_django.models import ArchivedThread, Interrupt, Run, Thread, WebhookEndpoint
 
 M = TypeVar("M", bound=Model)
 Subject = TypeVar("Subject", Interrupt, Run)
@@ -30,6 +30,7 @@ _NARROWED_BY: dict[type[Model] | None, str] = {
     Thread: "visible_threads",
     Run: "visible_runs",
     Interrupt: "visible_interrupts",
+    ArchivedThread: "visible_archived_threads",
     WebhookEndpoint: "visible_webhooks",
 }
 
@@ -62,10 +63,21 @@ class ModelPermissionPolicy:
             return ordinary
         others = ~Q(graph__in=list(reserved))
         open_to = others if self._has(user, "view_interrupt") else Q(pk__in=[])
-        for name, groups in reserved.items():
-            # Looked up by the query itself: a list asks what is visible for each of its parts.
-            open_to |= Q(Exists(user.groups.order_by().filter(name__in=groups)), graph=name)
-        return interrupts.filter(open_to)
+        return interrupts.filter(open_to | _reserved_for(user))
+
+    def visible_archived_threads(
+        self, user: Any, threads: QuerySet[ArchivedThread]
+    ) -> QuerySet[ArchivedThread]:
+        """Narrows a queryset to the archived threads that the user may see, questions and all.
+
+        It takes a permission of its own, and of a graph that is reserved for groups it shows
+        nothing to others: the narrower rules of a policy for threads know nothing of the archive.
+        """
+        seen = self._visible(user, "view_archivedthread", threads)
+        reserved = registry.list_reviewer_groups()
+        if not reserved or not user.is_active or user.is_superuser:
+            return seen
+        return seen.filter(~Q(graph__in=list(reserved)) | _reserved_for(user))
 
     def visible_webhooks(
         self, user: Any, webhooks: QuerySet[WebhookEndpoint]
@@ -142,6 +154,15 @@ class ModelPermissionPolicy:
 
     def _visible(self, user: Any, codename: str, rows: QuerySet[M]) -> QuerySet[M]:
         return rows if self._has(user, codename) else rows.none()
+
+
+def _reserved_for(user: Any) -> Q:
+    """Selects rows of the graphs that are reserved for a group of the user's."""
+    found = Q(pk__in=[])
+    for name, groups in registry.list_reviewer_groups().items():
+        # Looked up by the query itself: a list asks what is visible for each of its parts.
+        found |= Q(Exists(user.groups.order_by().filter(name__in=groups)), graph=name)
+    return found
 
 
 def _groups_of(user: Any, names: frozenset[str]) -> frozenset[str]:

@@ -9,6 +9,7 @@ from __future__ import annotations
 from django.contrib import admin
 
 from hitl_django.models import (
+    ArchivedThread,
     ChannelBlob,
     Checkpoint,
     Decision,
@@ -22,6 +23,7 @@ from hitl_django.models import (
     WebhookEndpoint,
 )
 
+from .archive_admin import ArchivedThreadAdmin
 from .checkpoint_admin import ChannelBlobAdmin, CheckpointAdmin, PendingWriteAdmin
 from .history_admin import DecisionAdmin, InterruptAdmin
 from .link_admin import ReviewLinkAdmin
@@ -32,6 +34,7 @@ from .thread_admin import ThreadAdmin
 from .webhook_admin import DeliveryAdmin, WebhookEndpointAdmin
 
 __all__ = [
+    "ArchivedThreadAdmin",
     "ChannelBlobAdmin",
     "CheckpointAdmin",
     "DecisionAdmin",
@@ -48,6 +51,7 @@ __all__ = [
 ]
 
 PAGES = {
+    ArchivedThread: ArchivedThreadAdmin,
     ChannelBlob: ChannelBlobAdmin,
     Checkpoint: CheckpointAdmin,
     Decision: DecisionAdmin,

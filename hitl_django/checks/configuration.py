@@ -247,7 +247,7 @@ def _bad_values(given: dict[str, Any]) -> Iterator[checks.CheckMessage]:
 
 
 def _bad_days() -> Iterator[checks.CheckMessage]:
-    for name in ("RETENTION_DAYS", "EVENT_RETENTION_DAYS"):
+    for name in ("RETENTION_DAYS", "EVENT_RETENTION_DAYS", "ARCHIVE_DAYS"):
         days = getattr(hitl, name)
         if days is None:
             continue

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from .archive import ArchivedThread
 from .comments import Comment
 from .events import RunEvent
 from .history import ChannelBlob, Checkpoint, GraphShape, PendingWrite
@@ -13,6 +14,7 @@ from .webhooks import Delivery, WebhookEndpoint
 from .workers import WorkerHeartbeat
 
 __all__ = [
+    "ArchivedThread",
     "AuditEntry",
     "ChannelBlob",
     "Checkpoint",

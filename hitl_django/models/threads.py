@@ -43,6 +43,8 @@ class Thread(models.Model):
     asked = models.BooleanField(default=False)
     #: When its last run ended; NULL while one is under way. The retention goes by it.
     ended_at = models.DateTimeField(db_default=None, null=True, editable=False)
+    #: When it came back from the archive; it isn't archived again for as long as at first.
+    restored_at = models.DateTimeField(db_default=None, null=True, editable=False)
 
     audit_seq = models.PositiveIntegerField(default=0)
     audit_hash = models.CharField(max_length=64, blank=True)

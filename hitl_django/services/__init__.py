@@ -41,6 +41,7 @@ from .reviews.queue_stats import (
     waiting_graphs,
     waiting_groups,
 )
+from .runs.archive import ArchivedThreadInfo, archived_thread, restore_thread
 from .runs.erase import forget
 from .runs.event_stream import PAGE as EVENT_PAGE
 from .runs.event_stream import EventInfo, EventPage, EventReader, afollow, follow, run_events
@@ -70,6 +71,7 @@ __all__ = [
     "EVENT_PAGE",
     "LINK_KEY",
     "UNSET",
+    "ArchivedThreadInfo",
     "Change",
     "ClaimInfo",
     "CommentInfo",
@@ -92,6 +94,7 @@ __all__ = [
     "WebhookInfo",
     "WorkerHealth",
     "afollow",
+    "archived_thread",
     "assign",
     "cancel",
     "change_webhook",
@@ -119,6 +122,7 @@ __all__ = [
     "queue_counts",
     "redeliver",
     "release",
+    "restore_thread",
     "retry",
     "review_stats",
     "revoke_link",

@@ -1,4 +1,5 @@
-"""Retention of threads that have ended: deletes them, or prunes them to their newest state.
+"""Retention of threads that have ended: archives or deletes them, or prunes them to their newest
+state.
 
 A thread has ended when its runs have, whichever way; one that waits, works or is parked has not,
 however old it is. Several processes may do this at once: each takes threads that nobody has locked.
@@ -16,14 +17,16 @@ from django.db.models import Exists, F, OuterRef, QuerySet
 from django.db.models.expressions import Combinable
 from django.db.models.functions import Now
 
+from hitl_django import archive
 from hitl_django.checkpoints import DjangoSaver
 from hitl_django.db.alias import write_alias
 from hitl_django.db.retry import retry_on_conflict
-from hitl_django.models import Checkpoint, Run, RunEvent, Thread
+from hitl_django.models import ArchivedThread, Checkpoint, Run, RunEvent, Thread
 
 logger = logging.getLogger("hitl_django")
 
 BATCH = 100  # threads of one transaction
+ARCHIVED = 20  # the same of those that are archived, each of which is read whole
 
 _GOES_ON = Exists(Run.objects.filter(thread=OuterRef("pk"), state__in=Run.LIVE))
 
@@ -34,6 +37,7 @@ def delete_ended(days: float, limit: int) -> int:
     All of a thread goes: state, runs, questions, decisions, audit entries. A transaction holds
     ``BATCH`` threads at most. Threads that can't be deleted, because rows of the project's own
     forbid it, keep none of the others: the first such error is raised when those are gone.
+    Archived threads go as all others do, behind them.
     """
     using = write_alias()
     deleted, refused = 0, list[Exception]()
@@ -43,11 +47,62 @@ def delete_ended(days: float, limit: int) -> int:
         refused += failures
         if deleted >= limit:
             break
+    deleted += _delete_archived(using, days, limit - deleted)
     if deleted:
         logger.info("retention: threads deleted: %s", deleted)
     if refused:
         raise refused[0]
     return deleted
+
+
+def _delete_archived(using: str, days: float, limit: int) -> int:
+    """Deletes archived threads that ended that long ago; returns how many."""
+    old = ArchivedThread.objects.using(using).filter(ended_at__lt=_before(days))
+    deleted = 0
+    while deleted < limit:
+        chosen = old.order_by("ended_at", "pk").values_list("pk", flat=True)
+        gone = list(chosen[: min(BATCH, limit - deleted)])
+        if not gone:
+            break
+        deleted += old.filter(pk__in=gone).delete()[0]
+    return deleted
+
+
+def archive_ended(days: float, limit: int, graph: str | None = None) -> int:
+    """Archives threads that ended that long ago, of all graphs or of one; returns how many.
+
+    A transaction moves ``ARCHIVED`` threads at most. One that can't be archived keeps none of the
+    others: the first such error is raised behind them.
+    """
+    using = write_alias()
+    archivable = archive.select_archivable(using, days)
+    if graph is not None:
+        archivable = archivable.filter(graph=graph)
+    archived, refused = 0, list[Exception]()
+    for chosen in _batches(archivable, ARCHIVED):
+        moved, failures = _archive(archivable, chosen[: limit - archived])
+        archived += moved
+        refused += failures
+        if archived >= limit:
+            break
+    if archived:
+        logger.info("retention: threads archived: %s", archived)
+    if refused:
+        raise refused[0]
+    return archived
+
+
+def _archive(archivable: QuerySet[Thread], chosen: list[int]) -> tuple[int, list[Exception]]:
+    """Archives these threads together, or where that fails each by itself."""
+    try:
+        return len(archive.archive_threads(archivable.filter(pk__in=chosen))), []
+    except Exception as error:
+        if len(chosen) == 1:
+            # Its type alone: it may quote what the thread holds.
+            logger.error("thread %s can't be archived: %s", chosen[0], type(error).__name__)
+            return 0, [error]
+    each = [_archive(archivable, [thread]) for thread in chosen]
+    return sum(moved for moved, _ in each), [error for _, failures in each for error in failures]
 
 
 def _delete(using: str, days: float, chosen: list[int]) -> tuple[int, list[Exception]]:
@@ -131,9 +186,14 @@ def delete_events(days: float, limit: int) -> int:
 
 
 def _ended(using: str, days: float) -> Iterator[list[int]]:
-    """Yields the threads that ended before, in batches along the index, longest ago first."""
-    rest = ended = _at_rest(using, days).order_by("ended_at", "pk")
-    while rows := list(rest.values_list("ended_at", "pk", named=True)[:BATCH]):
+    """Yields the threads that ended before, in batches, longest ago first."""
+    return _batches(_at_rest(using, days), BATCH)
+
+
+def _batches(threads: QuerySet[Thread], size: int) -> Iterator[list[int]]:
+    """Yields the keys of threads that have ended, along the index."""
+    rest = ended = threads.order_by("ended_at", "pk")
+    while rows := list(rest.values_list("ended_at", "pk", named=True)[:size]):
         yield [row.pk for row in rows]
         at, last = rows[-1].ended_at, rows[-1].pk
         rest = ended.filter(ended_at__gte=at).exclude(ended_at=at, pk__lte=last)

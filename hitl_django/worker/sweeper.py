@@ -40,7 +40,7 @@ def sweep() -> list[UUID]:
     due moves to the front of the queue. Several sweeps at once do no harm: each takes other runs.
     The same goes for webhooks that are due, and for items of the store that have expired. Where
     RETENTION_DAYS is set, threads that ended that long ago are deleted, a batch of them;
-    EVENT_RETENTION_DAYS does so to their events alone.
+    EVENT_RETENTION_DAYS does so to their events alone, and ARCHIVE_DAYS archives them.
     """
     _run_steps("questions", services.expire_due, services.warn_expiring, services.mark_overdue)
     run_ids = _enqueue_overdue()
@@ -52,6 +52,9 @@ def sweep() -> list[UUID]:
     if hitl.EVENT_RETENTION_DAYS is not None:
         days = hitl.EVENT_RETENTION_DAYS
         _run_steps("events", partial(retention.delete_events, days, hitl.SWEEP_BATCH))
+    if hitl.ARCHIVE_DAYS is not None:
+        days = hitl.ARCHIVE_DAYS
+        _run_steps("archive", partial(retention.archive_ended, days, hitl.SWEEP_BATCH))
     return run_ids
 
 

@@ -16,9 +16,13 @@ def test_no_migration_is_missing() -> None:
 
 
 def schema() -> dict[str, int]:
-    """Return how many constraints and indexes each of our tables has."""
+    """Return how many constraints and indexes each of our tables has.
+
+    Partitions of the archive are left out: which there are depends on what was archived before.
+    """
     with connection.cursor() as cursor:
-        names = sorted(table.name for table in connection.introspection.get_table_list(cursor))
+        tables = connection.introspection.get_table_list(cursor)
+        names = sorted(table.name for table in tables if table.type != "p")
         constraints = connection.introspection.get_constraints
         return {name: len(constraints(cursor, name)) for name in names if name.startswith(APP)}
 

@@ -6,10 +6,18 @@ from typing import Any
 
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 
-from .. import doctor, retain, start, sweep, worker
+from .. import archive, doctor, restore, retain, start, sweep, worker
 from ..diagnosis import find_obstacle
 
-VERBS = {"doctor": doctor, "retain": retain, "start": start, "sweep": sweep, "worker": worker}
+VERBS = {
+    "archive": archive,
+    "doctor": doctor,
+    "restore": restore,
+    "retain": retain,
+    "start": start,
+    "sweep": sweep,
+    "worker": worker,
+}
 
 
 class Command(BaseCommand):

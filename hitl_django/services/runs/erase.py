@@ -17,6 +17,7 @@ from hitl_django.models.review import ERASED_COLUMNS
 from hitl_django.permissions import find_row, get_policy, select_visible
 
 from .. import denied_log
+from .archive import bring_back
 
 
 @retry_on_conflict
@@ -25,7 +26,8 @@ def forget(thread_id: str, *, by: Any = None, via: str = "code") -> None:
 
     State and history, events, questions, answers, reasons, comments, errors, metadata and subject
     go. Runs, decisions and the audit trail stay, with who, when and the digests of what was said,
-    and the hash chain still holds. A run that failed counts as cancelled.
+    and the hash chain still holds. A run that failed counts as cancelled. An archived thread is
+    restored, and goes back to the archive as it is then.
     """
     refusal = denied_log.record_denial("forget", by=by, via=via)
     with refusal, transaction.atomic(using=write_alias()):
@@ -56,6 +58,7 @@ def forget(thread_id: str, *, by: Any = None, via: str = "code") -> None:
 
 def _operated(thread_id: str, by: Any) -> Thread:
     """Returns the locked thread, if the user may operate its runs."""
+    bring_back(thread_id=thread_id)
     runs = Run.objects.using(write_alias()).select_related("thread")
     run = find_row(select_visible(runs, by), NoSuchThread, thread__thread_id=thread_id)
     thread = leases.lock_thread(pk=run.thread_id)

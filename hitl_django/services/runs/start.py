@@ -11,7 +11,7 @@ from django.contrib.contenttypes.models import ContentType
 from django.db import IntegrityError, transaction
 from django.db.models import Model
 
-from hitl_django import audit, leases
+from hitl_django import archive, audit, leases
 from hitl_django.checkpoints import DjangoSaver, ThreadKey, digest_value, thread_rows
 from hitl_django.db.alias import write_alias
 from hitl_django.db.clock import read_clock
@@ -35,6 +35,7 @@ from hitl_django.task_queue import dispatcher
 
 from .. import denied_log, queries
 from ..results import RunInfo
+from .archive import bring_back
 from .cancel import cancel_run
 from .subjects import SubjectKey, find_subject
 
@@ -128,12 +129,11 @@ class _Start:
         """Returns the run that the same key started before."""
         if self.key is None:
             return None
-        run = (
-            Run.objects.using(write_alias())
-            .select_related("thread")
-            .filter(graph=self.registered.name, key=self.key)
-            .first()
-        )
+        used = {"graph": self.registered.name, "key": self.key}
+        runs = Run.objects.using(write_alias()).select_related("thread").filter(**used)
+        run = runs.first()
+        if run is None and bring_back(**used) is not None:
+            run = runs.first()
         if run is None:
             return None
         # One text for both: whoever guesses another's key learns nothing of the input.
@@ -229,10 +229,24 @@ class _Start:
         while True:
             rows = Thread.objects.using(write_alias())
             thread, created = rows.get_or_create(thread_id=thread_id, defaults=self._about())
+            if created:
+                thread, created = self._restored(thread)
             try:
                 return leases.lock_thread(pk=thread.pk), created
             except Thread.DoesNotExist:
                 continue  # it had ended long ago, and was deleted while we waited for its lock
+
+    def _restored(self, made: Thread) -> tuple[Thread, bool]:
+        """Returns the archived thread of the same id in the place of one just made, if any.
+
+        The id is taken by now, so that nobody can archive a thread of it between the two.
+        """
+        if not archive.has_thread(write_alias(), made.thread_id):
+            return made, True
+        made.delete(using=write_alias())
+        restored = bring_back(thread_id=made.thread_id)
+        assert restored is not None
+        return restored, False
 
     def _about(self) -> dict[str, Any]:
         about: dict[str, Any] = {"graph": self.registered.name, "metadata": self.metadata or {}}

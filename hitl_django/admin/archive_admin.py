@@ -1,0 +1,75 @@
+"""The archive: threads that ended long ago, to be found and read."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from django.contrib import admin
+from django.db.models import QuerySet
+from django.http import HttpRequest, HttpResponse
+from django.utils.translation import gettext_lazy as _
+
+from hitl_django import services
+from hitl_django.engine.errors import PayloadError
+from hitl_django.forms.json_input import escape_hidden
+from hitl_django.graph_registry import registry
+from hitl_django.models import ArchivedThread
+from hitl_django.notifications.redaction import redact_value
+
+from .base import ReadOnlyAdmin, format_entry, format_state
+from .checkpoint_admin import DECODED, BoundedPaginator
+from .payload_display import MAX_TEXT, DisplayedValue
+
+
+class ArchivedThreadAdmin(ReadOnlyAdmin):
+    """Archived threads, those that ended last first."""
+
+    list_display = ("thread", "state_badge", "questions", "ended_at")
+    list_filter = ("state",)
+    paginator = BoundedPaginator
+    empty_text = _("No thread was archived yet.")
+    search_fields = ("thread_id__exact", "key__exact")
+    search_help_text = _("Searches for a thread id or an idempotency key.")
+
+    def get_queryset(self, request: HttpRequest) -> QuerySet[Any]:
+        return super().get_queryset(request).defer("document")
+
+    @admin.display(description=_("thread"), ordering="thread_id")
+    def thread(self, row: ArchivedThread) -> str:
+        return format_entry(row, row.thread_id, escape_hidden(row.graph))
+
+    @admin.display(description=_("state"))
+    def state_badge(self, row: ArchivedThread) -> str:
+        return format_state(row.state) if row.state else "–"
+
+    def show(self, request: HttpRequest, row: ArchivedThread) -> HttpResponse:
+        """Shows what became of a thread, and what was asked and decided."""
+        return self.page(
+            request,
+            row,
+            "archived_thread.html",
+            title=_("Archived thread %(id)s") % {"id": row.thread_id},
+            state=format_state(row.state) if row.state else "",
+            tables=_display_tables(request, row),
+        )
+
+
+def _display_tables(request: HttpRequest, row: ArchivedThread) -> list[DisplayedValue]:
+    """Returns the rows of each table, as far as they can be shown."""
+    name = str(ArchivedThread._meta.verbose_name)
+    if (size := len(row.document)) > DECODED:
+        words = _("%(n)d bytes, too many to be shown") % {"n": size}
+        return [DisplayedValue(name, words, "none")]
+    try:
+        found = services.archived_thread(row.thread_id, by=request.user)
+    except PayloadError as error:
+        return [DisplayedValue(name, escape_hidden(str(error)), "none")]
+    redact = registry.get_redacted_keys(row.graph)
+    shown = []
+    for table, rows in found.rows.items():
+        view, cut = redact_value(rows, MAX_TEXT, redact)
+        text = json.dumps(view, ensure_ascii=False, indent=2)
+        size = len(json.dumps(rows)) if cut else 0
+        shown.append(DisplayedValue(table, escape_hidden(text), "code", size))
+    return shown

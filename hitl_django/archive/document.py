@@ -1,0 +1,118 @@
+"""The document of an archived thread: all of its rows as compressed bytes, with a digest.
+
+It is a sequence of values of the state codec, each behind its length: first the names of tables and
+columns, then row after row. Where ENCRYPTION_KEYS has a key, the whole is encrypted.
+"""
+
+from __future__ import annotations
+
+import struct
+import zlib
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from django.db import models
+
+from hitl_django.checkpoints.codec import codec, verify
+from hitl_django.checkpoints.encrypted_rows import encrypt_row, find_key_ring
+from hitl_django.engine.errors import CorruptPayloadError
+from hitl_django.engine.serde import digest
+from hitl_django.models import ArchivedThread
+from hitl_django.models.fields import JSONTextField
+
+from .document_words import DICTIONARY
+from .thread_tables import THREAD_TABLES
+
+#: The rows of a thread, by table.
+ArchivedRows = Mapping[type[models.Model], Sequence[models.Model]]
+
+FORMAT = 1
+_LENGTH = struct.Struct(">I")
+_TABLES = {model._meta.model_name: model for model in THREAD_TABLES}
+
+
+def write_document(rows: ArchivedRows) -> tuple[bytes, str]:
+    """Returns the document of these rows, and its digest; PayloadError where one is too large."""
+    columns = {model._meta.model_name: [each.attname for each in _fields(model)] for model in rows}
+    packer = zlib.compressobj(zdict=DICTIONARY)
+    parts = [packer.compress(_frame({"format": FORMAT, "columns": columns}))]
+    for model, each in rows.items():
+        for row in each:
+            values = [_to_plain(field, row) for field in _fields(model)]
+            parts.append(packer.compress(_frame([model._meta.model_name, values])))
+    data = b"".join([*parts, packer.flush()])
+
+    ring = find_key_ring()
+    if ring is None:
+        return data, digest(data)
+    return encrypt_row(data, digest(data), 0, ring)
+
+
+def read_document(archived: ArchivedThread) -> ArchivedRows:
+    """Returns the rows of an archived thread, not stored anywhere but there.
+
+    CorruptPayloadError where the document isn't what was written.
+    """
+    data = verify(archived.document, archived.digest, f"archived thread {archived.pk}")
+    try:
+        unpacker = zlib.decompressobj(zdict=DICTIONARY)
+        frames = _read_frames(unpacker.decompress(data) + unpacker.flush())
+    except (zlib.error, struct.error) as error:
+        raise CorruptPayloadError("A document of the archive is damaged.") from error
+    if not (frames and unpacker.eof):
+        raise CorruptPayloadError("A document of the archive is not whole.")
+
+    head, *rest = frames
+    if head["format"] != FORMAT:
+        raise CorruptPayloadError(
+            f"A document of the archive has the format {head['format']}; this release reads "
+            f"{FORMAT}."
+        )
+    rows: dict[type[models.Model], list[models.Model]] = {model: [] for model in THREAD_TABLES}
+    for name, values in rest:
+        rows[_TABLES[name]].append(_make_row(_TABLES[name], head["columns"][name], values))
+    return rows
+
+
+def _fields(model: type[models.Model]) -> list[models.Field[Any, Any]]:
+    return list(model._meta.concrete_fields)
+
+
+def _frame(value: Any) -> bytes:
+    data = codec.encode(value)
+    return _LENGTH.pack(len(data)) + data
+
+
+def _read_frames(data: bytes) -> list[Any]:
+    return [codec.decode(frame) for frame in _split(data)]
+
+
+def _split(data: bytes) -> Iterator[bytes]:
+    at = 0
+    while at < len(data):
+        (size,) = _LENGTH.unpack_from(data, at)
+        at += _LENGTH.size
+        yield data[at : at + size]
+        at += size
+
+
+def _to_plain(field: models.Field[Any, Any], row: models.Model) -> Any:
+    """Returns what a column holds; JSON as its text, which no limit of the codec is about."""
+    value = field.value_from_object(row)
+    if isinstance(field, JSONTextField):
+        return field.get_prep_value(value)
+    return bytes(value) if isinstance(value, memoryview) else value
+
+
+def _make_row(model: type[models.Model], names: Sequence[str], values: Sequence[Any]) -> Any:
+    """Returns a row; a column that the table has no more is left out."""
+    row = model()
+    found = dict(zip(names, values, strict=True))
+    for field in _fields(model):
+        if field.attname not in found:
+            continue
+        value = found[field.attname]
+        if isinstance(field, JSONTextField):
+            value = field.from_db_value(value, None, None)
+        setattr(row, field.attname, value)
+    return row

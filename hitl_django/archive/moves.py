@@ -1,0 +1,156 @@
+"""Moves of threads into the archive and out of it."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from datetime import timedelta
+from typing import Any
+
+from django.db import connections, models, transaction
+from django.db.models import Exists, OuterRef, Q, QuerySet
+from django.db.models.functions import Now
+
+from hitl_django.db.retry import retry_on_conflict
+from hitl_django.models import ArchivedThread, Interrupt, Run, Thread
+
+from .document import ArchivedRows, read_document, write_document
+from .partitions import make_partitions
+from .thread_tables import THREAD_TABLES
+
+
+def select_archivable(using: str, days: float) -> QuerySet[Thread]:
+    """Returns the threads that ended so long ago and haven't come back from the archive since.
+
+    One that goes on, or that rows of the project's own refer to, stays: those would be deleted, or
+    lose what they refer to.
+    """
+    before = Now() - timedelta(days=days)
+    goes_on = Exists(Run.objects.filter(thread=OuterRef("pk"), state__in=Run.LIVE))
+    rested = Q(restored_at__isnull=True) | Q(restored_at__lt=before)
+    found = Thread.objects.using(using).filter(rested, ended_at__lt=before).exclude(goes_on)
+    for reference in _foreign_references():
+        found = found.exclude(reference)
+    return found
+
+
+@retry_on_conflict
+def archive_threads(threads: QuerySet[Thread]) -> list[int]:
+    """Moves those of these threads to the archive that nobody has locked; returns their keys.
+
+    All of them or none; PayloadError where a row of one is too large for a document.
+    """
+    using = threads.db
+    moments = threads.values_list("ended_at", flat=True)
+    make_partitions(using, [at for at in moments if at is not None])
+    with transaction.atomic(using=using):
+        # Looked at again behind the lock: a new run may have been started just before.
+        if connections[using].features.has_select_for_update_skip_locked:
+            threads = threads.select_for_update(skip_locked=True, of=("self",))
+        chosen = list(threads.values_list("pk", flat=True))
+        if not chosen:
+            return []
+        found = _read_rows(using, chosen)
+        archived = [_make_archived(rows) for rows in found.values()]
+        ArchivedThread.objects.using(using).bulk_create(archived)
+        _, deleted = Thread.objects.using(using).filter(pk__in=chosen).delete()
+        # What goes is what was stored, and nothing more: somebody may have added a row meanwhile
+        # who had no need of the thread's lock.
+        stored = Counter(row._meta.label for rows in found.values() for row in _all_rows(rows))
+        if Counter({label: count for label, count in deleted.items() if count}) != stored:
+            raise RuntimeError("A thread was changed while it was archived.")
+    return chosen
+
+
+@retry_on_conflict
+def unarchive(archived: QuerySet[ArchivedThread]) -> Thread | None:
+    """Moves the first of these threads back to where it came from; None where there is none.
+
+    Its rows are as they were, but for references to users, groups and the like that are gone by
+    now. IntegrityError where another thread or run has got its id or key meanwhile.
+    """
+    using = archived.db
+    with transaction.atomic(using=using):
+        row = archived.select_for_update().order_by("pk").first()
+        if row is None:
+            return None
+        rows = read_document(row)
+        (thread,) = rows[Thread]
+        for model, each in rows.items():
+            _clear_dangling(using, model, each)
+            model._default_manager.using(using).bulk_create(each)
+        Thread.objects.using(using).filter(pk=thread.pk).update(restored_at=Now())
+        ArchivedThread.objects.using(using).filter(pk=row.pk).delete()
+    return Thread.objects.using(using).get(pk=thread.pk)
+
+
+def has_thread(using: str, thread_id: str) -> bool:
+    """Returns whether a thread of this id is in the archive."""
+    return ArchivedThread.objects.using(using).filter(thread_id=thread_id).exists()
+
+
+def _read_rows(using: str, chosen: Sequence[int]) -> dict[int, dict[type[models.Model], list[Any]]]:
+    """Returns all rows of these threads, by thread and table."""
+    found: dict[int, dict[type[models.Model], list[Any]]] = {
+        pk: {model: [] for model in THREAD_TABLES} for pk in chosen
+    }
+    for model, lookup in THREAD_TABLES.items():
+        rows = model._default_manager.using(using).filter(**{f"{lookup}__in": chosen})
+        owner = models.F("pk" if lookup == "pk" else lookup)
+        for row in rows.annotate(owner=owner).order_by("pk"):
+            found[row.owner][model].append(row)
+    return found
+
+
+def _all_rows(rows: ArchivedRows) -> Iterator[models.Model]:
+    for each in rows.values():
+        yield from each
+
+
+def _make_archived(rows: ArchivedRows) -> ArchivedThread:
+    thread: Any = rows[Thread][0]
+    runs: list[Any] = sorted(rows[Run], key=lambda run: (run.created_at, run.pk))
+    document, its_digest = write_document(rows)
+    return ArchivedThread(
+        id=thread.pk,
+        thread_id=thread.thread_id,
+        graph=thread.graph,
+        key=runs[0].key if runs else None,
+        subject_type_id=thread.subject_type_id,
+        subject_id=thread.subject_id,
+        state=runs[-1].state if runs else "",
+        runs=len(runs),
+        questions=len(rows[Interrupt]),
+        started_at=thread.created_at,
+        ended_at=thread.ended_at,
+        document=document,
+        digest=its_digest,
+    )
+
+
+def _clear_dangling(using: str, model: type[models.Model], rows: Sequence[Any]) -> None:
+    """Clears references to rows outside of the thread that are gone by now."""
+    for field in model._meta.concrete_fields:
+        target: Any = field.related_model if field.is_relation else None
+        if target is None or target in THREAD_TABLES:
+            continue
+        named = {getattr(row, field.attname) for row in rows} - {None}
+        if not named:
+            continue
+        there = set(
+            target._base_manager.using(using).filter(pk__in=named).values_list("pk", flat=True)
+        )
+        for row in rows:
+            if getattr(row, field.attname) not in there:
+                setattr(row, field.attname, None)
+
+
+def _foreign_references() -> Iterator[Exists]:
+    """Yields whether a row of the project's own refers to a thread, for each way to do so."""
+    for model, lookup in THREAD_TABLES.items():
+        for relation in model._meta.related_objects:
+            if relation.related_model._meta.concrete_model in THREAD_TABLES:
+                continue
+            path = relation.field.name if lookup == "pk" else f"{relation.field.name}__{lookup}"
+            rows: Any = relation.related_model._base_manager
+            yield Exists(rows.filter(**{path: OuterRef("pk")}))

@@ -1,0 +1,34 @@
+"""The tables that hold a thread, each with the lookup that leads from its rows to the thread."""
+
+from __future__ import annotations
+
+from django.db import models
+
+from hitl_django.models import (
+    AuditEntry,
+    ChannelBlob,
+    Checkpoint,
+    Comment,
+    Decision,
+    Interrupt,
+    PendingWrite,
+    ReviewLink,
+    Run,
+    RunEvent,
+    Thread,
+)
+
+#: In this order each row refers only to rows of the tables before its own.
+THREAD_TABLES: dict[type[models.Model], str] = {
+    Thread: "pk",
+    Run: "thread",
+    Checkpoint: "thread",
+    ChannelBlob: "thread",
+    PendingWrite: "thread",
+    RunEvent: "run__thread",
+    Interrupt: "thread",
+    Decision: "interrupt__thread",
+    Comment: "interrupt__thread",
+    ReviewLink: "interrupt__thread",
+    AuditEntry: "thread",
+}

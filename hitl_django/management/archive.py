@@ -1,0 +1,56 @@
+"""``hitl archive``: moves threads that ended long ago to the archive."""
+
+from __future__ import annotations
+
+import argparse
+import re
+from collections.abc import Mapping
+from typing import Any
+
+from django.core.management.base import BaseCommand
+
+from hitl_django import archive
+from hitl_django.db.alias import write_alias
+from hitl_django.json_text.sanitize import format_count
+from hitl_django.worker import retention
+
+HELP = (
+    "Move the threads whose runs have all ended more than so many days ago to the archive, where "
+    "each is one compressed row; 'hitl restore' brings one back."
+)
+PORTION = 1000  # threads after which the command says how far it has come
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Adds the arguments of the verb."""
+    parser.add_argument(
+        "--older-than",
+        type=parse_days,
+        required=True,
+        metavar="DAYS",
+        help="how long ago they ended, such as 90d",
+    )
+    parser.add_argument("--graph", help="only threads of this graph")
+    parser.add_argument("--dry-run", action="store_true", help="only say how many they are")
+
+
+def perform(command: BaseCommand, options: Mapping[str, Any]) -> None:
+    """Archives until nothing is left that is old enough."""
+    days, graph, total = options["older_than"], options["graph"], 0
+    if options["dry_run"]:
+        found = archive.select_archivable(write_alias(), days)
+        total = (found.filter(graph=graph) if graph else found).count()
+        command.stdout.write(f"{format_count(total, 'thread', 'threads')} to archive.")
+        return
+    for done in iter(lambda: retention.archive_ended(days, PORTION, graph), 0):
+        total += done
+        command.stderr.write(f"{total} archived")
+    command.stdout.write(f"{format_count(total, 'thread', 'threads')} archived.")
+
+
+def parse_days(text: str) -> float:
+    """Returns the days that are written as ``90`` or ``90d``; ArgumentTypeError otherwise."""
+    found = re.fullmatch(r"([0-9]+(?:\.[0-9]+)?)d?", text)
+    if found is None:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a number of days, such as 90d.")
+    return float(found[1])

@@ -1,0 +1,69 @@
+"""The archive of threads that ended."""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+from django.contrib.contenttypes.models import ContentType
+from django.db import models
+from django.db.models.functions import Now
+from django.utils.translation import gettext_lazy as _
+
+from hitl_django.json_text.sanitize import escape_invisible
+
+from .threads import Run
+
+
+class ArchivedThread(models.Model):
+    """A thread that ended and was moved here: what finds it, and one document of all its rows.
+
+    A thread is either here or in the tables that it came from. On PostgreSQL the table is
+    partitioned by the month of ``ended_at`` (archive.partitions), so that an operator can detach a
+    month or drop it whole; the key of its rows is then (id, ended_at).
+    """
+
+    id = models.BigIntegerField(primary_key=True, editable=False)
+    thread_id = models.CharField(_("thread id"), max_length=255)
+    graph = models.CharField(_("graph"), max_length=200, blank=True)
+    #: The idempotency key of the run that began the thread.
+    key = models.CharField(_("idempotency key"), max_length=255, null=True, blank=True)
+    subject_type = models.ForeignKey(
+        ContentType,
+        on_delete=models.SET_NULL,
+        null=True,
+        blank=True,
+        related_name="+",
+        db_index=False,
+    )
+    subject_id = models.CharField(max_length=255, blank=True)
+    #: The state of its last run.
+    state = models.CharField(_("state"), max_length=20, choices=Run.State.choices)
+    runs = models.PositiveIntegerField(_("runs"))
+    questions = models.PositiveIntegerField(_("questions"))
+    started_at = models.DateTimeField(_("created"))
+    ended_at = models.DateTimeField(_("ended"))
+    archived_at = models.DateTimeField(_("archived"), db_default=Now(), editable=False)
+    document = models.BinaryField()
+    digest = models.CharField(max_length=32)
+
+    class Meta:
+        verbose_name = _("archived thread")
+        verbose_name_plural = _("archived threads")
+        ordering: ClassVar = ["-ended_at", "-id"]
+        indexes: ClassVar = [
+            models.Index(fields=["thread_id"], name="hitl_archived_thread"),
+            models.Index(
+                fields=["graph", "key"],
+                condition=models.Q(key__isnull=False),
+                name="hitl_archived_key",
+            ),
+            models.Index(
+                fields=["subject_type", "subject_id"],
+                condition=models.Q(subject_type__isnull=False),
+                name="hitl_archived_subject",
+            ),
+            models.Index(fields=["ended_at", "id"], name="hitl_archived_ended"),
+        ]
+
+    def __str__(self) -> str:
+        return escape_invisible(self.thread_id)

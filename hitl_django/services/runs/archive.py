@@ -1,0 +1,115 @@
+"""Archived threads: read where they are, and brought back whole."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+from django.db import IntegrityError, models, transaction
+from django.db.models import QuerySet
+
+from hitl_django import archive
+from hitl_django.db.alias import write_alias
+from hitl_django.db.retry import retry_on_conflict
+from hitl_django.errors import NoSuchThread, NotAllowedError, ThreadExistsError
+from hitl_django.models import (
+    ArchivedThread,
+    AuditEntry,
+    Comment,
+    Decision,
+    Interrupt,
+    Run,
+    RunEvent,
+    Thread,
+)
+from hitl_django.permissions import find_row, get_policy, select_visible
+
+from .state import render_json
+
+#: The tables whose rows are shown; state and history can be read once the thread is restored.
+SHOWN = (Run, Interrupt, Decision, Comment, RunEvent, AuditEntry)
+#: Columns of runs that are for operators.
+OPERATORS = ("error", "traceback")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ArchivedThreadInfo:
+    """An archived thread: what became of it, and its rows as plain JSON, by the models' names."""
+
+    thread_id: str
+    graph: str
+    key: str | None
+    state: str
+    started_at: datetime
+    ended_at: datetime
+    archived_at: datetime
+    rows: Mapping[str, Sequence[Mapping[str, Any]]]
+
+
+def archived_thread(thread_id: str, *, by: Any = None) -> ArchivedThreadInfo:
+    """Returns an archived thread: its runs, questions, decisions, comments, events and record.
+
+    ThreadNotFound where there is none that ``by`` may see, CorruptPayloadError where what is stored
+    of it is damaged.
+    """
+    row = find_row(select_visible(_find_all(), by), NoSuchThread, thread_id=thread_id)
+    found = archive.read_document(row)
+    hidden = () if _may_operate(by, found[Run]) else OPERATORS
+    return ArchivedThreadInfo(
+        thread_id=row.thread_id,
+        graph=row.graph,
+        key=row.key,
+        state=row.state,
+        started_at=row.started_at,
+        ended_at=row.ended_at,
+        archived_at=row.archived_at,
+        rows={
+            model.__name__: [_render_row(each, hidden) for each in found[model]] for model in SHOWN
+        },
+    )
+
+
+@retry_on_conflict
+def restore_thread(thread_id: str, *, by: Any = None) -> None:
+    """Moves a thread back from the archive, with all of its rows as they were.
+
+    It stays for as long as threads do before they are archived. It needs the permission to operate
+    its runs. ThreadNotFound where no such thread is archived or ``by`` may not see it,
+    ThreadExistsError where its id or key is another thread's by now.
+    """
+    try:
+        with transaction.atomic(using=write_alias()):
+            thread = bring_back(thread_id=thread_id)
+            if thread is None:
+                raise NoSuchThread
+            # Asked of the rows themselves, as for any thread: who may not has not moved anything.
+            seen = select_visible(Run.objects.using(write_alias()).filter(thread=thread), by)
+            if by is not None and not seen.exists():
+                raise NoSuchThread
+            if not _may_operate(by, seen):
+                raise NotAllowedError("You may not restore this thread.")
+    except IntegrityError as error:
+        raise ThreadExistsError(
+            f"The thread {thread_id!r} can't be restored: its id or a key is another's by now."
+        ) from error
+
+
+def bring_back(**which: Any) -> Thread | None:
+    """Moves an archived thread back that somebody has named; None where there is none."""
+    return archive.unarchive(_find_all().filter(**which))
+
+
+def _find_all() -> QuerySet[ArchivedThread]:
+    return ArchivedThread.objects.using(write_alias())
+
+
+def _may_operate(by: Any, runs: Any) -> bool:
+    return by is None or any(get_policy().may_operate(by, run) for run in runs)
+
+
+def _render_row(row: models.Model, hidden: Sequence[str]) -> Mapping[str, Any]:
+    columns = [field.attname for field in row._meta.concrete_fields if field.name not in hidden]
+    found: Mapping[str, Any] = render_json({name: getattr(row, name) for name in columns})
+    return found

@@ -1,0 +1,92 @@
+"""The pages of archived threads."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from django.contrib.auth.models import Permission, User
+from django.test import Client
+
+from hitl_django import services
+from hitl_django.models import ArchivedThread, Interrupt
+from hitl_django.worker import retention
+from tests.archive.conftest import age
+
+from .conftest import list_of, page_of
+
+HOSTILE = "<script>alert(1)</script>"
+
+
+@pytest.fixture
+def archivist(db: None) -> Client:
+    """Logs in who may see archived threads and nothing else."""
+    user = User.objects.create_user("archie", is_staff=True)
+    user.user_permissions.set(Permission.objects.filter(codename="view_archivedthread"))
+    client = Client()
+    client.force_login(user)
+    return client
+
+
+@pytest.fixture
+def archived(asked: Callable[..., Interrupt], advance: Callable[[], int]) -> ArchivedThread:
+    """A thread that was answered and archived."""
+    item = asked()
+    services.decide(item.pk, "reject", reason=HOSTILE)
+    advance()
+    age(item.run_id, 90)
+    assert retention.archive_ended(30, 10) == 1
+    return ArchivedThread.objects.get()
+
+
+def test_the_list_leads_to_what_was_asked_and_decided(
+    archivist: Client, archived: ArchivedThread
+) -> None:
+    listed = archivist.get(list_of("archivedthread")).content.decode()
+    assert archived.thread_id in listed
+    assert page_of(archived.pk, "archivedthread") in listed
+    page = archivist.get(page_of(archived.pk, "archivedthread")).content.decode()
+    assert "Decision" in page
+    assert "alert(1)" in page
+    assert HOSTILE not in page
+
+
+def test_it_is_found_by_its_id(archivist: Client, archived: ArchivedThread) -> None:
+    url = list_of("archivedthread")
+    assert (
+        page_of(archived.pk, "archivedthread")
+        in archivist.get(url, {"q": archived.thread_id}).content.decode()
+    )
+    assert (
+        page_of(archived.pk, "archivedthread")
+        not in archivist.get(url, {"q": archived.thread_id[:8]}).content.decode()
+    )
+
+
+@pytest.mark.promise("P18")
+def test_who_may_not_see_archived_threads_finds_none(
+    browse: Callable[[str], Client], archived: ArchivedThread
+) -> None:
+    for role in ("reader", "operator"):
+        assert browse(role).get(list_of("archivedthread")).status_code == 403
+        assert browse(role).get(page_of(archived.pk, "archivedthread")).status_code == 404
+
+
+def test_what_is_too_large_or_damaged_is_said_and_not_shown(
+    archivist: Client, archived: ArchivedThread, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    url = page_of(archived.pk, "archivedthread")
+    with monkeypatch.context() as patch:
+        patch.setattr("hitl_django.admin.archive_admin.DECODED", 10)
+        assert "too many to be shown" in archivist.get(url).content.decode()
+    ArchivedThread.objects.update(document=b"x")
+    assert "damaged" in archivist.get(url).content.decode()
+
+
+def test_the_document_is_not_read_for_a_list(
+    archivist: Client, archived: ArchivedThread, django_assert_max_num_queries: Any
+) -> None:
+    with django_assert_max_num_queries(8) as queries:
+        archivist.get(list_of("archivedthread"))
+    assert not [each for each in queries.captured_queries if '"document"' in each["sql"]]

@@ -1,0 +1,543 @@
+"""Threads that ended long ago are moved to the archive, read there, and brought back."""
+
+from __future__ import annotations
+
+import io
+import logging
+from collections.abc import Callable
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import pytest
+from cryptography.fernet import Fernet
+from django.apps import apps
+from django.contrib.auth.models import Group, User
+from django.core.management import CommandError, call_command
+from django.db import IntegrityError, connection, models
+from django.utils import timezone
+
+from hitl_django import archive, audit, services
+from hitl_django.archive import document, moves, partitions
+from hitl_django.archive.document_words import DICTIONARY
+from hitl_django.archive.thread_tables import THREAD_TABLES
+from hitl_django.engine.errors import CorruptPayloadError, ThreadNotFound
+from hitl_django.engine.serde import digest
+from hitl_django.errors import (
+    IdempotencyKeyReusedError,
+    NotAllowedError,
+    RunNotFound,
+    ThreadExistsError,
+)
+from hitl_django.models import (
+    ArchivedThread,
+    AuditEntry,
+    Comment,
+    Decision,
+    Interrupt,
+    ReviewLink,
+    Run,
+    RunEvent,
+    Thread,
+)
+from hitl_django.worker import retention
+from hitl_django.worker.sweeper import sweep
+
+from .conftest import age, rows_of
+
+pytestmark = pytest.mark.django_db
+
+Ended = Callable[..., Thread]
+SECRET = "canary 4711"
+
+
+def archived() -> list[str]:
+    return list(ArchivedThread.objects.order_by("pk").values_list("thread_id", flat=True))
+
+
+def test_every_table_that_leads_to_a_thread_is_archived_with_it() -> None:
+    known = set(THREAD_TABLES)
+    leading = {
+        model
+        for model in apps.get_app_config("hitl_django").get_models()
+        if not model._meta.proxy and model is not ArchivedThread
+        for field in model._meta.concrete_fields
+        if field.is_relation and field.related_model in known
+    }
+    assert leading <= known
+
+
+def test_a_table_stands_behind_those_that_its_rows_refer_to() -> None:
+    before: set[Any] = set()
+    for model in THREAD_TABLES:
+        before.add(model)
+        named = {f.related_model for f in model._meta.concrete_fields if f.is_relation}
+        assert named & set(THREAD_TABLES) <= before
+
+
+@pytest.mark.promise("P14")
+def test_what_comes_back_from_the_archive_is_what_went_there(ended: Ended) -> None:
+    thread = ended(subject=Group.objects.create(name="about"), metadata={"a": 1}, key="k")
+    before = rows_of(thread)
+    assert [name for name, rows in before.items() if not rows] == []
+    result = services.run_result(thread.runs.get().pk)
+
+    assert retention.archive_ended(30, 10) == 1
+    assert [name for name, rows in rows_of(thread).items() if rows] == []
+    assert archived() == [thread.thread_id]
+
+    services.restore_thread(thread.thread_id)
+    assert rows_of(thread) == before
+    assert archived() == []
+    thread.refresh_from_db()
+    assert audit.find_first_fault(thread) is None
+    assert services.run_result(thread.runs.get().pk) == result
+
+
+def test_what_finds_an_archived_thread_stands_beside_its_document(ended: Ended) -> None:
+    about = Group.objects.create(name="about")
+    thread = ended(subject=about, key="k")
+    run = thread.runs.get()
+    retention.archive_ended(30, 10)
+    found = ArchivedThread.objects.get()
+    assert (found.pk, found.thread_id, found.graph) == (thread.pk, thread.thread_id, "approval")
+    assert (found.key, found.subject_id, found.state) == ("k", str(about.pk), run.state)
+    assert (found.runs, found.questions) == (1, 1)
+    assert (found.started_at, found.ended_at) == (thread.created_at, thread.ended_at)
+    assert found.subject_type == thread.subject_type
+
+
+def test_a_thread_that_has_not_ended_or_not_long_ago_stays(
+    ended: Ended, advance: Callable[[], int]
+) -> None:
+    recent, goes_on = ended(days=10), ended(days=90)
+    Run.objects.create(thread=goes_on, graph="approval", state=Run.State.RUNNING)
+    waiting = services.start("approval", {"text": "x"})
+    advance()
+    assert retention.archive_ended(30, 10) == 0
+    kept = set(Thread.objects.values_list("thread_id", flat=True))
+    assert kept == {recent.thread_id, goes_on.thread_id, waiting.thread_id}
+
+
+def test_a_run_that_began_before_the_lock_keeps_its_thread(
+    ended: Ended, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    thread = ended()
+    archivable = archive.select_archivable("default", 30).filter(pk=thread.pk)
+    Run.objects.create(thread=thread, graph="approval", state=Run.State.QUEUED)
+    assert archive.archive_threads(archivable) == []
+    assert (archived(), Thread.objects.count()) == ([], 1)
+
+
+def test_threads_go_in_batches_and_those_longest_ended_first(
+    ended: Ended, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(retention, "ARCHIVED", 2)
+    threads = [ended(days) for days in (40, 90, 50, 80, 60)]
+    assert retention.archive_ended(30, 3) == 3
+    kept = set(Thread.objects.values_list("pk", flat=True))
+    assert kept == {threads[0].pk, threads[2].pk}
+    assert retention.archive_ended(30, 100) == 2
+    assert retention.archive_ended(30, 100) == 0
+
+
+def test_only_threads_of_the_graph_that_is_named_are_archived(
+    ended: Ended, advance: Callable[[], int]
+) -> None:
+    other = ended()
+    run = services.start("plain", {"payload": "x"})
+    services.cancel(run.id)
+    age(run.id, 90)
+    assert retention.archive_ended(30, 10, "plain") == 1
+    assert archived() == [run.thread_id]
+    assert Thread.objects.get() == other
+
+
+def test_a_thread_that_rows_of_the_project_refer_to_stays(
+    ended: Ended, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    thread, other = ended(), ended()
+    Comment.objects.filter(interrupt__thread=other).delete()
+    # As if comments were no table of this app's.
+    monkeypatch.delitem(THREAD_TABLES, Comment)
+    assert retention.archive_ended(30, 10) == 1
+    assert archived() == [other.thread_id]
+    assert Thread.objects.get() == thread
+
+
+def test_a_row_that_was_added_behind_its_back_undoes_the_move(
+    ended: Ended, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    thread, other = ended(), ended()
+    read = moves._read_rows
+
+    def read_and_miss(using: str, chosen: Any) -> Any:
+        rows = read(using, chosen)
+        if thread.pk in rows:
+            rows[thread.pk][AuditEntry].pop()
+        return rows
+
+    before = rows_of(thread)
+    monkeypatch.setattr(moves, "_read_rows", read_and_miss)
+    with pytest.raises(RuntimeError, match="changed"):
+        retention.archive_ended(30, 10)
+    assert rows_of(thread) == before
+    assert archived() == [other.thread_id]
+
+
+def test_a_thread_that_can_not_be_archived_is_named_in_the_log_without_its_contents(
+    ended: Ended, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    def refuse(rows: Any) -> Any:
+        raise ValueError(SECRET)
+
+    thread = ended()
+    monkeypatch.setattr(moves, "write_document", refuse)
+    with caplog.at_level(logging.ERROR), pytest.raises(ValueError, match=SECRET):
+        retention.archive_ended(30, 10)
+    assert f"thread {thread.pk} can't be archived: ValueError" in caplog.text
+    assert SECRET not in caplog.text
+
+
+def test_only_a_set_time_makes_the_sweep_archive(ended: Ended, settings: Any) -> None:
+    thread = ended()
+    sweep()
+    assert archived() == []
+    settings.HITL = {**settings.HITL, "ARCHIVE_DAYS": 30}
+    sweep()
+    assert archived() == [thread.thread_id]
+
+
+def test_a_restored_thread_stays_for_as_long_as_at_first(ended: Ended) -> None:
+    thread = ended()
+    retention.archive_ended(30, 10)
+    services.restore_thread(thread.thread_id)
+    assert retention.archive_ended(30, 10) == 0
+    Thread.objects.update(restored_at=timezone.now() - timedelta(days=31))
+    assert retention.archive_ended(30, 10) == 1
+
+
+def test_an_archived_thread_is_deleted_when_its_time_is_over(ended: Ended) -> None:
+    old, recent = ended(days=400), ended(days=100)
+    retention.archive_ended(30, 10)
+    kept = ended(days=300)
+    assert retention.delete_ended(365, 10) == 1
+    assert archived() == [recent.thread_id]
+    assert Thread.objects.get() == kept
+    assert old.thread_id not in archived()
+
+
+def test_the_deletion_of_archived_threads_is_limited_too(
+    ended: Ended, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(retention, "BATCH", 1)
+    threads = [ended(days) for days in (400, 420, 380)]
+    retention.archive_ended(30, 10)
+    assert retention.delete_ended(365, 2) == 2
+    assert archived() == [threads[2].thread_id]
+
+
+class TestReading:
+    def test_its_runs_questions_and_decisions_can_be_read(self, ended: Ended) -> None:
+        thread = ended(text="read me", key="k")
+        retention.archive_ended(30, 10)
+        found = services.archived_thread(thread.thread_id)
+        assert (found.thread_id, found.graph, found.key) == (thread.thread_id, "approval", "k")
+        assert found.state == "succeeded"
+        (question,) = found.rows["Interrupt"]
+        assert question["payload"] == {"title": "Publish read me?", "text": "read me"}
+        (decision,) = found.rows["Decision"]
+        assert decision["value"] == {"approved": True, "text": "read me"}
+        assert found.rows["AuditEntry"][0]["verb"] == "start"
+        assert "secret_digest" not in str(found.rows)
+
+    @pytest.mark.promise("P18")
+    def test_what_somebody_may_not_see_is_absent(
+        self, ended: Ended, user: Callable[..., Any]
+    ) -> None:
+        thread = ended()
+        retention.archive_ended(30, 10)
+        seen = services.archived_thread(thread.thread_id, by=user("ann", "view_archivedthread"))
+        assert seen.graph == "approval"
+        for other in (user("bob", "view_thread", "view_run"), user("eve")):
+            with pytest.raises(ThreadNotFound):
+                services.archived_thread(thread.thread_id, by=other)
+        with pytest.raises(ThreadNotFound):
+            services.archived_thread("nobody")
+
+    @pytest.mark.promise("P18")
+    def test_a_graph_that_is_reserved_for_a_group_is_so_in_the_archive(
+        self, ended: Ended, user: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr(
+            "hitl_django.permissions.registry.list_reviewer_groups",
+            lambda: {"approval": frozenset({"Board"})},
+        )
+        thread = ended()
+        retention.archive_ended(30, 10)
+        board = Group.objects.create(name="Board")
+        ann = user("ann", "view_archivedthread")
+        with pytest.raises(ThreadNotFound):
+            services.archived_thread(thread.thread_id, by=ann)
+        ann.groups.add(board)
+        assert services.archived_thread(thread.thread_id, by=ann).graph == "approval"
+        boss = User.objects.get(username="boss")
+        assert services.archived_thread(thread.thread_id, by=boss).graph == "approval"
+
+    @pytest.mark.promise("P22")
+    def test_tracebacks_are_for_operators(self, ended: Ended, user: Callable[..., Any]) -> None:
+        thread = ended()
+        Run.objects.update(error=SECRET, traceback=SECRET)
+        retention.archive_ended(30, 10)
+        ann = user("ann", "view_archivedthread")
+        assert SECRET not in str(services.archived_thread(thread.thread_id, by=ann).rows)
+        olga = user("olga", "view_archivedthread", "operate_run")
+        assert SECRET in str(services.archived_thread(thread.thread_id, by=olga).rows)
+
+    def test_a_damaged_document_is_an_error(self, ended: Ended) -> None:
+        thread = ended()
+        retention.archive_ended(30, 10)
+        row = ArchivedThread.objects.get()
+        for data in (b"", b"\0", bytes(row.document)[:-1], bytes(row.document) + b"\0"):
+            ArchivedThread.objects.update(document=data)
+            with pytest.raises(CorruptPayloadError):
+                services.archived_thread(thread.thread_id)
+            with pytest.raises(CorruptPayloadError):
+                services.restore_thread(thread.thread_id)
+        assert archived() == [thread.thread_id]
+
+    def test_a_document_of_a_later_format_is_refused(
+        self, ended: Ended, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        thread = ended()
+        with monkeypatch.context() as patch:
+            patch.setattr(document, "FORMAT", 2)
+            retention.archive_ended(30, 10)
+        with pytest.raises(CorruptPayloadError, match="format 2"):
+            services.archived_thread(thread.thread_id)
+
+    def test_a_column_that_a_table_has_no_more_is_left_out(
+        self, ended: Ended, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        thread = ended()
+        before = rows_of(thread)
+        fields = document._fields
+
+        class Gone(models.TextField):  # type: ignore[type-arg]
+            def value_from_object(self, obj: Any) -> str:
+                return "x"
+
+        gone = Gone()
+        gone.set_attributes_from_name("gone")
+        with monkeypatch.context() as patch:
+            patch.setattr(document, "_fields", lambda model: [gone, *fields(model)])
+            retention.archive_ended(30, 10)
+        services.restore_thread(thread.thread_id)
+        assert rows_of(thread) == before
+
+    def test_the_document_is_encrypted_where_there_is_a_key(
+        self, ended: Ended, settings: Any, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        # Without compression the words would be there to be read.
+        monkeypatch.setattr("zlib.Z_DEFAULT_COMPRESSION", 0)
+        plain = ended(text=SECRET)
+        retention.archive_ended(30, 10)
+        settings.HITL = {**settings.HITL, "ENCRYPTION_KEYS": [Fernet.generate_key().decode()]}
+        thread = ended(text=SECRET)
+        before = rows_of(thread)
+        retention.archive_ended(30, 10)
+        row = ArchivedThread.objects.get(thread_id=thread.thread_id)
+        assert bytes(row.document)[:2] == b"\xc1E"
+        services.restore_thread(thread.thread_id)
+        assert rows_of(thread) == before
+        assert SECRET in str(services.archived_thread(plain.thread_id).rows)
+
+
+@pytest.mark.promise("P16")
+def test_the_words_that_stored_documents_leave_out_never_change() -> None:
+    assert digest(DICTIONARY) == "812bacc0ca49d49f37c72e63ae7f283d"
+
+
+class TestRestoring:
+    def test_references_to_who_is_gone_are_cleared(self, ended: Ended) -> None:
+        thread = ended()
+        retention.archive_ended(30, 10)
+        User.objects.all().delete()
+        Group.objects.all().delete()
+        services.restore_thread(thread.thread_id)
+        decision = Decision.objects.get()
+        assert (decision.by, decision.by_label) == (None, "boss")
+        thread.refresh_from_db()
+        assert audit.find_first_fault(thread) is None
+
+    @pytest.mark.promise("P18")
+    def test_only_who_may_operate_its_runs_may_restore_it(
+        self, ended: Ended, user: Callable[..., Any]
+    ) -> None:
+        thread = ended()
+        retention.archive_ended(30, 10)
+        with pytest.raises(ThreadNotFound):
+            services.restore_thread(thread.thread_id, by=user("stranger"))
+        with pytest.raises(NotAllowedError):
+            services.restore_thread(thread.thread_id, by=user("looker", "view_run"))
+        assert archived() == [thread.thread_id]
+        services.restore_thread(thread.thread_id, by=user("olga", "view_run", "operate_run"))
+        assert archived() == []
+
+    def test_a_thread_of_the_same_id_is_not_replaced(self, ended: Ended) -> None:
+        thread = ended()
+        retention.archive_ended(30, 10)
+        Thread.objects.create(thread_id=thread.thread_id)
+        with pytest.raises(ThreadExistsError):
+            services.restore_thread(thread.thread_id)
+        assert archived() == [thread.thread_id]
+        assert Thread.objects.count() == 1
+
+    @pytest.mark.promise("P2")
+    def test_a_start_with_the_key_of_an_archived_run_gets_that_run(self, ended: Ended) -> None:
+        thread = ended(text="x", key="k")
+        run = thread.runs.get()
+        retention.archive_ended(30, 10)
+        again = services.start("approval", {"text": "x"}, key="k")
+        assert (again.id, again.created, again.state) == (run.pk, False, "succeeded")
+        retention.archive_ended(0, 10)
+        with pytest.raises(IdempotencyKeyReusedError):
+            services.start("approval", {"text": "y"}, key="k")
+        assert services.start("plain", {"payload": "x"}, key="k").created
+
+    def test_a_thread_that_is_gone_on_with_comes_back_first(
+        self, ended: Ended, advance: Callable[[], int]
+    ) -> None:
+        thread = ended(thread_id="talk")
+        earlier = thread.runs.get().pk
+        retention.archive_ended(30, 10)
+        later = services.start("approval", {"text": "y"}, thread_id="talk")
+        advance()
+        assert set(Run.objects.values_list("pk", flat=True)) == {earlier, later.id}
+        assert Thread.objects.get().pk == thread.pk
+        assert archived() == []
+        thread.refresh_from_db()
+        assert audit.find_first_fault(thread) is None
+
+    @pytest.mark.promise("P18")
+    def test_who_may_not_see_a_thread_can_not_go_on_with_it(
+        self, ended: Ended, user: Callable[..., Any]
+    ) -> None:
+        ended(thread_id="talk")
+        retention.archive_ended(30, 10)
+        with pytest.raises(ThreadNotFound):
+            services.start("approval", {"text": "y"}, thread_id="talk", by=user("sue", "start_run"))
+        assert archived() == ["talk"]
+        assert Thread.objects.count() == 0
+
+    @pytest.mark.promise("P20")
+    def test_an_archived_thread_can_be_forgotten(self, ended: Ended) -> None:
+        thread = ended(text=SECRET)
+        retention.archive_ended(30, 10)
+        services.forget(thread.thread_id)
+        Thread.objects.update(restored_at=None)
+        assert retention.archive_ended(30, 10) == 1
+        found = services.archived_thread(thread.thread_id)
+        assert SECRET not in str(found.rows)
+        assert found.rows["AuditEntry"][-1]["verb"] == "forget"
+
+    @pytest.mark.promise("P18")
+    def test_only_who_may_operate_its_runs_may_have_it_forgotten(
+        self, ended: Ended, user: Callable[..., Any]
+    ) -> None:
+        thread = ended()
+        retention.archive_ended(30, 10)
+        with pytest.raises(ThreadNotFound):
+            services.forget(thread.thread_id, by=user("stranger"))
+        with pytest.raises(NotAllowedError):
+            services.forget(thread.thread_id, by=user("looker", "view_run"))
+        assert archived() == [thread.thread_id]
+
+    def test_what_names_a_run_has_to_restore_its_thread_first(self, ended: Ended) -> None:
+        thread = ended()
+        run = thread.runs.get().pk
+        retention.archive_ended(30, 10)
+        with pytest.raises(RunNotFound):
+            services.retry(run)
+
+
+class TestCommands:
+    def test_they_archive_and_restore(self, ended: Ended) -> None:
+        thread, recent = ended(), ended(days=10)
+        assert self.call("archive", "--older-than", "30d") == "1 thread archived.\n"
+        assert archived() == [thread.thread_id]
+        assert self.call("restore", thread.thread_id) == f"{thread.thread_id} restored.\n"
+        assert Thread.objects.count() == 2
+        assert recent.thread_id not in archived()
+
+    def test_a_dry_run_only_counts(self, ended: Ended) -> None:
+        ended()
+        ended()
+        said = self.call("archive", "--older-than=30d", "--dry-run")
+        assert said == "2 threads to archive.\n"
+        said = self.call("archive", "--older-than=30d", "--graph=plain", "--dry-run")
+        assert said == "0 threads to archive.\n"
+        assert archived() == []
+
+    def test_it_goes_on_until_nothing_is_left(
+        self, ended: Ended, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr("hitl_django.management.archive.PORTION", 2)
+        for _ in range(3):
+            ended()
+        assert self.call("archive", "--older-than=30") == "3 threads archived.\n"
+
+    @pytest.mark.parametrize("text", ["", "-1", "90h", "d", "many"])
+    def test_it_refuses_what_is_no_number_of_days(self, text: str) -> None:
+        with pytest.raises(CommandError, match="number of days"):
+            self.call("archive", f"--older-than={text}")
+
+    def test_what_can_not_be_restored_is_an_error(self, ended: Ended) -> None:
+        thread = ended()
+        with pytest.raises(CommandError, match="no archived thread"):
+            self.call("restore", thread.thread_id)
+        retention.archive_ended(30, 10)
+        Thread.objects.create(thread_id=thread.thread_id)
+        with pytest.raises(CommandError, match="another's"):
+            self.call("restore", thread.thread_id)
+
+    def call(self, *arguments: str) -> str:
+        out = io.StringIO()
+        call_command("hitl", *arguments, stdout=out, stderr=io.StringIO())
+        return out.getvalue()
+
+
+@pytest.mark.database("postgresql")
+class TestPartitions:
+    def test_a_month_is_a_table_of_its_own(self, ended: Ended) -> None:
+        for month in (3, 12):
+            thread = ended()
+            Thread.objects.filter(pk=thread.pk).update(
+                ended_at=datetime(2024, month, 31, tzinfo=UTC)
+            )
+        retention.archive_ended(30, 10)
+        with connection.cursor() as cursor:
+            cursor.execute("SET CONSTRAINTS ALL IMMEDIATE")  # as at the end of the transaction
+            cursor.execute("SELECT count(*) FROM hitl_django_archivedthread_2024_03")
+            assert cursor.fetchone() == (1,)
+            cursor.execute("DROP TABLE hitl_django_archivedthread_2024_12")
+        assert ArchivedThread.objects.get().ended_at == datetime(2024, 3, 31, tzinfo=UTC)
+
+    def test_a_row_of_a_month_without_a_table_is_refused(self) -> None:
+        at = datetime(1999, 1, 1, tzinfo=UTC)
+        with pytest.raises(IntegrityError, match="no partition"):
+            ArchivedThread.objects.create(
+                id=1, runs=1, questions=0, started_at=at, ended_at=at, document=b""
+            )
+
+    def test_tables_are_made_once(self, django_assert_num_queries: Any) -> None:
+        moments = [datetime(2024, 3, day, tzinfo=UTC) for day in (1, 31)]
+        partitions.make_partitions("default", moments)
+        with django_assert_num_queries(1):
+            partitions.make_partitions("default", moments)
+
+
+def test_links_and_events_are_gone_with_their_thread(ended: Ended) -> None:
+    ended()
+    retention.archive_ended(30, 10)
+    for model in (ReviewLink, RunEvent, Interrupt):
+        assert not model.objects.exists()

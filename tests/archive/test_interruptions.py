@@ -1,0 +1,108 @@
+"""A thread is in the archive or where it came from, whoever dies or comes in between."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from django.db import connection, connections, transaction
+
+from hitl_django import services
+from hitl_django.models import ArchivedThread, Run, Thread
+from hitl_django.worker import retention
+from tests import databases, processes
+from tests.chaos.victim import CRASHED, Bomb
+
+from .conftest import rows_of
+
+pytestmark = pytest.mark.django_db(transaction=True)
+
+Ended = Callable[..., Thread]
+
+
+def archive_until(nth: int, after: bool) -> None:
+    """Archive what there is, and die at the n-th statement."""
+    with connection.execute_wrapper(Bomb(nth, after)):
+        retention.archive_ended(30, 10)
+
+
+def restore_until(nth: int, after: bool, thread_id: str) -> None:
+    """Restore a thread, and die at the n-th statement."""
+    with connection.execute_wrapper(Bomb(nth, after)):
+        services.restore_thread(thread_id)
+
+
+@pytest.mark.crash
+@pytest.mark.promise("P6")
+@pytest.mark.parametrize("after", [False, True])
+def test_wherever_it_is_killed_a_thread_is_in_one_place_and_whole(
+    ended: Ended, after: bool
+) -> None:
+    thread = ended()
+    before = rows_of(thread)
+    for act, given in ((archive_until, ()), (restore_until, (thread.thread_id,))):
+        begun_at, deaths = Thread.objects.exists(), 0
+        # Its last deaths are behind the commit, if it does anything there.
+        while Thread.objects.exists() == begun_at and run(act, deaths + 1, after, *given):
+            deaths += 1
+            is_there = Thread.objects.exists()
+            assert is_there != ArchivedThread.objects.exists()
+            assert not is_there or rows_of(thread) == before
+        assert deaths > 15
+        assert Thread.objects.exists() != begun_at
+    assert rows_of(thread) == before
+
+
+def run(act: Callable[..., None], *given: Any) -> bool:
+    """Do something in a process of its own; say whether that died."""
+    process = processes.start(act, *given)
+    process.join(processes.PATIENCE)
+    assert process.exitcode in (0, CRASHED)
+    return bool(process.exitcode)
+
+
+@pytest.mark.database("postgresql")
+def test_a_start_that_waits_for_a_thread_finds_it_in_the_archive(ended: Ended) -> None:
+    thread = ended(thread_id="talk")
+    started: list[Any] = []
+
+    def start() -> None:
+        try:
+            started.append(services.start("approval", {"text": "y"}, thread_id="talk"))
+        finally:
+            connections.close_all()
+
+    late = threading.Thread(target=start)
+    with transaction.atomic(), connection.cursor() as cursor:
+        assert retention.archive_ended(30, 10) == 1
+        late.start()
+        while late.is_alive() and not databases.is_waited_for(cursor):
+            pass
+    late.join()
+    assert [run.created for run in started] == [True]
+    assert Thread.objects.get().pk == thread.pk
+    assert Run.objects.filter(thread=thread.pk).count() == 2
+    assert not ArchivedThread.objects.exists()
+
+
+@pytest.mark.database("postgresql")
+def test_a_thread_that_somebody_works_with_is_left_alone(ended: Ended) -> None:
+    held, other = ended(), ended()
+    archived: list[int] = []
+
+    def archive() -> None:
+        try:
+            archived.append(retention.archive_ended(30, 10))
+        finally:
+            connections.close_all()
+
+    beside = threading.Thread(target=archive)
+    with transaction.atomic():
+        Thread.objects.select_for_update().get(pk=held.pk)
+        beside.start()
+        beside.join()
+    assert archived == [1]
+    assert Thread.objects.get() == held
+    assert ArchivedThread.objects.get().pk == other.pk
