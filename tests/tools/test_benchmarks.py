@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tools.benchmarks import __main__ as command
-from tools.benchmarks import engines, report
+from tools.benchmarks import engines, filled, report
 from tools.benchmarks.workloads import WORKLOADS
 
 
@@ -56,3 +56,21 @@ def test_an_unknown_workload_is_refused(capsys: pytest.CaptureFixture[str]) -> N
     with pytest.raises(SystemExit):
         command.parse(["--only", "nothing"])
     assert "no workload begins with nothing" in capsys.readouterr().err
+
+
+def test_a_full_database_is_set_beside_an_empty_one() -> None:
+    times = {
+        0: {"start": {"ms": 2.0, "statements": 2}, "sweep": {"ms": 1.0, "statements": 9}},
+        1_000_000: {"start": {"ms": 2.2, "statements": 2}, "sweep": {"ms": 1.6, "statements": 9}},
+    }
+    heads, start, sweep = filled.times_table(times).splitlines()
+    assert heads.split() == ["finished", "threads", "0", "1,000,000", "ratio", "statements"]
+    assert start.split() == ["start", "2.00", "2.20", "1.10", "2"]
+    assert sweep.split() == ["sweep", "1.00", "1.60", "1.60", "9", "over"]
+
+
+def test_what_a_thread_leaves_is_added_up_beside_what_it_has_in_the_archive() -> None:
+    sizes = {"Thread": [1.0, 200.0, 100.0], "Run": [1.0, 300.0, 150.0]}
+    *_, total, archived = filled.sizes_table(sizes, [1.0, 90.0, 40.0]).splitlines()
+    assert total.split() == ["all", "2", "500", "250"]
+    assert archived.split() == ["archived", "1", "90", "40"]

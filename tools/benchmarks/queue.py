@@ -12,20 +12,17 @@ from __future__ import annotations
 
 import argparse
 import json
-import os
-import subprocess
 import sys
-from collections.abc import Iterator, Sequence
-from contextlib import ExitStack, contextmanager
+from collections.abc import Sequence
+from contextlib import ExitStack
 from operator import itemgetter
 from pathlib import Path
 from statistics import median
 from typing import Any
-from urllib.parse import urlsplit
 
-from tools.benchmarks import stores
+from tools.benchmarks import children
 
-ROOT = Path(__file__).resolve().parents[2]
+CHILD = f"{__package__}.queue_child"
 TIMEOUT = 3600
 TARGET = 1.5
 SIZES = (1_000, 1_000_000)
@@ -77,16 +74,19 @@ def measured(options: argparse.Namespace) -> dict[int, dict[str, Any]]:
     """
     found: dict[int, dict[str, Any]] = {size: {} for size in options.sizes}
     with ExitStack() as stack:
-        urls = {size: stack.enter_context(_database(size, options.keep)) for size in found}
+        urls = {
+            size: stack.enter_context(children.database(f"queue_{size}", keep=options.keep))
+            for size in found
+        }
         for size, url in urls.items():
-            _start(url, "--fill", str(size)).wait(TIMEOUT)
+            children.start(CHILD, url, "--fill", str(size)).wait(TIMEOUT)
         told = "--measure", "--repeat", str(options.repeat)
-        processes = {size: _start(url, *told) for size, url in urls.items()}
+        processes = {size: children.start(CHILD, url, *told) for size, url in urls.items()}
         stack.callback(lambda: [process.kill() for process in processes.values()])
-        rows, *_ = [json.loads(_line(process)) for process in processes.values()]
+        rows, *_ = [json.loads(children.read_line(process)) for process in processes.values()]
         for name in options.only or rows:
             rounds = [
-                {size: _answer(process, name) for size, process in processes.items()}
+                {size: children.ask(process, name) for size, process in processes.items()}
                 for _ in range(options.rounds)
             ]
             for size in found:
@@ -104,15 +104,15 @@ def _middle(rounds: list[dict[str, Any]]) -> dict[str, Any]:
 def _taken_at_once(url: str, size: int) -> dict[str, Any]:
     """Lets processes take what is next at the same time; none may get what another has."""
     count = max(2, min(20, size // 10_000))
-    processes = [_start(url, "--take", str(count)) for _ in range(AT_ONCE)]
+    processes = [children.start(CHILD, url, "--take", str(count)) for _ in range(AT_ONCE)]
     try:
         for process in processes:
-            _line(process)
+            children.read_line(process)
         for process in processes:
-            _tell(process)
-        found = [json.loads(_line(process)) for process in processes]
+            children.write_line(process)
+        found = [json.loads(children.read_line(process)) for process in processes]
         for process in processes:
-            _tell(process)
+            children.write_line(process)
             process.wait(TIMEOUT)
     finally:
         for process in processes:
@@ -121,50 +121,6 @@ def _taken_at_once(url: str, size: int) -> dict[str, Any]:
     assert len(set(taken)) == len(taken) == AT_ONCE * count, "two have taken the same"
     times = [took for one in found for took in one["times"]]
     return {"ms": median(times) * 1000, "queries": 0}
-
-
-def _answer(process: subprocess.Popen[str], question: str) -> Any:
-    _tell(process, question)
-    return json.loads(_line(process))
-
-
-def _line(process: subprocess.Popen[str]) -> str:
-    assert process.stdout is not None
-    return process.stdout.readline()
-
-
-def _tell(process: subprocess.Popen[str], line: str = "") -> None:
-    assert process.stdin is not None
-    process.stdin.write(f"{line}\n")
-    process.stdin.flush()
-
-
-def _start(url: str, *told: str) -> subprocess.Popen[str]:
-    return subprocess.Popen(
-        [sys.executable, "-m", f"{__package__}.queue_child", *told],
-        cwd=ROOT,
-        env={**os.environ, "DATABASE_URL": url, "DJANGO_SETTINGS_MODULE": "tests.settings"},
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        text=True,
-    )
-
-
-@contextmanager
-def _database(size: int, keep: bool) -> Iterator[str]:
-    import psycopg
-
-    with stores.postgres_server() as server:
-        name = f"hitl_queue_{size}" if keep else f"hitl_queue_{size}_{os.getpid()}"
-        with psycopg.connect(server, autocommit=True) as connection:
-            known = connection.execute("SELECT 1 FROM pg_database WHERE datname = %s", [name])
-            if known.fetchone() is None:
-                connection.execute(f'CREATE DATABASE "{name}"')  # type: ignore[call-overload]
-            try:
-                yield urlsplit(server)._replace(path=f"/{name}").geturl()
-            finally:
-                if not keep:
-                    connection.execute(f'DROP DATABASE "{name}" WITH (FORCE)')  # type: ignore[call-overload]
 
 
 if __name__ == "__main__":

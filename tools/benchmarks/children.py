@@ -1,0 +1,64 @@
+"""Processes that measure one database each, asked line by line, and the databases they measure."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit
+
+from tools.benchmarks import stores
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+def start(module: str, url: str, *arguments: str) -> subprocess.Popen[str]:
+    """Starts a module as a process with this database."""
+    return subprocess.Popen(
+        [sys.executable, "-m", module, *arguments],
+        cwd=ROOT,
+        env={**os.environ, "DATABASE_URL": url, "DJANGO_SETTINGS_MODULE": "tests.settings"},
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+
+
+def ask(process: subprocess.Popen[str], question: str) -> Any:
+    """Returns what a process answers, as JSON in one line."""
+    write_line(process, question)
+    return json.loads(read_line(process))
+
+
+def read_line(process: subprocess.Popen[str]) -> str:
+    assert process.stdout is not None
+    return process.stdout.readline()
+
+
+def write_line(process: subprocess.Popen[str], line: str = "") -> None:
+    assert process.stdin is not None
+    process.stdin.write(f"{line}\n")
+    process.stdin.flush()
+
+
+@contextmanager
+def database(name: str, *, keep: bool) -> Iterator[str]:
+    """Yields the URL of a PostgreSQL database, a new one unless it was kept."""
+    import psycopg
+
+    with stores.postgres_server() as server:
+        name = f"hitl_{name}" if keep else f"hitl_{name}_{os.getpid()}"
+        with psycopg.connect(server, autocommit=True) as connection:
+            known = connection.execute("SELECT 1 FROM pg_database WHERE datname = %s", [name])
+            if known.fetchone() is None:
+                connection.execute(f'CREATE DATABASE "{name}"')  # type: ignore[call-overload]
+            try:
+                yield urlsplit(server)._replace(path=f"/{name}").geturl()
+            finally:
+                if not keep:
+                    connection.execute(f'DROP DATABASE "{name}" WITH (FORCE)')  # type: ignore[call-overload]

@@ -1,0 +1,222 @@
+"""Fills a PostgreSQL database with threads, by copying those of real runs within the server.
+
+One thread is taken to its end and one to its question by a worker's own calls; the others are their
+rows with other keys and earlier times. So a table or column that is added later is filled as well.
+"""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from pathlib import Path
+from typing import Any, TypedDict
+
+from django.db import connection, models
+from django.db.models.functions import Now
+
+from hitl_django import START, StateGraph, interrupt, services
+from hitl_django.archive.thread_tables import THREAD_TABLES
+from hitl_django.graph_registry import registry
+from hitl_django.models import ArchivedThread, GraphShape, Interrupt, Run, Thread
+from hitl_django.worker import retention, runner
+
+GRAPH = "bench-filled"
+#: For each so many finished threads one waits.
+SHARE = 10
+#: Finished threads that are archived, to see what they take there.
+ARCHIVED = 1000
+#: Over how many days the threads were started.
+DAYS = 365
+#: Keys of copied threads come behind this one, in the order in which they ended.
+FIRST_KEY = 1_000_000
+#: Ids of copied rows begin with a number from here on, so that they sort before any new one.
+FIRST = 0x10000000
+
+
+class Refund(TypedDict, total=False):
+    customer: str
+    cents: int
+    checked: bool
+    outcome: str
+
+
+def register() -> None:
+    """Registers a graph of three nodes, of which the second asks."""
+
+    def check(state: Refund) -> Refund:
+        return {"checked": state["cents"] < 100_000}
+
+    def ask(state: Refund) -> Refund:
+        title = f"Refund {state['cents'] / 100:.2f} EUR to {state['customer']}?"
+        note = "The parcel came back unopened. " * 5
+        return {"outcome": str(interrupt({"title": title, "note": note}))}
+
+    def close(state: Refund) -> Refund:
+        return {"outcome": f"closed: {state['outcome']}"}
+
+    graph = StateGraph(Refund).add_sequence([check, ask, close]).add_edge(START, "check")
+    registry.register(GRAPH, version="1")(lambda: graph)
+
+
+def begin() -> services.RunInfo:
+    """Starts a run, as all of them were started."""
+    return services.start(GRAPH, {"customer": "Dana K.", "cents": 12_000})
+
+
+def pause(run: services.RunInfo) -> Interrupt:
+    """Takes a run to its question."""
+    runner.advance(str(run.id))
+    return Interrupt.objects.get(run=run.id)
+
+
+def finish(run: services.RunInfo, *, discussed: bool = False) -> None:
+    """Takes a run to its question, and with an answer to its end."""
+    question = pause(run)
+    if discussed:
+        services.comment(question.pk, "It did come back.")
+        services.make_link(question.pk, name="Lena R.")
+    services.decide(question.pk, "respond", "yes", reason="It came back unopened.")
+    runner.advance(str(run.id))
+    assert Run.objects.get(pk=run.id).state == Run.State.SUCCEEDED
+
+
+def fill(threads: int) -> None:
+    """Stores so many finished threads, and a tenth as many that wait; as of now all is known."""
+    copy_threads(threads)
+    with connection.cursor() as cursor:
+        cursor.execute("VACUUM ANALYZE")
+        cursor.execute("CHECKPOINT")
+    connection.close()
+
+
+def copy_threads(threads: int, *, discussed: bool = False) -> None:
+    """Stores threads without telling the planner; what is asked may have been ``discussed``."""
+    finished, waiting = begin(), begin()
+    finish(finished, discussed=discussed)
+    pause(waiting)
+    with connection.cursor() as cursor:
+        cursor.execute("SET session_replication_role = replica")  # its triggers look up each key
+        cursor.execute("SET synchronous_commit = off")
+    _copy_thread(finished, "finished", FIRST_KEY, threads)
+    _copy_thread(waiting, "waiting", FIRST_KEY + threads, threads // SHARE)
+    with connection.cursor() as cursor:
+        cursor.execute(
+            "SELECT setval(pg_get_serial_sequence('hitl_django_thread', 'id'), max(id)) "
+            "FROM hitl_django_thread"
+        )
+        cursor.execute("RESET session_replication_role")
+        cursor.execute("RESET synchronous_commit")
+
+
+def _copy_thread(run: services.RunInfo, tag: str, first: int, count: int) -> None:
+    thread = Thread.objects.get(thread_id=run.thread_id)
+    for model, to_thread in THREAD_TABLES.items():
+        rows = model._default_manager.filter(**{to_thread: thread.pk})
+        _copy_rows(model, list(rows.values_list("pk", flat=True)), tag, first, count)
+
+
+def _copy_rows(
+    model: type[models.Model], keys: list[Any], tag: str, first: int, count: int
+) -> None:
+    quote = connection.ops.quote_name
+    columns, values = list[str](), list[str]()
+    for field in model._meta.concrete_fields:
+        if field.primary_key and model is not Thread and not isinstance(field, models.UUIDField):
+            continue  # the sequence gives it
+        columns.append(quote(str(field.column)))
+        values.append(_value(model, field, tag, first, count))
+    table, key = quote(model._meta.db_table), quote(str(model._meta.pk.column))
+    with connection.cursor() as cursor:
+        # Thread by thread, as they come: an index is as well filled as it is in life.
+        cursor.execute(
+            f"INSERT INTO {table} ({', '.join(columns)}) SELECT {', '.join(values)} "
+            f"FROM generate_series(1, {count}) k, {table} made WHERE made.{key} = ANY(%s) "
+            f"ORDER BY k, made.{key}",
+            [keys],
+        )
+
+
+def _value(model: type[models.Model], field: Any, tag: str, first: int, count: int) -> str:
+    """Returns what a column of the k-th copy holds."""
+    own = "made." + connection.ops.quote_name(field.column)
+    target = field.related_model if field.is_relation else model if field.primary_key else None
+    if target is Thread:
+        return f"{first} + k"
+    if target in THREAD_TABLES:
+        return f"CASE WHEN {own} IS NOT NULL THEN {_uuid(own, tag)} END"
+    if field.name == "thread_id":
+        return f"{_uuid(own, tag)}::text"
+    if (model, field.name) == (Run, "key"):
+        return f"'{tag}-' || k"
+    if isinstance(field, models.DateTimeField):
+        return f"{own} - (1 + ({count} - k) * {DAYS} / {count}.0) * interval '1 day'"
+    return own
+
+
+def _uuid(own: str, tag: str) -> str:
+    begin = f"to_hex({FIRST} + k)"
+    return f"({begin} || substr(md5({own}::text || '{tag}' || k), 1, 24))::uuid"
+
+
+def age_a_shape() -> None:
+    """Stores a shape that no run names, long ago."""
+    GraphShape.objects.get_or_create(fingerprint="unused", graph=GRAPH, shape={})
+    GraphShape.objects.update(created_at=Now() - timedelta(days=2))
+
+
+def age_threads(count: int) -> float:
+    """Sees to it that so many threads ended long ago; returns how many days."""
+    days = 2 * DAYS
+    for _ in range(count):
+        finish(run := begin())
+        Thread.objects.filter(thread_id=run.thread_id).update(
+            ended_at=Now() - timedelta(days=days + 1)
+        )
+    return days
+
+
+def measure_archived() -> list[float]:
+    """Archives some of the finished threads, and returns what one takes there."""
+    retention.archive_ended(1, ARCHIVED)
+    with connection.cursor() as cursor:
+        cursor.execute(
+            "SELECT sum(pg_table_size(inhrelid)), sum(pg_indexes_size(inhrelid)) "
+            "FROM pg_inherits WHERE inhparent = %s::regclass",
+            [ArchivedThread._meta.db_table],
+        )
+        sizes = cursor.fetchone()
+    count = ArchivedThread.objects.count()
+    return [1.0, *(float(each or 0) / max(1, count) for each in sizes)]
+
+
+def read_server_meters() -> dict[str, float]:
+    """Returns how many bytes of log the server wrote, and what its process for this one used.
+
+    The processor's time can be read only where the server is on this machine.
+    """
+    with connection.cursor() as cursor:
+        cursor.execute("SELECT pg_wal_lsn_diff(pg_current_wal_lsn(), '0/0'), pg_backend_pid()")
+        written, process = cursor.fetchone()
+    found = {"log written, bytes": float(written)}
+    stat = Path(f"/proc/{process}/stat")
+    if stat.exists() and "postgres" in (text := stat.read_text()):
+        ticks = text.rpartition(")")[2].split()[11:13]
+        found["processor of the server, ms"] = sum(map(int, ticks)) * 10.0
+    return found
+
+
+def measure_sizes() -> dict[str, list[float]]:
+    """Returns what a finished thread has of each table: rows, and their bytes and indexes'.
+
+    Those of the threads that wait, a tenth as many, are counted as well.
+    """
+    found = {}
+    threads = max(1, Thread.objects.count())
+    with connection.cursor() as cursor:
+        for model in THREAD_TABLES:
+            cursor.execute(
+                "SELECT reltuples, pg_table_size(oid), pg_indexes_size(oid) FROM pg_class "
+                "WHERE oid = %s::regclass",
+                [model._meta.db_table],
+            )
+            found[model.__name__] = [each / threads for each in cursor.fetchone()]
+    return found
