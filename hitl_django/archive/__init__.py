@@ -7,7 +7,7 @@ of the two places whatever becomes of the process.
 from __future__ import annotations
 
 from .document import ArchivedRows, read_document
-from .moves import archive_threads, has_thread, select_archivable, unarchive
+from .moves import archive_threads, has_thread, select_archivable, select_rested, unarchive
 
 __all__ = [
     "ArchivedRows",
@@ -15,5 +15,6 @@ __all__ = [
     "has_thread",
     "read_document",
     "select_archivable",
+    "select_rested",
     "unarchive",
 ]

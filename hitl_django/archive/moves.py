@@ -19,24 +19,31 @@ from .partitions import make_partitions
 from .thread_tables import THREAD_TABLES
 
 
-def select_archivable(using: str, days: float) -> QuerySet[Thread]:
-    """Returns the threads that ended so long ago and haven't come back from the archive since.
+def select_rested(using: str, days: float) -> QuerySet[Thread]:
+    """Returns the threads that ended so long ago and haven't come back from the archive since."""
+    before = Now() - timedelta(days=days)
+    rested = Q(restored_at__isnull=True) | Q(restored_at__lt=before)
+    return Thread.objects.using(using).filter(rested, ended_at__lt=before)
+
+
+def select_archivable(threads: QuerySet[Thread]) -> QuerySet[Thread]:
+    """Narrows threads to those that can be archived.
 
     One that goes on, or that rows of the project's own refer to, stays: those would be deleted, or
     lose what they refer to.
     """
-    before = Now() - timedelta(days=days)
     goes_on = Exists(Run.objects.filter(thread=OuterRef("pk"), state__in=Run.LIVE))
-    rested = Q(restored_at__isnull=True) | Q(restored_at__lt=before)
-    found = Thread.objects.using(using).filter(rested, ended_at__lt=before).exclude(goes_on)
+    threads = threads.exclude(goes_on)
     for reference in _foreign_references():
-        found = found.exclude(reference)
-    return found
+        threads = threads.exclude(reference)
+    return threads
 
 
 @retry_on_conflict
 def archive_threads(threads: QuerySet[Thread]) -> list[int]:
-    """Moves those of these threads to the archive that nobody has locked; returns their keys.
+    """Moves those of these threads to the archive that can be, and that nobody has locked.
+
+    Returns their keys.
 
     All of them or none; PayloadError where a row of one is too large for a document.
     """
@@ -44,7 +51,8 @@ def archive_threads(threads: QuerySet[Thread]) -> list[int]:
     moments = threads.values_list("ended_at", flat=True)
     make_partitions(using, [at for at in moments if at is not None])
     with transaction.atomic(using=using):
-        # Looked at again behind the lock: a new run may have been started just before.
+        # Looked at behind the lock: a new run may have been started just before.
+        threads = select_archivable(threads)
         if connections[using].features.has_select_for_update_skip_locked:
             threads = threads.select_for_update(skip_locked=True, of=("self",))
         chosen = list(threads.values_list("pk", flat=True))

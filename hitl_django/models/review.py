@@ -453,6 +453,7 @@ class Decision(models.Model):
         blank=True,
         related_name="+",
         verbose_name=_("by"),
+        db_index=False,
     )
     by_label = models.CharField(_("by"), max_length=255)
     via = models.CharField(_("via"), max_length=20)
@@ -486,6 +487,9 @@ class Decision(models.Model):
         ]
         indexes: ClassVar = [
             models.Index(fields=["-created_at", "-id"], name="hitl_decision_newest"),
+            models.Index(
+                fields=["by"], condition=models.Q(by__isnull=False), name="hitl_decision_decider"
+            ),
         ]
 
     def __str__(self) -> str:
@@ -502,7 +506,12 @@ class AuditEntry(models.Model):
     verb = models.CharField(_("what"), max_length=50)
     subject = models.CharField(_("about"), max_length=255, blank=True)
     actor = models.ForeignKey(
-        settings.AUTH_USER_MODEL, on_delete=models.SET_NULL, null=True, blank=True, related_name="+"
+        settings.AUTH_USER_MODEL,
+        on_delete=models.SET_NULL,
+        null=True,
+        blank=True,
+        related_name="+",
+        db_index=False,
     )
     actor_label = models.CharField(_("who"), max_length=255)
     via = models.CharField(_("via"), max_length=20)
@@ -517,6 +526,11 @@ class AuditEntry(models.Model):
         ordering: ClassVar = ["thread", "seq"]
         constraints: ClassVar = [
             models.UniqueConstraint(fields=["thread", "seq"], name="hitl_audit_seq"),
+        ]
+        indexes: ClassVar = [
+            models.Index(
+                fields=["actor"], condition=models.Q(actor__isnull=False), name="hitl_audit_actor"
+            ),
         ]
 
     def __str__(self) -> str:

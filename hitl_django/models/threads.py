@@ -29,7 +29,12 @@ class Thread(models.Model):
     thread_id = models.CharField(_("thread id"), max_length=255, unique=True)
     graph = models.CharField(_("graph"), max_length=200, blank=True)
     subject_type = models.ForeignKey(
-        ContentType, on_delete=models.SET_NULL, null=True, blank=True, related_name="+"
+        ContentType,
+        on_delete=models.SET_NULL,
+        null=True,
+        blank=True,
+        related_name="+",
+        db_index=False,
     )
     subject_id = models.CharField(max_length=255, blank=True)
     subject = GenericForeignKey("subject_type", "subject_id")
@@ -58,7 +63,11 @@ class Thread(models.Model):
         verbose_name = _("thread")
         verbose_name_plural = _("threads")
         indexes: ClassVar = [
-            models.Index(fields=["subject_type", "subject_id"], name="hitl_thread_subject"),
+            models.Index(
+                fields=["subject_type", "subject_id"],
+                condition=models.Q(subject_type__isnull=False),
+                name="hitl_thread_about",
+            ),
             models.Index(
                 fields=["ended_at", "id"],
                 condition=models.Q(ended_at__isnull=False),
@@ -143,6 +152,7 @@ class Run(models.Model):
         blank=True,
         related_name="+",
         verbose_name=_("started by"),
+        db_index=False,
     )
     started_by_label = models.CharField(_("started by"), max_length=255, blank=True)
     #: Of a fork, the run that was started: of it this is a fork, or of a fork of it. No foreign
@@ -187,6 +197,13 @@ class Run(models.Model):
                 name="hitl_run_due",
             ),
             models.Index(fields=["-created_at", "-id"], name="hitl_run_newest"),
+            # Whether any run names a shape is asked of all runs.
+            models.Index(fields=["fingerprint"], name="hitl_run_shape"),
+            models.Index(
+                fields=["started_by"],
+                condition=models.Q(started_by__isnull=False),
+                name="hitl_run_starter",
+            ),
             models.Index(
                 fields=["finished_at"],
                 condition=models.Q(

@@ -122,7 +122,7 @@ def test_a_run_that_began_before_the_lock_keeps_its_thread(
     ended: Ended, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     thread = ended()
-    archivable = archive.select_archivable("default", 30).filter(pk=thread.pk)
+    archivable = archive.select_rested("default", 30).filter(pk=thread.pk)
     Run.objects.create(thread=thread, graph="approval", state=Run.State.QUEUED)
     assert archive.archive_threads(archivable) == []
     assert (archived(), Thread.objects.count()) == ([], 1)

@@ -1,0 +1,190 @@
+"""No statement of a run, or of what looks after runs, reads a large table from end to end.
+
+A plan depends on what the planner believes. So each statement is planned with what it knows of an
+empty database and of a full one, for its own values and for any.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from datetime import timedelta
+from typing import Any
+
+import psycopg
+import pytest
+from django.db import connection, transaction
+from django.db.models.functions import Now
+
+from hitl_django import services
+from hitl_django.archive.thread_tables import THREAD_TABLES
+from hitl_django.graph_registry import compatibility, registry
+from hitl_django.models import ArchivedThread, Interrupt, Run, Thread
+from hitl_django.worker import retention, runner, sweeper
+from tools.benchmarks import filled_rows
+
+pytestmark = [
+    pytest.mark.django_db(transaction=True),
+    pytest.mark.database("postgresql"),
+    pytest.mark.long,
+]
+
+THREADS, TIMES = 3000, 1000
+LARGE = {model._meta.db_table for model in THREAD_TABLES}
+#: The ORM writes values into its statements, and so has a plan for them each time. Those that every
+#: run needs are prepared: the server may keep a plan that is for any values.
+MODES = ("force_custom_plan", "force_generic_plan")
+READING = {"Seq Scan", "Parallel Seq Scan", "Index Scan", "Index Only Scan", "Bitmap Index Scan"}
+PLANNED = ("SELECT", "INSERT", "UPDATE", "DELETE", "WITH")
+
+
+@pytest.fixture(params=["empty", "full"])
+def database(request: pytest.FixtureRequest, settings: Any) -> Iterator[str]:
+    """A full database of which the planner knows what it was when it was empty, or what it is."""
+    settings.HITL = {**settings.HITL, "EVENT_RETENTION_DAYS": 30}
+    filled_rows.register()
+    if request.param == "empty":
+        filled_rows.finish(filled_rows.begin())
+        analyze()
+    filled_rows.copy_threads(THREADS, discussed=True)
+    if request.param == "full":
+        analyze()
+    multiply_rows()
+    yield request.param
+    registry.unregister(filled_rows.GRAPH)
+
+
+def analyze() -> None:
+    with connection.cursor() as cursor:
+        for model in (*THREAD_TABLES, ArchivedThread):
+            cursor.execute(f"ANALYZE {model._meta.db_table}")
+
+
+def multiply_rows() -> None:
+    """Have the planner expect TIMES as many rows in each table and index as it would."""
+    with connection.cursor() as cursor:
+        cursor.execute(
+            "UPDATE pg_class SET relpages = greatest(relpages, 1), "
+            "reltuples = %s * CASE WHEN reltuples > 0 THEN reltuples ELSE 1 END "
+            "WHERE relname ~ '^hitl_' AND relkind IN ('r', 'i')",
+            [TIMES],
+        )
+
+
+def take_a_run() -> None:
+    run = filled_rows.begin()
+    filled_rows.finish(run)
+    given = {"customer": "Lena R.", "cents": 1}
+    services.start(filled_rows.GRAPH, given, key="mine")
+    services.start(filled_rows.GRAPH, given, thread_id="talk")
+    later = services.start(filled_rows.GRAPH, given, thread_id=run.thread_id)
+    runner.advance(str(later.id))
+    services.cancel(later.id)
+
+
+def sweep() -> None:
+    question = Interrupt.objects.filter(status="pending")[0]
+    Interrupt.objects.filter(pk=question.pk).update(due_at=Now(), expires_at=Now())
+    started = filled_rows.begin()
+    Run.objects.filter(pk=started.id).update(hinted_at=Now() - timedelta(hours=1))
+    sweeper.sweep()
+    sweeper.find_missed_since()
+
+
+def forget_shapes() -> None:
+    filled_rows.age_a_shape()
+    compatibility.clear_shapes()
+    assert compatibility.remove_unused_shapes() == 1
+
+
+def delete() -> None:
+    assert retention.delete_ended(filled_rows.DAYS / 2, 5) == 5
+
+
+def prune() -> None:
+    assert next(retention.prune_ended(filled_rows.DAYS / 2)) > 5
+
+
+def archive_and_restore() -> None:
+    assert retention.archive_ended(filled_rows.DAYS / 2, 5) == 5
+    first = filled_rows.FIRST_KEY + 1
+    longest_ended = ArchivedThread.objects.filter(pk__in=range(first, first + 10)).order_by()
+    archived = longest_ended[0].thread_id
+    services.archived_thread(archived)
+    services.restore_thread(archived)
+
+
+@pytest.mark.parametrize(
+    "act", [take_a_run, sweep, forget_shapes, delete, prune, archive_and_restore]
+)
+def test_every_row_is_found_by_an_index(act: Callable[[], None], database: str) -> None:
+    act()  # what is made once is made
+    Thread.objects.filter(thread_id="talk").delete()
+    Run.objects.filter(key="mine").update(key=None)
+    seen: dict[str, Any] = {}
+
+    def note(execute: Any, sql: str, params: Any, many: bool, context: Any) -> Any:
+        if sql.lstrip("(").startswith(PLANNED) and not many:
+            seen.setdefault(sql, params)
+        return execute(sql, params, many, context)
+
+    with connection.execute_wrapper(note):
+        act()
+    assert len(seen) > 2
+    for sql, params in seen.items():
+        for mode in MODES if act is take_a_run else MODES[:1]:
+            faults = [fault for node in plan(sql, params, mode) if (fault := find_fault(node))]
+            assert not faults, f"{mode}: {faults}\n{sql}"
+
+
+def plan(sql: str, params: Any, mode: str) -> Iterator[dict[str, Any]]:
+    """Yield the nodes of the plan that a prepared statement has."""
+    numbered, values = sql, list(params or ())
+    for number in range(1, len(values) + 1):
+        numbered = numbered.replace("%s", f"${number}", 1)
+    numbered = numbered.replace("%%", "%")
+    with transaction.atomic(), connection.cursor() as cursor:
+        literal = psycopg.ClientCursor(connection.connection)
+        given = ", ".join(literal.mogrify("%s", [value]) for value in values)
+        types = ", ".join(map(find_type, values))
+        cursor.execute(f"SET LOCAL plan_cache_mode = {mode}")
+        cursor.execute(f"PREPARE planned{f'({types})' if types else ''} AS {numbered}")
+        cursor.execute(f"EXPLAIN (FORMAT JSON) EXECUTE planned{f'({given})' if given else ''}")
+        ((found,),) = cursor.fetchall()
+        cursor.execute("DEALLOCATE planned")
+    yield from walk(found[0]["Plan"])
+
+
+def find_type(value: Any) -> str:
+    """Return the type that a value is sent with."""
+    if isinstance(value, list):
+        return "unknown"
+    adapters = psycopg.adapt.Transformer(connection.connection)
+    known = connection.connection.adapters.types.get(
+        adapters.get_dumper(value, psycopg.adapt.PyFormat.AUTO).oid
+    )
+    return known.regtype if known is not None else "unknown"
+
+
+def walk(node: dict[str, Any]) -> Iterator[dict[str, Any]]:
+    yield node
+    for each in node.get("Plans", ()):
+        yield from walk(each)
+
+
+def find_fault(node: dict[str, Any]) -> str:
+    """Say how a node reads a whole table or index; nothing if it doesn't."""
+    if node["Node Type"] not in READING:
+        return ""
+    if node["Node Type"].endswith("Seq Scan"):
+        table = node["Relation Name"]
+        return f"reads all of {table}" if table in LARGE else ""
+    index = node["Index Name"]
+    is_narrow = "Index Cond" in node or index in indexes_of_what_waits()
+    return "" if is_narrow else f"reads all of {index}"
+
+
+def indexes_of_what_waits() -> set[str]:
+    """Return the indexes that have nothing of a thread that ended."""
+    found = [*Interrupt._meta.indexes, *Run._meta.constraints, *Run._meta.indexes]
+    partial = {each.name for each in found if getattr(each, "condition", None)}
+    return partial - {"hitl_run_told", "hitl_run_starter", "hitl_interrupt_assignee"}
