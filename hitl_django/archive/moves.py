@@ -92,11 +92,6 @@ def unarchive(archived: QuerySet[ArchivedThread]) -> Thread | None:
     return Thread.objects.using(using).get(pk=thread.pk)
 
 
-def has_thread(using: str, thread_id: str) -> bool:
-    """Returns whether a thread of this id is in the archive."""
-    return ArchivedThread.objects.using(using).filter(thread_id=thread_id).exists()
-
-
 def _read_rows(using: str, chosen: Sequence[int]) -> dict[int, dict[type[models.Model], list[Any]]]:
     """Returns all rows of these threads, by thread and table."""
     found: dict[int, dict[type[models.Model], list[Any]]] = {

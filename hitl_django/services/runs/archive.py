@@ -96,9 +96,16 @@ def restore_thread(thread_id: str, *, by: Any = None) -> None:
         ) from error
 
 
+def is_archived(thread_id: str) -> bool:
+    """Returns whether a thread is in the archive."""
+    return _find_all().filter(thread_id=thread_id).exists()
+
+
 def bring_back(**which: Any) -> Thread | None:
     """Moves an archived thread back that somebody has named; None where there is none."""
-    return archive.unarchive(_find_all().filter(**which))
+    rows = _find_all().filter(**which)
+    # Mostly there is none, and nothing has to be locked to see that.
+    return archive.unarchive(rows) if rows.exists() else None
 
 
 def _find_all() -> QuerySet[ArchivedThread]:

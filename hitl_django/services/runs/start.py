@@ -11,7 +11,7 @@ from django.contrib.contenttypes.models import ContentType
 from django.db import IntegrityError, transaction
 from django.db.models import Model
 
-from hitl_django import archive, audit, leases
+from hitl_django import audit, leases
 from hitl_django.checkpoints import DjangoSaver, ThreadKey, digest_value, thread_rows
 from hitl_django.db.alias import write_alias
 from hitl_django.db.clock import read_clock
@@ -35,7 +35,7 @@ from hitl_django.task_queue import dispatcher
 
 from .. import denied_log, queries
 from ..results import RunInfo
-from .archive import bring_back
+from .archive import bring_back, is_archived
 from .cancel import cancel_run
 from .subjects import SubjectKey, find_subject
 
@@ -241,7 +241,7 @@ class _Start:
 
         The id is taken by now, so that nobody can archive a thread of it between the two.
         """
-        if not archive.has_thread(write_alias(), made.thread_id):
+        if not is_archived(made.thread_id):
             return made, True
         made.delete(using=write_alias())
         restored = bring_back(thread_id=made.thread_id)
