@@ -53,6 +53,11 @@ def test_a_start_is_rows_before_it_returns(advance: Advance) -> None:
     assert audit.find_first_fault(run.thread) is None
 
 
+def test_new_threads_come_last_in_an_index_of_their_ids(advance: Advance) -> None:
+    made = [services.start("approval", {"text": "x"}).thread_id for _ in range(20)]
+    assert made == sorted(made)
+
+
 def test_a_start_names_who_and_what_about(user: Callable[..., User], advance: Advance) -> None:
     starter = user("sam", "start_run")
     about = Group.objects.create(name="order 7")

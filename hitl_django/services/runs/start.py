@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import uuid
 from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
@@ -18,6 +17,7 @@ from hitl_django.db.clock import read_clock
 from hitl_django.db.retry import retry_on_conflict
 from hitl_django.db.write_batch import WriteBatch
 from hitl_django.engine.errors import EmptyInputError, InvalidInputError, OpenQuestionsError
+from hitl_django.engine.ids import new_id
 from hitl_django.engine.payload import check_json
 from hitl_django.errors import (
     IdempotencyKeyReusedError,
@@ -158,7 +158,8 @@ class _Start:
     def begin(self) -> RunInfo:
         """Starts a run on a thread of its own, which nobody else sees before all is written."""
         using = write_alias()
-        thread = queries.THREAD.new(thread_id=str(uuid.uuid4()), **self._about())
+        # As the keys of all rows: among many threads, what is new is at the end of an index.
+        thread = queries.THREAD.new(thread_id=str(new_id()), **self._about())
         thread.now = read_clock(using)
         batch = WriteBatch(using)
         thread_rows.add_thread(thread, batch)
