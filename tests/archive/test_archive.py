@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import base64
 import io
+import json
 import logging
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -355,6 +358,23 @@ class TestReading:
 @pytest.mark.promise("P16")
 def test_the_words_that_stored_documents_leave_out_never_change() -> None:
     assert digest(DICTIONARY) == "812bacc0ca49d49f37c72e63ae7f283d"
+
+
+@pytest.mark.promise("P16")
+def test_a_thread_that_was_archived_by_an_earlier_release_is_restored() -> None:
+    row = json.loads((Path(__file__).parent / "stored.json").read_text())
+    row["document"] = base64.b64decode(row["document"])
+    for name in ("started_at", "ended_at"):
+        row[name] = datetime.fromisoformat(row[name])
+    partitions.make_partitions("default", [row["ended_at"]])
+    ArchivedThread.objects.create(**row)
+
+    services.restore_thread("stored-thread")
+    run = Run.objects.get(key="stored-1")
+    answer = {"approved": True, "text": "stored"}
+    assert services.run_result(run.pk) == {"text": "stored", "answer": answer}
+    assert Decision.objects.get().value == answer
+    assert audit.find_first_fault(run.thread) is None
 
 
 class TestRestoring:
