@@ -18,22 +18,18 @@ from .document import ArchivedRows, read_document, write_document
 from .partitions import make_partitions
 from .thread_tables import THREAD_TABLES
 
+_GOES_ON = Exists(Run.objects.filter(thread=OuterRef("pk"), state__in=Run.LIVE))
 
-def select_rested(using: str, days: float) -> QuerySet[Thread]:
-    """Returns the threads that ended so long ago and haven't come back from the archive since."""
+
+def select_archivable(using: str, days: float) -> QuerySet[Thread]:
+    """Returns the threads that ended so long ago and haven't come back from the archive since.
+
+    One that rows of the project's own refer to isn't among them: those would be deleted, or lose
+    what they refer to.
+    """
     before = Now() - timedelta(days=days)
     rested = Q(restored_at__isnull=True) | Q(restored_at__lt=before)
-    return Thread.objects.using(using).filter(rested, ended_at__lt=before)
-
-
-def select_archivable(threads: QuerySet[Thread]) -> QuerySet[Thread]:
-    """Narrows threads to those that can be archived.
-
-    One that goes on, or that rows of the project's own refer to, stays: those would be deleted, or
-    lose what they refer to.
-    """
-    goes_on = Exists(Run.objects.filter(thread=OuterRef("pk"), state__in=Run.LIVE))
-    threads = threads.exclude(goes_on)
+    threads = Thread.objects.using(using).filter(rested, ended_at__lt=before)
     for reference in _foreign_references():
         threads = threads.exclude(reference)
     return threads
@@ -41,18 +37,17 @@ def select_archivable(threads: QuerySet[Thread]) -> QuerySet[Thread]:
 
 @retry_on_conflict
 def archive_threads(threads: QuerySet[Thread]) -> list[int]:
-    """Moves those of these threads to the archive that can be, and that nobody has locked.
+    """Moves those of these archivable threads to the archive that nobody has locked.
 
-    Returns their keys.
-
-    All of them or none; PayloadError where a row of one is too large for a document.
+    All of them or none; returns their keys. PayloadError where a row of one is too large for a
+    document.
     """
     using = threads.db
     moments = threads.values_list("ended_at", flat=True)
     make_partitions(using, [at for at in moments if at is not None])
     with transaction.atomic(using=using):
-        # Looked at behind the lock: a new run may have been started just before.
-        threads = select_archivable(threads)
+        # Looked at again behind the lock: a new run may have been started just before.
+        threads = threads.exclude(_GOES_ON)
         if connections[using].features.has_select_for_update_skip_locked:
             threads = threads.select_for_update(skip_locked=True, of=("self",))
         chosen = list(threads.values_list("pk", flat=True))

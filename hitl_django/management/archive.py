@@ -38,7 +38,7 @@ def perform(command: BaseCommand, options: Mapping[str, Any]) -> None:
     """Archives until nothing is left that is old enough."""
     days, graph, total = options["older_than"], options["graph"], 0
     if options["dry_run"]:
-        found = archive.select_archivable(archive.select_rested(write_alias(), days))
+        found = archive.select_archivable(write_alias(), days)
         total = (found.filter(graph=graph) if graph else found).count()
         command.stdout.write(f"{format_count(total, 'thread', 'threads')} to archive.")
         return

@@ -75,12 +75,12 @@ def archive_ended(days: float, limit: int, graph: str | None = None) -> int:
     others: the first such error is raised behind them.
     """
     using = write_alias()
-    rested = archive.select_rested(using, days)
+    archivable = archive.select_archivable(using, days)
     if graph is not None:
-        rested = rested.filter(graph=graph)
+        archivable = archivable.filter(graph=graph)
     archived, refused = 0, list[Exception]()
-    for chosen in _batches(rested, ARCHIVED):
-        moved, failures = _archive(rested, chosen[: limit - archived])
+    for chosen in _batches(archivable, ARCHIVED):
+        moved, failures = _archive(archivable, chosen[: limit - archived])
         archived += moved
         refused += failures
         if archived >= limit:
@@ -92,16 +92,16 @@ def archive_ended(days: float, limit: int, graph: str | None = None) -> int:
     return archived
 
 
-def _archive(rested: QuerySet[Thread], chosen: list[int]) -> tuple[int, list[Exception]]:
+def _archive(archivable: QuerySet[Thread], chosen: list[int]) -> tuple[int, list[Exception]]:
     """Archives these threads together, or where that fails each by itself."""
     try:
-        return len(archive.archive_threads(rested.filter(pk__in=chosen))), []
+        return len(archive.archive_threads(archivable.filter(pk__in=chosen))), []
     except Exception as error:
         if len(chosen) == 1:
             # Its type alone: it may quote what the thread holds.
             logger.error("thread %s can't be archived: %s", chosen[0], type(error).__name__)
             return 0, [error]
-    each = [_archive(rested, [thread]) for thread in chosen]
+    each = [_archive(archivable, [thread]) for thread in chosen]
     return sum(moved for moved, _ in each), [error for _, failures in each for error in failures]
 
 

@@ -48,13 +48,14 @@ def sweep() -> list[UUID]:
     _run_steps("shapes", compatibility.remove_unused_shapes)
     _run_steps("store", partial(delete_expired, hitl.SWEEP_BATCH))
     if hitl.RETENTION_DAYS is not None:
-        _delete_ended(hitl.RETENTION_DAYS)
+        _retain("deleted", retention.delete_ended, "retain --days {:g}", hitl.RETENTION_DAYS)
     if hitl.EVENT_RETENTION_DAYS is not None:
         days = hitl.EVENT_RETENTION_DAYS
         _run_steps("events", partial(retention.delete_events, days, hitl.SWEEP_BATCH))
     if hitl.ARCHIVE_DAYS is not None:
-        days = hitl.ARCHIVE_DAYS
-        _run_steps("archive", partial(retention.archive_ended, days, hitl.SWEEP_BATCH))
+        _retain(
+            "archived", retention.archive_ended, "archive --older-than {:g}d", hitl.ARCHIVE_DAYS
+        )
     return run_ids
 
 
@@ -67,17 +68,17 @@ def _run_steps(what: str, *steps: Callable[[], object]) -> None:
             logger.exception("%s could not be looked after", what)
 
 
-def _delete_ended(days: float) -> None:
+def _retain(done: str, act: Callable[[float, int], int], command: str, days: float) -> None:
     try:
-        retention.delete_ended(days, hitl.SWEEP_BATCH)
+        act(days, hitl.SWEEP_BATCH)
     except Exception as error:
         # Nobody waits for it, as somebody does for the runs; rows of the project's own that forbid
         # it are named by the exception, which may quote them.
         logger.error(
-            "retention: ended threads can't be deleted (%s); 'manage.py hitl retain --days %s' "
-            "says why",
+            "retention: ended threads can't be %s (%s); 'manage.py hitl %s' says why",
+            done,
             type(error).__name__,
-            days,
+            command.format(days),
         )
 
 

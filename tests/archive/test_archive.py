@@ -125,7 +125,7 @@ def test_a_run_that_began_before_the_lock_keeps_its_thread(
     ended: Ended, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     thread = ended()
-    archivable = archive.select_rested("default", 30).filter(pk=thread.pk)
+    archivable = archive.select_archivable("default", 30).filter(pk=thread.pk)
     Run.objects.create(thread=thread, graph="approval", state=Run.State.QUEUED)
     assert archive.archive_threads(archivable) == []
     assert (archived(), Thread.objects.count()) == ([], 1)
@@ -208,6 +208,24 @@ def test_only_a_set_time_makes_the_sweep_archive(ended: Ended, settings: Any) ->
     settings.HITL = {**settings.HITL, "ARCHIVE_DAYS": 30}
     sweep()
     assert archived() == [thread.thread_id]
+
+
+@pytest.mark.promise("P22")
+def test_a_sweep_that_can_not_archive_says_so_without_the_contents(
+    ended: Ended, settings: Any, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    def refuse(*args: Any) -> Any:
+        raise ValueError(SECRET)
+
+    thread = ended()
+    settings.HITL = {**settings.HITL, "ARCHIVE_DAYS": 30}
+    monkeypatch.setattr(moves, "write_document", refuse)
+    sweep()
+    assert (
+        "can't be archived (ValueError); 'manage.py hitl archive --older-than 30d'" in caplog.text
+    )
+    assert SECRET not in caplog.text
+    assert Thread.objects.get() == thread
 
 
 def test_a_restored_thread_stays_for_as_long_as_at_first(ended: Ended) -> None:
