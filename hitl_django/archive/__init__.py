@@ -7,11 +7,12 @@ of the two places whatever becomes of the process.
 from __future__ import annotations
 
 from .document import ArchivedRows, read_document
-from .moves import archive_threads, select_archivable, unarchive
+from .moves import archive_threads, make_room, select_archivable, unarchive
 
 __all__ = [
     "ArchivedRows",
     "archive_threads",
+    "make_room",
     "read_document",
     "select_archivable",
     "unarchive",

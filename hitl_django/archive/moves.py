@@ -35,16 +35,20 @@ def select_archivable(using: str, days: float) -> QuerySet[Thread]:
     return threads
 
 
+def make_room(threads: QuerySet[Thread]) -> None:
+    """Makes the partitions that these threads need, where the database has partitions."""
+    moments = threads.values_list("ended_at", flat=True)
+    make_partitions(threads.db, [at for at in moments if at is not None])
+
+
 @retry_on_conflict
 def archive_threads(threads: QuerySet[Thread]) -> list[int]:
     """Moves those of these archivable threads to the archive that nobody has locked.
 
-    All of them or none; returns their keys. PayloadError where a row of one is too large for a
-    document.
+    All of them or none; returns their keys. There has to be room for them. PayloadError where a row
+    of one is too large for a document.
     """
     using = threads.db
-    moments = threads.values_list("ended_at", flat=True)
-    make_partitions(using, [at for at in moments if at is not None])
     with transaction.atomic(using=using):
         # Looked at again behind the lock: a new run may have been started just before.
         threads = threads.exclude(_GOES_ON)

@@ -80,7 +80,10 @@ def archive_ended(days: float, limit: int, graph: str | None = None) -> int:
         archivable = archivable.filter(graph=graph)
     archived, refused = 0, list[Exception]()
     for chosen in _batches(archivable, ARCHIVED):
-        moved, failures = _archive(archivable, chosen[: limit - archived])
+        chosen = chosen[: limit - archived]
+        # Where that can't be done, it can for none: the others aren't tried.
+        archive.make_room(archivable.filter(pk__in=chosen))
+        moved, failures = _archive(archivable, chosen)
         archived += moved
         refused += failures
         if archived >= limit:

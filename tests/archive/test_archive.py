@@ -16,7 +16,7 @@ from cryptography.fernet import Fernet
 from django.apps import apps
 from django.contrib.auth.models import Group, User
 from django.core.management import CommandError, call_command
-from django.db import IntegrityError, connection, models
+from django.db import IntegrityError, ProgrammingError, connection, models
 from django.utils import timezone
 
 from hitl_django import archive, audit, services
@@ -208,6 +208,21 @@ def test_only_a_set_time_makes_the_sweep_archive(ended: Ended, settings: Any) ->
     settings.HITL = {**settings.HITL, "ARCHIVE_DAYS": 30}
     sweep()
     assert archived() == [thread.thread_id]
+
+
+def test_where_no_table_can_be_made_for_a_month_no_thread_is_tried(
+    ended: Ended, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    def refuse(*args: Any) -> None:
+        raise ProgrammingError("permission denied for schema public")
+
+    for _ in range(3):
+        ended()
+    monkeypatch.setattr(moves, "make_partitions", refuse)
+    with pytest.raises(ProgrammingError, match="permission denied"):
+        retention.archive_ended(30, 10)
+    assert "can't be archived" not in caplog.text
+    assert Thread.objects.count() == 3
 
 
 @pytest.mark.promise("P22")
