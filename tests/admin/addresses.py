@@ -12,6 +12,7 @@ from django.urls.resolvers import URLResolver
 
 from hitl_django import services
 from hitl_django.models import (
+    ArchivedThread,
     ChannelBlob,
     Checkpoint,
     Decision,
@@ -20,6 +21,7 @@ from hitl_django.models import (
     PendingWrite,
     WebhookEndpoint,
 )
+from hitl_django.worker import retention
 
 from .conftest import page_of
 
@@ -46,12 +48,16 @@ def patterns(found: Any, before: str = "") -> Iterator[tuple[str, str]]:
 @pytest.fixture
 def rows(asked: Callable[..., Interrupt], admin_user: Any) -> dict[str, Any]:
     """One row of each kind, by the name of its model; two questions, of which one is decided."""
+    ended = services.start("approval", {"text": "x"})
+    services.cancel(ended.id)
+    assert retention.archive_ended(0, 1) == 1
     decided, item = asked("approval"), asked()
     services.decide(decided.pk, "approve")
     hook = services.create_webhook("https://crm.example/hooks")
     services.try_webhook(hook.id)
     link = services.make_link(item.pk, name="Lena", by=admin_user)
     return {
+        "archivedthread": ArchivedThread.objects.get(),
         "reviewitem": item,
         "interrupt": item,
         "run": item.run_id,

@@ -227,6 +227,7 @@ def test_a_thread_has_no_other_bytes() -> None:
         if field.get_internal_type() == "BinaryField"
     }
     assert columns == {
+        ("ArchivedThread", "document"),
         ("Checkpoint", "data"),  # names and versions
         ("Checkpoint", "metadata"),  # the config's own keys, by which checkpoints are found
         ("Checkpoint", "scalars"),
