@@ -32,6 +32,9 @@ class ArchivedThreadAdmin(ReadOnlyAdmin):
     search_fields = ("thread_id__exact", "key__exact")
     search_help_text = _("Searches for a thread id or an idempotency key.")
 
+    def rows(self) -> QuerySet[Any]:
+        return super().rows().order_by()  # one is found by its key, and not by going through all
+
     def get_queryset(self, request: HttpRequest) -> QuerySet[Any]:
         return super().get_queryset(request).defer("document")
 

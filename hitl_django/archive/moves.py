@@ -78,9 +78,10 @@ def unarchive(archived: QuerySet[ArchivedThread]) -> Thread | None:
     """
     using = archived.db
     with transaction.atomic(using=using):
-        row = archived.select_for_update().order_by("pk").first()
-        if row is None:
+        found = list(archived.select_for_update().order_by()[:1])
+        if not found:
             return None
+        (row,) = found
         rows = read_document(row)
         (thread,) = rows[Thread]
         for model, each in rows.items():

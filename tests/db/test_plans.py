@@ -46,6 +46,7 @@ def database(request: pytest.FixtureRequest, settings: Any) -> Iterator[str]:
         filled_rows.finish(filled_rows.begin())
         analyze()
     filled_rows.copy_threads(THREADS, discussed=True)
+    assert retention.archive_ended(filled_rows.DAYS / 2, 300) == 300  # of two months or three
     if request.param == "full":
         analyze()
     multiply_rows()
@@ -107,7 +108,7 @@ def prune() -> None:
 def archive_and_restore() -> None:
     assert retention.archive_ended(filled_rows.DAYS / 2, 5) == 5
     first = filled_rows.FIRST_KEY + 1
-    longest_ended = ArchivedThread.objects.filter(pk__in=range(first, first + 10)).order_by()
+    longest_ended = ArchivedThread.objects.filter(pk__in=range(first, first + 310)).order_by()
     archived = longest_ended[0].thread_id
     services.archived_thread(archived)
     services.restore_thread(archived)
