@@ -51,7 +51,10 @@ def rows(asked: Callable[..., Interrupt], admin_user: Any) -> dict[str, Any]:
     ended = services.start("approval", {"text": "x"})
     services.cancel(ended.id)
     assert retention.archive_ended(0, 1) == 1
-    decided, item = asked("approval"), asked()
+    decided, item = (
+        asked("approval", text="a text that has a row of its own, as it is long"),
+        asked(),
+    )
     services.decide(decided.pk, "approve")
     hook = services.create_webhook("https://crm.example/hooks")
     services.try_webhook(hook.id)

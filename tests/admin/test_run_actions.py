@@ -47,7 +47,8 @@ def failed(advance: Advance) -> Iterator[Run]:
 
 @pytest.fixture
 def waiting(asked: Callable[..., Interrupt]) -> Run:
-    return asked().run
+    # An input so long that it has a row of its own.
+    return asked(customer="Dana " * 12).run
 
 
 def test_a_failed_run_is_tried_again_by_one_button(

@@ -33,7 +33,13 @@ def test_nothing_on_the_pages_of_operators_becomes_markup(
         interrupt(text)
         return {"text": text}
 
-    graph = StateGraph(State).add_node("first", lambda state: {"text": text}).add_node(name, ask)
+    padding = " " * 50  # so that the value has a row of its own
+
+    graph = (
+        StateGraph(State)
+        .add_node("first", lambda state: {"text": text + padding})
+        .add_node(name, ask)
+    )
     graph.add_edge(START, "first")
     graph.add_conditional_edges("first", lambda state: text, {text: name, "no": END})
     registry.register("hostile", version="1")(lambda: graph)
