@@ -264,17 +264,28 @@ class DjangoSaver(BaseCheckpointSaver):
         if hold.pk is None:
             hold.begin_thread(add_rows, ends=ends)
         else:
-            batch = WriteBatch(self.using)
-            hold.guard(batch, ends=ends)
-            add_rows(hold.pk, batch)
             try:
-                batch.commit()
+                self._commit_held(add_rows, hold, ends=ends)
             except LeaseLostError:
                 if thread_rows.find_thread(self.using, hold.thread_id) is not None:
                     raise
                 # The thread was deleted since, as delete_thread does: it begins anew.
                 hold.begin_thread(add_rows, ends=ends)
         hold.note(ends=ends)
+
+    def _commit_held(self, add_rows: AddRows, hold: LeasedHold, *, ends: bool) -> None:
+        assert hold.pk is not None
+        for is_late in (False, True):
+            batch = WriteBatch(self.using)
+            hold.guard(batch, ends=ends, is_late=is_late)
+            add_rows(hold.pk, batch)
+            try:
+                batch.commit()
+            except LeaseLostError:
+                if is_late or ends:
+                    raise
+            else:
+                return
 
     def _write_unbound(self, add_rows: AddRows, ref: CheckpointRef) -> None:
         # What a caller's transaction sees may be undone with it, and the row's key may then go to

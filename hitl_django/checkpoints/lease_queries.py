@@ -49,6 +49,12 @@ LET_GO = PreparedUpdate(
     Thread, FENCED, lambda: {"lease_until": None, "lease_owner": "", "attempts": 0}
 )
 
+#: As CHECK, and the lease has not run out: nobody who read the thread before can take it.
+CHECK_IN_TIME = PreparedSelect(
+    lambda: Thread.objects.order_by().filter(_HELD, lease_until__gt=Now()).values_list("pk"),
+    lock=True,
+)
+
 #: Extends a lease between commits; one that was given back stays so.
 RENEW = PreparedUpdate(Thread, _HELD, lambda: {"lease_until": UNTIL})
 

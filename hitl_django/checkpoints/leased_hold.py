@@ -81,8 +81,12 @@ class LeasedHold(ThreadHold):
         except IntegrityError as error:
             raise self._refuse("another run has begun it meanwhile") from error
 
-    def guard(self, batch: WriteBatch, *, ends: bool) -> None:
-        """Requires that the thread is this run's; where the run ``ends`` it is given back."""
+    def guard(self, batch: WriteBatch, *, ends: bool, is_late: bool = False) -> None:
+        """Requires that the thread is this run's; where the run ``ends`` it is given back.
+
+        ``is_late`` says that the lease may have run out: it is extended then, so that who has read
+        the thread meanwhile, to take it, is refused.
+        """
         # Zero rows: somebody else has taken the thread since, or deleted it.
         key = {"thread": self.pk, "epoch": self.epoch}
         if not self.in_force:
@@ -96,8 +100,10 @@ class LeasedHold(ThreadHold):
             batch.guard(lease_queries.TAKE, {**key, **taken}, refusal)
         elif ends:
             batch.guard(lease_queries.LET_GO, key, LeaseLostError)
+        elif is_late:
+            batch.guard(lease_queries.RENEW, {**key, "duration": _duration()}, LeaseLostError)
         else:
-            batch.lock(lease_queries.CHECK, key, LeaseLostError)
+            batch.lock(lease_queries.CHECK_IN_TIME, key, LeaseLostError)
 
     def note(self, *, ends: bool) -> None:
         """Notes that a commit with the guard is written."""

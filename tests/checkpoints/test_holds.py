@@ -388,6 +388,29 @@ def test_a_run_that_lost_its_thread_stores_nothing_more(
     assert Thread.objects.get().lease_until is None
 
 
+def test_who_read_the_thread_before_a_late_run_went_on_is_refused(
+    threads: ThreadPoolExecutor, elsewhere: Callable[[], None]
+) -> None:
+    gate, next_gate = Gate(), Gate()
+    first = call(threads, build(DjangoSaver(), gate, next_gate), {"log": ["in"]})
+    assert gate.begun.wait(PATIENCE)
+    Thread.objects.update(lease_until="2000-01-01T00:00Z")  # its process stood still so long
+    elsewhere()
+
+    class Slow(DjangoSaver):
+        def get_tuple(self, config: Any) -> Any:
+            found = super().get_tuple(config)
+            gate.may_end.set()
+            assert next_gate.begun.wait(PATIENCE)
+            return found
+
+    second = build(Slow(), lambda state: {"log": ["second"]})
+    with pytest.raises(LeaseHeldError, match="meanwhile"):
+        second.invoke(None, CONFIG)
+    next_gate.may_end.set()
+    assert first.result(PATIENCE) == {"log": ["in", "gate", "gate"]}
+
+
 def test_in_a_callers_transaction_the_lease_goes_with_it() -> None:
     graph = build(DjangoSaver(), ask)
     with transaction.atomic():
