@@ -62,9 +62,10 @@ def _read_relations(connection: BaseDatabaseWrapper) -> dict[str, tuple[int, int
     names = [model._meta.db_table for model in apps.get_app_config("hitl_django").get_models()]
     with connection.cursor() as cursor:
         cursor.execute(
-            "SELECT relname, greatest(reltuples, 0)::bigint, pg_total_relation_size(oid) "
-            "FROM pg_class WHERE oid = ANY(SELECT to_regclass(quote_ident(one)) "
-            "FROM unnest(%s::text[]) AS one)",
+            "SELECT relname, greatest(reltuples, 0)::bigint, coalesce("
+            "(SELECT sum(pg_total_relation_size(relid)) FROM pg_partition_tree(oid)), "
+            "pg_total_relation_size(oid)) FROM pg_class "
+            "WHERE oid = ANY(SELECT to_regclass(quote_ident(one)) FROM unnest(%s::text[]) AS one)",
             [names],
         )
         return {name: (int(rows), int(size)) for name, rows, size in cursor.fetchall()}

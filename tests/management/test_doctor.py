@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import os
 import re
 from collections.abc import Callable, Iterator
 from datetime import timedelta
@@ -17,12 +18,14 @@ from django.db.migrations.recorder import MigrationRecorder
 from django.db.models import F
 from django.db.models.functions import Now
 from django.test import override_settings
+from django.utils import timezone
 from django_q.conf import Conf
 from django_q.models import Schedule
 
 from hitl_django import audit, services, testing
-from hitl_django.management import diagnosis
-from hitl_django.models import AuditEntry, Interrupt, Run, Thread, WorkerHeartbeat
+from hitl_django.archive import partitions
+from hitl_django.management import diagnosis, tables
+from hitl_django.models import ArchivedThread, AuditEntry, Interrupt, Run, Thread, WorkerHeartbeat
 from hitl_django.worker.sweeper import sweep
 
 pytestmark = pytest.mark.django_db
@@ -322,3 +325,14 @@ class TestTheAudit:
     def test_is_not_looked_at_unless_asked(self) -> None:
         self.of(3).delete()
         assert examined()[0] == 0
+
+
+@pytest.mark.database("postgresql")
+def test_the_months_of_the_archive_count_as_one_table() -> None:
+    at = timezone.now()
+    partitions.make_partitions("default", [at])
+    before = tables.measure_tables("default").bytes
+    ArchivedThread.objects.create(
+        id=1, runs=1, questions=0, started_at=at, ended_at=at, document=os.urandom(300_000)
+    )
+    assert tables.measure_tables("default").bytes - before > 300_000
