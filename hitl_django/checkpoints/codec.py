@@ -31,9 +31,9 @@ def pack_channel(channel: str, value: Any, shared: SharedValues | None = None) -
 
 def pack_writes(writes: Sequence[tuple[str, Any]], shared: SharedValues | None = None) -> bytes:
     """Returns the bytes of (channel, value) pairs; a refusal names the channel."""
-    encode = codec.encode if shared is None else shared.encode_writes
+    pairs = [[channel, value] for channel, value in writes]
     try:
-        return encode([[channel, value] for channel, value in writes])
+        return codec.encode(pairs) if shared is None else b"".join(shared.encode_writes(pairs))
     except PayloadError:
         for channel, value in writes:
             pack_channel(channel, value)

@@ -36,8 +36,8 @@ from .checkpoint import (
 from .pruning import KEEP_LATEST, check_prune, keep_latest
 from .shared_values import SharedValues
 
-#: What a task wrote, under its id and slot: its path, and its encoded writes.
-_Row = tuple[str, bytes, *tuple[Any, ...]]
+#: What a task wrote, under its id and slot: its path, and its encoded writes, in parts.
+_Row = tuple[str, Sequence[bytes] | bytes, *tuple[Any, ...]]
 #: Bytes from which on a list or dict is stored by what is added to it.
 MIN_BYTES = 2048
 
@@ -71,14 +71,26 @@ def _join(blob: _Blob) -> bytes:
     return blob if isinstance(blob, bytes) else blob.join()
 
 
+#: Checkpoints without their values are the engine's own, whatever encodes the values.
+_records = Codec()
+
+
 class _Stored:
-    """One checkpoint as kept: encoded, but for the versions, whose dicts are never changed."""
+    """One checkpoint as kept: encoded, so that the collector of garbage has nothing to go through.
 
-    __slots__ = ("checkpoint", "metadata", "parent_id", "writes")
+    ``record`` is all of it but the channel values.
+    """
 
-    def __init__(self, checkpoint: dict[str, Any], metadata: bytes, parent_id: str | None) -> None:
-        self.checkpoint, self.metadata, self.parent_id = checkpoint, metadata, parent_id
+    __slots__ = ("id", "metadata", "parent_id", "record", "writes")
+
+    def __init__(self, id: str, record: bytes, metadata: bytes, parent_id: str | None) -> None:
+        self.id, self.record, self.metadata, self.parent_id = id, record, metadata, parent_id
         self.writes: dict[tuple[str, int], _Row] = {}
+
+    def decode(self) -> dict[str, Any]:
+        """Returns the checkpoint without its values."""
+        record: dict[str, Any] = _records.decode(self.record)
+        return record
 
 
 class _Namespace:
@@ -95,12 +107,14 @@ class _Namespace:
 
 
 def _dump_stored(stored: _Stored) -> list[Any]:
-    return [stored.checkpoint, stored.metadata, stored.parent_id, stored.writes]
+    return [stored.record, stored.metadata, stored.parent_id, stored.writes]
 
 
 def _load_stored(body: list[Any]) -> _Stored:
-    checkpoint, metadata, parent_id, writes = body
-    stored = _Stored(checkpoint, metadata, parent_id)
+    record, metadata, parent_id, writes = body
+    if type(record) is not bytes:  # a file of an earlier version
+        record = _records.encode(record)
+    stored = _Stored(_records.decode(record)["id"], record, metadata, parent_id)
     stored.writes = writes
     return stored
 
@@ -212,10 +226,10 @@ class InMemorySaver(BaseCheckpointSaver[VersionT]):
                 for ns, space in self._threads.get(thread, {}).items()
                 if ref.get("checkpoint_ns") in (None, ns)
                 for stored in space.checkpoints.values()
-                if ref.get("checkpoint_id") in (None, stored.checkpoint["id"])
-                and (bound is None or stored.checkpoint["id"] < bound)
+                if ref.get("checkpoint_id") in (None, stored.id)
+                and (bound is None or stored.id < bound)
             ]
-        return sorted(found, key=lambda row: row[3].checkpoint["id"], reverse=True)
+        return sorted(found, key=lambda row: row[3].id, reverse=True)
 
     def _space(self, ref: dict[str, Any]) -> _Namespace | None:
         return self._threads.get(ref["thread_id"], {}).get(ref.get("checkpoint_ns", ""))
@@ -223,7 +237,7 @@ class InMemorySaver(BaseCheckpointSaver[VersionT]):
     def _tuple(
         self, thread_id: str, ns: str, blobs: dict[_BlobKey, _Blob], stored: _Stored
     ) -> CheckpointTuple:
-        kept = stored.checkpoint
+        kept = stored.decode()
         decode = self._codec.decode
         values = {
             key[0]: decode(_join(blobs[key]))
@@ -233,8 +247,6 @@ class InMemorySaver(BaseCheckpointSaver[VersionT]):
         checkpoint: Checkpoint = {
             **kept,  # type: ignore[typeddict-item]
             "channel_values": values,
-            "channel_versions": dict(kept["channel_versions"]),
-            "versions_seen": dict(kept["versions_seen"]),
         }
         parent = stored.parent_id
         return CheckpointTuple(
@@ -251,7 +263,8 @@ class InMemorySaver(BaseCheckpointSaver[VersionT]):
         )
         found: list[PendingWrite] = []
         for _, task_id, slot in rows:
-            _, data, *apart = stored.writes[task_id, slot]
+            _, parts, *apart = stored.writes[task_id, slot]
+            data = parts if isinstance(parts, bytes) else b"".join(parts)
             for channel, *value in self._codec.decode(data):
                 # A file of an earlier version has the bytes of values that channels held apart.
                 held = value or [self._codec.decode(apart[0][channel])]
@@ -306,7 +319,8 @@ class InMemorySaver(BaseCheckpointSaver[VersionT]):
                 blob = None if added is None else self._added(space, name, value, added, shared)
                 blobs[name, version] = blob or self._encode_channel(name, value, shared.encode)
             metadata = self._codec.encode(commit.metadata or {})
-            stored = _Stored(kept, metadata, ref.get("checkpoint_id"))
+            record = _records.encode_record(kept)
+            stored = _Stored(kept["id"], record, metadata, ref.get("checkpoint_id"))
         for name, (version, value) in (commit.grown or {}).items():
             blobs[name, version] = self._encode_channel(name, value)
         with self._lock:
@@ -315,7 +329,7 @@ class InMemorySaver(BaseCheckpointSaver[VersionT]):
             if stored is not None:
                 threads = self._threads.setdefault(ref["thread_id"], {})
                 space = threads.setdefault(ref.get("checkpoint_ns", ""), _Namespace())
-                space.checkpoints[stored.checkpoint["id"]] = stored
+                space.checkpoints[stored.id] = stored
             if space is not None:
                 space.blobs.update(blobs)
 
@@ -355,7 +369,7 @@ class InMemorySaver(BaseCheckpointSaver[VersionT]):
                 regular.append([name, value])
             else:
                 data = self._codec.encode([[name, value]])
-                yield (task.task_id, CONTROL_SLOTS[name]), (task.task_path, data)
+                yield (task.task_id, CONTROL_SLOTS[name]), (task.task_path, (data,))
         if regular:
             yield (task.task_id, 0), (task.task_path, shared.encode_writes(regular))
 
@@ -416,7 +430,7 @@ class InMemorySaver(BaseCheckpointSaver[VersionT]):
             left = {id: one for id, one in space.checkpoints.items() if (ns, id) in kept}
             named: set[tuple[str, Version]] = set()
             for stored in left.values():
-                named |= stored.checkpoint["channel_versions"].items()
+                named |= stored.decode()["channel_versions"].items()
                 if stored.parent_id not in left:
                     stored.parent_id = None
             space.checkpoints = left

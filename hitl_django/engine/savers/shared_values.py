@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from ormsgpack import Fragment
+from ormsgpack import packb
 
 from ..constants import TASKS
 from ..errors import PayloadError
@@ -17,6 +17,8 @@ from .checkpoint import Added, Commit
 _CONTAINERS, _LARGE = (dict, list), 16
 #: What stands before a value that is encoded as deep as a write's: two lists of one item.
 _AROUND = 2
+#: What stands before a write: it is a list of two.
+_PAIR = b"\x92"
 
 
 class SharedValues:
@@ -47,7 +49,7 @@ class SharedValues:
 
     def _share(self, value: Any) -> None:
         try:
-            self._data[id(value)] = self._codec.encode([[value]])[_AROUND:]
+            self._data[id(value)] = self._encode_apart(value)
         except PayloadError:
             pass  # the write is refused, in words that fit it
 
@@ -58,14 +60,40 @@ class SharedValues:
             if data is not None:
                 return data
             if type(value) is list and value and type(value[0]) is Send:
-                value = [*map(self._part, value)]
+                parts = [self._data.get(id(sent)) or self._encode_apart(sent) for sent in value]
+                return b"".join(self._checked([_head(len(value)), *parts]))
         return self._codec.encode(value)
 
-    def encode_writes(self, writes: Sequence[Any]) -> bytes:
-        """Returns the bytes of channel writes, each a list of the channel and the value."""
-        if self._data:
-            writes = [[name, self._part(value)] for name, value in writes]
-        return self._codec.encode(writes)
+    def encode_writes(self, writes: Sequence[Sequence[Any]]) -> Sequence[bytes]:
+        """Returns the bytes of channel writes, each a list of the channel and the value, in parts.
+
+        What a channel holds as well is a part of its own, the same object.
+        """
+        if self._data.keys().isdisjoint(id(value) for _, value in writes):
+            return (self._codec.encode(writes),)
+        parts, others = [_head(len(writes))], []
+        for name, value in writes:
+            data = self._data.get(id(value))
+            if data is None:
+                others.append([name, value])
+                continue
+            parts += [self._encode_entries(others), _PAIR + packb(name), data]
+            others = []
+        return self._checked([*parts, self._encode_entries(others)])
+
+    def _encode_apart(self, value: Any) -> bytes:
+        """Encodes a value that will stand as deep as a write's."""
+        return self._codec.encode([[value]])[_AROUND:]
+
+    def _encode_entries(self, values: Sequence[Any]) -> bytes:
+        data = self._codec.encode(values) if values else b"\x90"
+        return data[head_length(data) :]
+
+    def _checked(self, parts: Sequence[bytes]) -> Sequence[bytes]:
+        """Returns the parts of a value, unless they are too much together."""
+        assert isinstance(self._codec, Codec)
+        self._codec.check_together(parts)
+        return parts
 
     def encode_added(
         self, extent: Extent, added: Added, length: int
@@ -87,6 +115,7 @@ class SharedValues:
         grown = extent.add(more)
         return (data[head_length(data) :], grown) if self._codec.is_within_limits(grown) else None
 
-    def _part(self, value: Any) -> Any:
-        data = self._data.get(id(value))
-        return value if data is None else Fragment(data)
+
+def _head(length: int) -> bytes:
+    """Returns what stands before the items of a list."""
+    return Extent(False, length, 0, 0).head

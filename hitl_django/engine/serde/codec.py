@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any, NoReturn
 
 import ormsgpack
@@ -159,6 +159,11 @@ class Codec:
             if isinstance(fault, _TooManyLevels):
                 return self._decode_deep(data)
             self._refuse(fault or error)
+
+    def check_together(self, parts: Sequence[bytes]) -> None:
+        """Raises PayloadLimitError where the parts of a value, each within the limits, aren't."""
+        if sum(map(len, parts)) > self._free_bytes:
+            self._check_limits(b"".join(parts))
 
     # Encoding.
 

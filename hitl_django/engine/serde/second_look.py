@@ -11,15 +11,12 @@ from functools import partial
 from typing import Any
 
 import orjson
-from ormsgpack import Fragment
 
 from .extension_codes import BRANCHES, LEAVES, NATIVE
 from .plain_base import NOT_PLAIN, as_plain
 from .strict_walk import Dump
 
 _OPTIONS = orjson.OPT_PASSTHROUGH_DATACLASS | orjson.OPT_PASSTHROUGH_SUBCLASS
-#: What was packed as what it is: bytes, and a part that was encoded, and looked at, before.
-_SOUND = frozenset({bytes, Fragment})
 
 
 def holds_buffer(value: Any, dump: Dump) -> bool:
@@ -36,7 +33,7 @@ def holds_buffer(value: Any, dump: Dump) -> bool:
 def _open(item: Any, dump: Dump) -> Any:
     """Returns what there is to look at in an object that JSON hasn't; TypeError for a buffer."""
     cls = type(item)
-    if cls in _SOUND:
+    if cls is bytes:
         return None
     if cls is bytearray or cls is memoryview:
         raise TypeError

@@ -6,8 +6,6 @@ import re
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from ormsgpack import Fragment
-
 from ..errors import PayloadLimitError, UnserializableError
 from .extension_codes import BRANCHES, LEAVES, MAPPING, NATIVE, OBJECT, RefusedPart, Tagged
 from .plain_base import NOT_PLAIN, as_plain
@@ -58,8 +56,6 @@ def rewrite_value(value: Any, dump: Dump, max_depth: int) -> Any:
             into[at] = item
         elif cls in NATIVE and not (cls is int and not -(1 << 63) <= item < 1 << 64):
             into[at] = item
-        elif cls is Fragment:
-            into[at] = item  # was encoded, and looked at, before
         elif cls in LEAVES:
             into[at] = _leaf(item, frame, step)
         else:
