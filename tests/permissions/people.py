@@ -24,7 +24,7 @@ HANDLING = (
     "link_interrupt",
 )
 EVERY = (*VIEW, *ENGINE, *HANDLING, "start_run", "operate_run", "view_webhookendpoint",
-         "manage_webhooks")  # fmt: skip
+         "manage_webhooks", "view_archivedthread")  # fmt: skip
 #: Threads whose ids begin like this aren't there for people with a blindfold.
 SHUT = "shut-"
 #: A graph that these people may not start.
@@ -50,6 +50,9 @@ class Blindfold(ModelPermissionPolicy):
 
     def visible_interrupts(self, user: Any, interrupts: Any) -> Any:
         return _open(user, super().visible_interrupts(user, interrupts), "thread__thread_id")
+
+    def visible_archived_threads(self, user: Any, threads: Any) -> Any:
+        return _open(user, super().visible_archived_threads(user, threads), "thread_id")
 
 
 def _open(user: Any, rows: Any, name: str) -> Any:
@@ -97,6 +100,8 @@ class Person:
             return False
         if kind == "question":
             return self._is_asked(area)
+        if kind == "archived":
+            return self.may("view_archivedthread") and (area != "vault" or self.decides(area))
         if kind == "link":
             return self._is_asked(area) and self.may("link_interrupt")
         if kind == "graph":
@@ -143,7 +148,7 @@ SHOWN_BY: dict[str, tuple[str, ...]] = {
 
 
 #: What there is of a thread, and goes with it where a host's policy hides one.
-OF_THREADS = frozenset({"question", "link", *SHOWN_BY} - {"webhook"})
+OF_THREADS = frozenset({"question", "link", "archived", *SHOWN_BY} - {"webhook"})
 
 
 def one(name: str, *has: str, **more: Any) -> Person:

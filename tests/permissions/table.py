@@ -152,6 +152,7 @@ MODELS: dict[str, tuple[str, str, tuple[str, ...]]] = {
     "reviewlink": ("link", "link.pk", ("link_interrupt",)),
     "run": ("run", "run.pk", ("view_run",)),
     "thread": ("thread", "thread.pk", ("view_thread",)),
+    "archivedthread": ("archived", "archived.pk", ("view_archivedthread",)),
     "checkpoint": ("checkpoint", "checkpoint.pk", ("view_thread", "view_checkpoint")),
     "channelblob": ("channelblob", "channelblob.pk", ("view_thread", "view_channelblob")),
     "pendingwrite": ("pendingwrite", "pendingwrite.pk", ("view_thread", "view_pendingwrite")),

@@ -51,7 +51,9 @@ LIKE_OTHERS = (
     "blindfolded superuser",
 )
 #: Kinds that a reserved graph keeps to its group, and those of which threads can be shut.
-RESERVED, SHUT = ("question", "link", "graph"), ("question", "link", "run", "thread", "operated")
+RESERVED, SHUT = ("question", "link", "graph", "archived"), (
+    "question", "link", "run", "thread", "operated", "archived",
+)  # fmt: skip
 
 
 def test_every_address_has_its_row() -> None:

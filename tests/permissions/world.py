@@ -16,10 +16,11 @@ from django.contrib.auth import get_user_model
 from django.contrib.auth.models import Group
 from django.utils import timezone
 
-from hitl_django import END, START, StateGraph, interrupt, services, testing
+from hitl_django import END, START, StateGraph, archive, interrupt, services, testing
 from hitl_django.graph_registry import registry
 from hitl_django.graph_registry.registry import ReviewPolicy
 from hitl_django.models import (
+    ArchivedThread,
     ChannelBlob,
     Checkpoint,
     Decision,
@@ -100,6 +101,7 @@ class Things:
     checkpoint: Checkpoint
     channelblob: ChannelBlob
     pendingwrite: PendingWrite
+    archived: ArchivedThread
     #: What nobody is ever shown.
     secrets: list[str] = field(default_factory=list)
 
@@ -157,6 +159,11 @@ def fill(area: str) -> Things:
     )
     services.forget(erased.thread.thread_id)
     row = ReviewLink.objects.get(pk=link.id)
+    archived_id = f"{SHUT if area == 'shut' else ''}archived-{area}"
+    services.cancel(services.start(GRAPHS[area], {"area": area}, thread_id=archived_id).id)
+    ended = Thread.objects.filter(thread_id=archived_id)
+    archive.make_room(ended)
+    (archived,) = archive.archive_threads(ended)
     checkpoints = Checkpoint.objects.filter(thread=question.thread)
     blobs = ChannelBlob.objects.filter(thread=question.thread)
     writes = PendingWrite.objects.filter(thread__in=[question.thread_id, failed.thread_id])
@@ -172,6 +179,7 @@ def fill(area: str) -> Things:
         checkpoint=checkpoints.latest("checkpoint_id"),
         channelblob=blobs.order_by("pk")[0],
         pendingwrite=writes.order_by("pk")[0],
+        archived=ArchivedThread.objects.get(pk=archived),
         secrets=[link.url.rstrip("/").rpartition("/")[2], row.secret_digest],
     )
 
