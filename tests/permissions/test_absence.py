@@ -234,7 +234,8 @@ def test_starting_a_run_tells_of_no_hidden_thread_or_key(world: World) -> None:
     path = path_of("hitl_django:runs", ())
     body = {"graph": "ledger", "input": {"area": "shut", "secret": "a guess"}}
     key = shut.run.key
-    right = {**body, "input": {"area": "shut", "secret": "zqshutstateqz"}}
+    given = {"area": "shut", "secret": "zqshutstateqz", "padding": "x" * 50}
+    right = {**body, "input": given}
     answers = [
         told(send(client, "POST", path, {**wanted, "key": key}), ()) for wanted in (body, right)
     ]

@@ -42,6 +42,8 @@ POLICY = {"POLICY": "tests.permissions.people.Blindfold"}
 class State(TypedDict, total=False):
     area: str
     secret: str
+    #: What makes an input so long that it has a row of its own.
+    padding: str
     answer: Any
 
 
@@ -187,7 +189,7 @@ def fill(area: str) -> Things:
 def started(area: str, what: str, advance: Callable[[], int], graph: str = "") -> Run:
     run = services.start(
         graph or GRAPHS[area],
-        {"area": area, "secret": canary(area, "state")},
+        {"area": area, "secret": canary(area, "state"), "padding": "x" * 50},
         key=canary(area, f"key{what}"),
         thread_id=f"{SHUT if area == 'shut' else ''}{canary(area, f'thread{what}')}",
         metadata={"note": canary(area, "metadata")},
