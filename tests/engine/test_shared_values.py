@@ -1,0 +1,72 @@
+"""What a commit stores twice is encoded once, and to the same bytes."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from hitl_django.engine.constants import TASKS
+from hitl_django.engine.errors import PayloadLimitError, UnserializableError
+from hitl_django.engine.savers.checkpoint import Added, Commit, TaskWrites
+from hitl_django.engine.savers.shared_values import SharedValues
+from hitl_django.engine.serde import Codec
+from hitl_django.engine.types import Send
+
+from .test_serde_properties import values
+
+NAMES = ["a", "b", "č" * 20, TASKS]
+written = st.one_of(
+    values,
+    st.lists(values, min_size=16, max_size=20),
+    st.dictionaries(st.text(st.characters(exclude_categories=["Cs"])), values, min_size=16),
+    st.builds(Send, st.just("n"), values),
+)
+
+
+def commit_of(writes: list[tuple[str, Any]], **options: Any) -> Commit:
+    """Returns a commit of one task, whose channels hold what it wrote."""
+    held = {name: value for name, value in writes if name != TASKS}
+    held[TASKS] = [value for name, value in writes if name == TASKS]
+    checkpoint: Any = {"id": "1", "channel_values": held}
+    versions = dict.fromkeys(held, 1)
+    tasks = [TaskWrites("t", "", writes)]
+    return Commit({}, tasks, checkpoint=checkpoint, new_versions=versions, **options)
+
+
+@pytest.mark.promise("P14")
+@given(st.lists(st.tuples(st.sampled_from(NAMES), written), max_size=5))
+def test_bytes_are_those_of_each_value_by_itself(writes: list[tuple[str, Any]]) -> None:
+    codec, commit = Codec(), commit_of(writes)
+    shared = SharedValues(codec, commit)
+    pairs = [[name, value] for name, value in writes]
+    assert b"".join(shared.encode_writes(pairs)) == codec.encode(pairs)
+    assert commit.checkpoint is not None
+    for value in commit.checkpoint["channel_values"].values():
+        assert shared.encode(value) == codec.encode(value)
+
+
+def test_what_a_channel_holds_is_the_same_object_as_in_the_write() -> None:
+    value = ["text"] * 100
+    shared = SharedValues(Codec(), commit_of([("x", 1), ("a", value), ("y", 2)]))
+    parts = shared.encode_writes([["x", 1], ["a", value], ["y", 2]])
+    assert any(part is shared.encode(value) for part in parts)
+
+
+def test_parts_that_are_too_much_together_are_refused() -> None:
+    codec = Codec(max_bytes=4000)
+    writes: list[tuple[str, Any]] = [("a", ["x" * 100] * 20), ("b", ["y" * 100] * 20)]
+    shared = SharedValues(codec, commit_of(writes))
+    assert len(shared.encode(writes[0][1])) < 4000
+    with pytest.raises(PayloadLimitError, match="the limit is 4000"):
+        shared.encode_writes([[name, value] for name, value in writes])
+
+
+def test_a_write_that_cannot_be_stored_is_refused_by_its_place() -> None:
+    added = ["fine", {"deep": object()}]
+    commit = commit_of([("a", added)], added={"a": Added(1, added)})
+    shared = SharedValues(Codec(), commit)
+    with pytest.raises(UnserializableError, match=r"^\$\[0\]\[1\]\[1\]\.deep can't be stored"):
+        shared.encode_writes([["a", added]])
