@@ -35,6 +35,9 @@ FIRST = 0x10000000
 class Refund(TypedDict, total=False):
     customer: str
     cents: int
+    order: str
+    country: str
+    express: bool
     checked: bool
     outcome: str
 
@@ -58,8 +61,15 @@ def register() -> None:
 
 
 def begin() -> services.RunInfo:
-    """Starts a run, as all of them were started."""
-    return services.start(GRAPH, {"customer": "Dana K.", "cents": 12_000})
+    """Starts a run, as all of them were started: with an input that has a row of its own."""
+    given = {
+        "customer": "Dana K.",
+        "cents": 12_000,
+        "order": "A-20017",
+        "country": "CZ",
+        "express": False,
+    }
+    return services.start(GRAPH, given)
 
 
 def pause(run: services.RunInfo) -> Interrupt:
