@@ -17,8 +17,9 @@ from .checkpoint import Added, Commit
 _CONTAINERS, _LARGE = (dict, list), 16
 #: What stands before a value that is encoded as deep as a write's: two lists of one item.
 _AROUND = 2
-#: What stands before a write: it is a list of two.
-_PAIR = b"\x92"
+#: What stands before a list of so many items, and before a write, which is a list of two.
+_SHORT = [Extent(False, length, 0, 0).head for length in range(16)]
+_PAIR = _SHORT[2]
 
 
 class SharedValues:
@@ -69,24 +70,28 @@ class SharedValues:
 
         What a channel holds as well is a part of its own, the same object.
         """
-        if self._data.keys().isdisjoint(id(value) for _, value in writes):
+        if not self._data:
             return (self._codec.encode(writes),)
         parts, others = [_head(len(writes))], []
-        for name, value in writes:
-            data = self._data.get(id(value))
+        for write in writes:
+            data = self._data.get(id(write[1]))
             if data is None:
-                others.append([name, value])
+                others.append(write)
                 continue
-            parts += [self._encode_entries(others), _PAIR + packb(name), data]
-            others = []
-        return self._checked([*parts, self._encode_entries(others)])
+            if others:
+                parts.append(self._encode_entries(others))
+                others = []
+            parts += (_PAIR + packb(write[0]), data)
+        if others:
+            parts.append(self._encode_entries(others))
+        return self._checked(parts)
 
     def _encode_apart(self, value: Any) -> bytes:
         """Encodes a value that will stand as deep as a write's."""
         return self._codec.encode([[value]])[_AROUND:]
 
     def _encode_entries(self, values: Sequence[Any]) -> bytes:
-        data = self._codec.encode(values) if values else b"\x90"
+        data = self._codec.encode(values)
         return data[head_length(data) :]
 
     def _checked(self, parts: Sequence[bytes]) -> Sequence[bytes]:
@@ -118,4 +123,4 @@ class SharedValues:
 
 def _head(length: int) -> bytes:
     """Returns what stands before the items of a list."""
-    return Extent(False, length, 0, 0).head
+    return _SHORT[length] if length < len(_SHORT) else Extent(False, length, 0, 0).head
