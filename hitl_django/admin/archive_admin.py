@@ -14,7 +14,7 @@ from hitl_django import services
 from hitl_django.engine.errors import PayloadError
 from hitl_django.forms.json_input import escape_hidden
 from hitl_django.graph_registry import registry
-from hitl_django.models import ArchivedThread
+from hitl_django.models import ArchivedThread, Run
 from hitl_django.notifications.redaction import redact_value
 
 from .base import ReadOnlyAdmin, format_entry, format_state
@@ -22,11 +22,24 @@ from .checkpoint_admin import DECODED, BoundedPaginator
 from .payload_display import MAX_TEXT, DisplayedValue
 
 
+class EndedStateFilter(admin.SimpleListFilter):
+    """Filters by the states in which a run has ended."""
+
+    title = _("state")
+    parameter_name = "state"
+
+    def lookups(self, request: HttpRequest, model_admin: Any) -> list[tuple[str, str]]:
+        return [(state.value, str(state.label)) for state in Run.State if state not in Run.LIVE]
+
+    def queryset(self, request: HttpRequest, queryset: QuerySet[Any]) -> QuerySet[Any]:
+        return queryset.filter(state=self.value()) if self.value() else queryset
+
+
 class ArchivedThreadAdmin(ReadOnlyAdmin):
     """Archived threads, those that ended last first."""
 
     list_display = ("thread", "state_badge", "questions", "ended_at")
-    list_filter = ("state",)
+    list_filter = (EndedStateFilter,)
     paginator = BoundedPaginator
     empty_text = _("No thread was archived yet.")
     search_fields = ("thread_id__exact", "key__exact")

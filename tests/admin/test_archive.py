@@ -52,6 +52,18 @@ def test_the_list_leads_to_what_was_asked_and_decided(
     assert HOSTILE not in page
 
 
+def test_it_is_filtered_by_the_states_that_end_a_run(
+    archivist: Client, archived: ArchivedThread
+) -> None:
+    url = list_of("archivedthread")
+    listed = archivist.get(url, {"state": "succeeded"})
+    assert archived.thread_id in listed.content.decode()
+    [offered] = listed.context["cl"].filter_specs
+    shown = [each["display"] for each in offered.choices(listed.context["cl"])]
+    assert shown == ["All", "succeeded", "failed", "cancelled"]
+    assert archived.thread_id not in archivist.get(url, {"state": "failed"}).content.decode()
+
+
 def test_it_is_found_by_its_id(archivist: Client, archived: ArchivedThread) -> None:
     url = list_of("archivedthread")
     assert (
