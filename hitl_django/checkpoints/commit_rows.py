@@ -7,6 +7,7 @@ from typing import Any
 
 from hitl_django.db.write_batch import WriteBatch
 from hitl_django.engine.constants import CHANGED, CONTROL_SLOTS, KEYED, NULL_TASK_ID, RESUME
+from hitl_django.engine.errors import PayloadError
 from hitl_django.engine.savers.checkpoint import (
     Added,
     Checkpoint,
@@ -54,6 +55,7 @@ class CommitRows:
         self._replaced: list[Row] = []
         self._blobs: list[Row] = []
         self._corrected: list[Row] = []
+        self._is_last = False
         self._checkpoints: list[Row] = []
         self._ended: list[inline_writes.EndedTask] = []
         #: The checkpoint of this commit, if all of its values have rows of their own.
@@ -96,12 +98,15 @@ class CommitRows:
         metadata: CheckpointMetadata,
         new_versions: dict[str, Version],
         added: Mapping[str, Added] | None = None,
+        *,
+        is_last: bool = False,
     ) -> None:
         """Adds a checkpoint as the child of that one, and the channel values that are new.
 
-        ``added`` says of lists and dicts that they have only grown; None where no run goes on from
-        here.
+        ``added`` says of lists and dicts that they have only grown; None where this is no step of a
+        run, ``is_last`` where it is the last.
         """
+        self._is_last = is_last
         head: dict[str, Any] = dict(checkpoint)
         values = head.pop("channel_values")
         few = inline_values.select_scalars(values)
@@ -168,9 +173,9 @@ class CommitRows:
 
     def add_grown(self, channel: str, grown: Grown) -> None:
         """Adds what a run has left of a value, unless that is what its steps have stored."""
-        data = pack_channel(channel, grown.value)
         tip = None if self.cached is None else self.cached.tips.get(channel)
-        if tip is None or tip.version != grown.version or not tip.matches(data):
+        if tip is None or tip.version != grown.version or not _is_still(grown.value, tip):
+            data = pack_channel(channel, grown.value)
             (data, its_digest), tip = value_deltas.encode_version(None, grown.version, data)
             self._corrected.append(self._row(channel, grown.version, data, its_digest))
         self.grown[channel] = tip.close()
@@ -189,7 +194,7 @@ class CommitRows:
         data = pack_channel(channel, value, self._shared)
         if self.cached is None or not value_deltas.may_grow(data):
             return self._row(channel, version, data, digest(data))
-        is_open = added is not None
+        is_open = added is not None and not self._is_last
         (data, its_digest), tip = value_deltas.encode_version(tip, version, data, keep_open=is_open)
         self.grown[channel] = tip
         return self._row(channel, version, data, its_digest)
@@ -197,13 +202,21 @@ class CommitRows:
     def _added(
         self, channel: str, version: Version, tip: value_deltas.ValueTip, added: Added, value: Any
     ) -> Row | None:
-        """Returns the row of what was added; None where the whole value is to be looked at."""
+        """Returns the row of what was added; None where the whole value is to be looked at.
+
+        At the last commit of a run that is compared with the whole.
+        """
         if tip.open is None or tip.version != added.version or self._shared is None:
             return None
         encoded = self._shared.encode_added(tip.open.extent, added, len(value))
         if encoded is None:
             return None
-        (data, its_digest), self.grown[channel] = value_deltas.encode_added(tip, version, *encoded)
+        (data, its_digest), grown = value_deltas.encode_added(tip, version, *encoded)
+        if self._is_last:
+            if not _is_still(value, grown):
+                return None
+            grown = grown.close()
+        self.grown[channel] = grown
         return self._row(channel, version, data, its_digest)
 
     def _row(self, channel: str, version: Version, data: bytes, its_digest: str) -> Row:
@@ -222,6 +235,14 @@ class CommitRows:
             (queries.REPLACE_CHECKPOINTS, self._checkpoints),
         ):
             batch.insert(statement, [(thread, *row) for row in rows])
+
+
+def _is_still(value: Any, tip: value_deltas.ValueTip) -> bool:
+    """Returns whether a value that was stored by parts is what they make."""
+    try:
+        return tip.matches(codec.encode_record(value))
+    except PayloadError:
+        return False
 
 
 def _group_by_slot(writes: Sequence[tuple[str, Any]]) -> dict[int, list[tuple[str, Any]]]:

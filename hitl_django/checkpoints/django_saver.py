@@ -208,7 +208,8 @@ class DjangoSaver(BaseCheckpointSaver):
                 commit.checkpoint,
                 commit.metadata or {},
                 commit.new_versions or {},
-                None if commit.outcome is not None else commit.added,
+                commit.added,
+                is_last=commit.outcome is not None,
             )
         for channel, grown in (commit.grown or {}).items():
             rows.add_grown(channel, grown)

@@ -79,16 +79,17 @@ class Nested(TypedDict):
 
 
 def growing(e: Any, n: int, saver: Any, scale: int = 1) -> Once:
-    """Adds a value to a list in each of n steps."""
+    """Adds a value to a list in each of n steps; to make the values isn't measured."""
+    made = [make_nested(at, scale) for at in range(n + 1)]
 
     def step(state: Nested) -> dict[str, Any]:
-        return {"found": [make_nested(state["turn"], scale)], "turn": state["turn"] + 1}
+        return {"found": [made[state["turn"] + 1]], "turn": state["turn"] + 1}
 
     app = chain(e, n, step, Nested).compile(checkpointer=saver)
     options = {"durability": "sync"} if saver else {}
 
     def once() -> int:
-        start = {"found": [make_nested(0, scale)], "turn": 0}
+        start = {"found": [made[0]], "turn": 0}
         check(len(app.invoke(start, on_thread(n), **options)["found"]), n + 1)
         return n
 

@@ -202,7 +202,7 @@ class LoopState:
         commit = self.commits.build_with_state(channels, self.origin.checkpoint_id, about, outcome)
         if outcome is not None:
             commit.grown = self.commits.list_grown(channels)
-        elif not self.exits:
+        if not self.exits:
             commit.added = channels.added
         return commit
 

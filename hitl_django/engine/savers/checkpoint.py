@@ -172,9 +172,10 @@ class Commit:
     where they are to be stored as well. ``hold`` is the run's on its thread, where it needs one.
 
     ``added`` says of lists and dicts among the new values that they have only grown, so that
-    nothing but what was added needs a look; None where no run goes on from here. What a node
-    changed in place in the rest isn't stored then; so the commit that ends the run has those values
-    as ``grown``, as far as they aren't among the new ones, to be compared with what is stored.
+    nothing but what was added needs a look; None where this is no step of a run. What a node
+    changed in place in the rest isn't stored then. So at the end of the run, in the commit with an
+    ``outcome``, all of them are compared with what is stored: those in ``added``, and as ``grown``
+    those that aren't among the new values.
     """
 
     config: RunnableConfig

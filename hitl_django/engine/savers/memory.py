@@ -58,6 +58,15 @@ class _GrownValue:
         pieces.append(entries)
         return _GrownValue(pieces, len(pieces), extent)
 
+    def matches(self, data: bytes) -> bool:
+        """Returns whether these are the bytes of the whole value."""
+        at = 0
+        for piece in (self.extent.head, *self.pieces[: self.count]):
+            if not data.startswith(piece, at):
+                return False
+            at += len(piece)
+        return at == len(data)
+
     def join(self) -> bytes:
         """Returns the bytes of the whole value."""
         return self.extent.head + b"".join(self.pieces[: self.count])
@@ -305,7 +314,8 @@ class InMemorySaver(BaseCheckpointSaver[VersionT]):
         rows = [row for task in commit.writes for row in self._rows(task, shared)]
         space = self._space(ref)
         blobs: dict[_BlobKey, _Blob] = {}
-        checkpoint, stored, grown = commit.checkpoint, None, commit.added or {}
+        checkpoint, stored = commit.checkpoint, None
+        grown, is_last = commit.added or {}, commit.outcome is not None
         if checkpoint is not None:
             kept: dict[str, Any] = dict(checkpoint)
             values = kept.pop("channel_values")
@@ -316,13 +326,18 @@ class InMemorySaver(BaseCheckpointSaver[VersionT]):
             }
             for name, version in changed.items():
                 added, value = grown.get(name), values[name]
-                blob = None if added is None else self._added(space, name, value, added, shared)
+                blob = None
+                if added is not None and space is not None:
+                    base = space.blobs.get((name, added.version))
+                    blob = self._added(base, value, added, shared, is_last=is_last)
                 blobs[name, version] = blob or self._encode_channel(name, value, shared.encode)
             metadata = self._codec.encode(commit.metadata or {})
             record = _records.encode_record(kept)
             stored = _Stored(kept["id"], record, metadata, ref.get("checkpoint_id"))
         for name, (version, value) in (commit.grown or {}).items():
-            blobs[name, version] = self._encode_channel(name, value)
+            stands = None if space is None else space.blobs.get((name, version))
+            if not (isinstance(stands, _GrownValue) and self._is_still(value, stands)):
+                blobs[name, version] = self._encode_channel(name, value)
         with self._lock:
             if rows:
                 self._keep(ref, rows)
@@ -344,10 +359,12 @@ class InMemorySaver(BaseCheckpointSaver[VersionT]):
             raise
 
     def _added(
-        self, space: _Namespace | None, name: str, value: Any, added: Added, shared: SharedValues
+        self, blob: _Blob | None, value: Any, added: Added, shared: SharedValues, *, is_last: bool
     ) -> _GrownValue | None:
-        """Returns what has only grown, by what was added; None where it is stored whole."""
-        blob = None if space is None else space.blobs.get((name, added.version))
+        """Returns what has only grown, by what was added; None where it is stored whole.
+
+        At the last commit of a run that is compared with the whole.
+        """
         if isinstance(blob, bytes) and len(blob) >= MIN_BYTES and has_entries(blob):
             blob = _GrownValue([blob[head_length(blob) :]], 1, find_extent(blob))
         if not isinstance(blob, _GrownValue):
@@ -356,7 +373,16 @@ class InMemorySaver(BaseCheckpointSaver[VersionT]):
         if more is None:
             return None
         with self._lock:
-            return blob.add(*more)
+            grown = blob.add(*more)
+        return None if is_last and not self._is_still(value, grown) else grown
+
+    def _is_still(self, value: Any, stored: _GrownValue) -> bool:
+        """Returns whether a value that was stored by parts is what they make."""
+        assert isinstance(self._codec, Codec)
+        try:
+            return stored.matches(self._codec.encode_record(value))
+        except PayloadError:
+            return False
 
     def _rows(
         self, task: TaskWrites, shared: SharedValues
