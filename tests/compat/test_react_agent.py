@@ -414,7 +414,9 @@ def test_an_agent_comes_to_the_same(case: Case, way: str) -> None:
 def test_an_agent_streams_the_same(stream_mode: str, version: str) -> None:
     def result(engine: Engine) -> Any:
         agent = make(version=version, name="ann")(engine, Model(says=list(ADDS), asked=[]))
-        return [plain(chunk) for chunk in agent.stream(HI, stream_mode=stream_mode)]
+        chunks = [plain(chunk) for chunk in agent.stream(HI, stream_mode=stream_mode)]
+        # Calls that are sent run side by side: their updates come as they end.
+        return sorted(chunks, key=str) if (stream_mode, version) == ("updates", "v2") else chunks
 
     assert result(OURS) == result(LANGGRAPH)
 
