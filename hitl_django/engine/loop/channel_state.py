@@ -44,7 +44,7 @@ class ChannelState:
         self.passed: Sequence[str] = ()
         #: Channels changed since the last checkpoint.
         self.touched: set[str] = set()
-        #: Which of them are lists that have only grown since then, and by what.
+        #: Which of them are lists and dicts that have only grown since then, and by what.
         self.added: dict[str, Added] = {}
 
     def copy(self) -> ChannelState:
