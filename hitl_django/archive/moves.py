@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from datetime import timedelta
 from typing import Any
 
-from django.db import connections, models, transaction
+from django.db import models, transaction
 from django.db.models import Exists, OuterRef, Q, QuerySet
 from django.db.models.functions import Now
 
@@ -17,8 +17,6 @@ from hitl_django.models import ArchivedThread, Interrupt, Run, Thread
 from .document import ArchivedRows, read_document, write_document
 from .partitions import make_partitions
 from .thread_tables import THREAD_TABLES
-
-_GOES_ON = Exists(Run.objects.filter(thread=OuterRef("pk"), state__in=Run.LIVE))
 
 
 def select_archivable(using: str, days: float) -> QuerySet[Thread]:
@@ -51,10 +49,8 @@ def archive_threads(threads: QuerySet[Thread]) -> list[int]:
     using = threads.db
     with transaction.atomic(using=using):
         # Looked at again behind the lock: a new run may have been started just before.
-        threads = threads.exclude(_GOES_ON)
-        if connections[using].features.has_select_for_update_skip_locked:
-            threads = threads.select_for_update(skip_locked=True, of=("self",))
-        chosen = list(threads.values_list("pk", flat=True))
+        free = threads.exclude(Run.exists_live()).select_for_update(skip_locked=True, of=("self",))
+        chosen = list(free.values_list("pk", flat=True))
         if not chosen:
             return []
         found = _read_rows(using, chosen)

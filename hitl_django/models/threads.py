@@ -219,3 +219,9 @@ class Run(models.Model):
 
     def __str__(self) -> str:
         return f"{escape_invisible(self.graph)} {self.id}"
+
+    @classmethod
+    def exists_live(cls) -> models.Exists:
+        """Returns the condition, on threads, that one has a run which has not ended."""
+        live = cls.objects.filter(thread=models.OuterRef("pk"), state__in=cls.LIVE)
+        return models.Exists(live)

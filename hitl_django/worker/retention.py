@@ -28,8 +28,6 @@ logger = logging.getLogger("hitl_django")
 BATCH = 100  # threads of one transaction
 ARCHIVED = 20  # the same of those that are archived, each of which is read whole
 
-_GOES_ON = Exists(Run.objects.filter(thread=OuterRef("pk"), state__in=Run.LIVE))
-
 
 def delete_ended(days: float, limit: int) -> int:
     """Deletes threads that ended that long ago, those longest ago first; returns how many.
@@ -127,7 +125,7 @@ def _delete(using: str, days: float, chosen: list[int]) -> tuple[int, list[Excep
 def _delete_together(using: str, days: float, chosen: list[int]) -> int:
     with transaction.atomic(using=using):
         # Looked at again behind the lock: a new run may have been started just before.
-        gone = _lock(_at_rest(using, days).exclude(_GOES_ON).filter(pk__in=chosen))
+        gone = _lock(_at_rest(using, days).exclude(Run.exists_live()).filter(pk__in=chosen))
         Thread.objects.using(using).filter(pk__in=gone).delete()
     return len(gone)
 
@@ -144,7 +142,7 @@ def prune_ended(days: float) -> Iterator[int]:
     older = Checkpoint.objects.filter(thread=OuterRef("pk"), parent_id__isnull=False)
     refused: list[Exception] = []
     for ended in _ended(using, days):
-        rows = Thread.objects.using(using).exclude(_GOES_ON)
+        rows = Thread.objects.using(using).exclude(Run.exists_live())
         threads = rows.filter(Exists(older), pk__in=ended)
         pruned = 0
         for thread_id in list(threads.values_list("thread_id", flat=True)):
