@@ -127,10 +127,17 @@ class QuestionForms:
         return bool(self.errors or self.decision_form.errors or (self.form and self.form.errors))
 
     def shown_in_form(self) -> list[str]:
-        """Names the long texts of the payload that the form holds anyway."""
-        if self.form is None or self.edits_payload or not isinstance(self.item.payload, dict):
+        """Names the values of the payload that the form shows anyway, in fields that hold them."""
+        payload = self.item.payload
+        if self.form is None or self.edits_payload or self.hides_fields:
             return []
-        return [name for name in self.form.long_texts() if name in self.item.payload]
+        if not isinstance(payload, dict):
+            return []
+        return [
+            name
+            for name, value in self.form.original_members().items()
+            if name in payload and to_json(value) == to_json(payload[name])
+        ]
 
     def buttons(self) -> list[Button]:
         """Returns the decisions that have a button in the bar, in its order."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
+from datetime import timedelta
 from functools import partial
 from typing import Any
 
@@ -48,6 +49,7 @@ from .multi_action import make_question_forms
 from .question_status import link_subject
 from .question_view import QuestionViewFactory, find_other_questions
 from .queue_actions import FORM_VERBS, VERBS, ActionForms, run_action
+from .queue_place import SPLIT_COOKIE, read_place, shows_list
 from .refusal_messages import (
     add_nothing_sent,
     describe_conflict,
@@ -86,6 +88,7 @@ class QuestionPages(ReadOnlyAdmin):
         return {
             "handling": ("<path:object_id>/handling/", self.handling_view),
             "payload": ("<path:object_id>/payload/", self.payload_view),
+            "split": ("<path:object_id>/split/", self.split_view),
             "status": ("<path:object_id>/status/", self.status_view),
         }
 
@@ -112,6 +115,22 @@ class QuestionPages(ReadOnlyAdmin):
         line = describe_run(item.run, services.worker_health())
         response = JsonResponse({"text": str(line.text), "moves": line.moves})
         response["Cache-Control"] = "no-store"
+        return response
+
+    def split_view(self, request: HttpRequest, object_id: str) -> HttpResponse:
+        """Shows or hides the list beside a question, in this browser from now on."""
+        item = self.get_object(request, unquote(object_id))
+        response = HttpResponseRedirect(self.url("change", request, item.pk))
+        if request.method == "POST":
+            response.set_cookie(
+                SPLIT_COOKIE,
+                "0" if request.POST.get("list") == "hide" else "1",
+                max_age=timedelta(days=365),
+                path=self.url("changelist", HttpRequest()),
+                secure=request.is_secure(),
+                httponly=True,
+                samesite="Lax",
+            )
         return response
 
     def handling_view(self, request: HttpRequest, object_id: str) -> HttpResponse:
@@ -257,7 +276,14 @@ class QuestionPages(ReadOnlyAdmin):
             about=link_subject(item.thread, request),
             errors=question_forms.has_errors,
             sees_runs=can_view_runs(request),
-            next_url=self._next_url(request, item),
+            place=read_place(
+                request,
+                item,
+                [one.item.pk for one in views],
+                partial(self.url, "change", request),
+            ),
+            shows_list=shows_list(request),
+            split_url=self.url("split", request, item.pk),
             take_url=self.url("next", request),
             picture=self._picture(request, item),
             history=list_steps(request, item.thread, limit=MAX_STEPS),

@@ -146,18 +146,15 @@ class AnswerForm(forms.Form):
             if not leaf.field.is_unchanged(self[leaf.name].data)
         ]
 
-    def long_texts(self) -> list[str]:
-        """Names the properties that the form shows as a text of several lines."""
+    def original_members(self) -> dict[str, JSON]:
+        """Returns the members that the form shows in a field of their own, as they came."""
         if not isinstance(self.tree, Group):
-            return []
-        return [
-            name
+            return {}
+        return {
+            name: member.field.original
             for name, member in self.tree.members.items()
-            if isinstance(member, Leaf)
-            and isinstance(member.field, TextField)
-            and isinstance(member.field.widget, forms.Textarea)
-            and member.field.original
-        ]
+            if isinstance(member, Leaf) and member.field.original is not MISSING
+        }
 
     def add_faults(self, faults: Sequence[tuple[str, str]]) -> None:
         """Shows each fault of an answer, ``(JSON pointer, reason)``, at the field it is about."""

@@ -64,3 +64,61 @@ def test_the_rows_of_a_list_are_ticked_all_at_once(
     assert page.locator("#result_list .action-select:checked").count() == 2
     page.uncheck("#action-toggle")
     assert page.locator("#result_list .action-select:checked").count() == 0
+
+
+DESKTOP: dict[str, Any] = {"viewport": {"width": 1280, "height": 800}}
+WIDE: dict[str, Any] = {"viewport": {"width": 1440, "height": 900}}
+
+
+def is_in_sight(page: Any, element: Any) -> bool:
+    """Says whether an element is on the screen whole, with nothing above it, unscrolled or not."""
+    return bool(
+        element.evaluate(
+            """e => {
+                const box = e.getBoundingClientRect();
+                const at = document.elementFromPoint(box.x + box.width / 2, box.bottom - 2);
+                return box.top >= 0 && box.bottom <= innerHeight && e.contains(at);
+            }"""
+        )
+    )
+
+
+def test_what_decides_is_in_sight_without_scrolling(
+    log_in: Callable[..., Any], start: Callable[..., Any]
+) -> None:
+    payload = {"title": "Read all of this?", **{f"line {n}": "words " * 20 for n in range(60)}}
+    start("plain", payload=payload)
+    page = log_in(**DESKTOP)
+    page.goto("/admin/hitl_django/reviewitem/")
+    page.get_by_role("link", name="Read all of this?").click()
+    approve, reject = (
+        page.get_by_role("button", name=n, exact=True) for n in ("Approve", "Reject")
+    )
+    assert page.evaluate("scrollY") == 0
+    assert is_in_sight(page, approve)
+    assert is_in_sight(page, reject)
+    reason = page.get_by_label("Reason:")
+    reason.focus()
+    assert is_in_sight(page, reason), "the bar hides no field that is written in"
+
+
+def test_the_list_stands_beside_the_question_where_there_is_room(
+    log_in: Callable[..., Any], start: Callable[..., Any]
+) -> None:
+    for name in ("Dana", "Sam"):
+        start("typed", customer=name, amount=120.0)
+    page = log_in(**WIDE)
+    page.goto("/admin/hitl_django/reviewitem/")
+    page.get_by_role("link", name="Refund Dana?").click()
+    beside = page.get_by_role("complementary", name="Review queue")
+    beside.get_by_role("link", name="Refund Sam?").click()
+    page.wait_for_function("document.querySelector('h1').innerText === 'Refund Sam?'")
+    assert page.get_by_text("2 of 2").is_visible()
+    beside.get_by_role("button", name="Hide this list").click()
+    page.get_by_role("button", name="Show the list beside the question").wait_for()
+    assert not page.get_by_role("link", name="Refund Dana?").is_visible()
+    assert page.get_by_role("link", name="Previous").is_visible()
+    page.get_by_role("button", name="Show the list beside the question").click()
+    page.get_by_role("link", name="Refund Dana?").wait_for()
+    page.set_viewport_size(DESKTOP["viewport"])
+    assert not page.get_by_role("link", name="Refund Dana?").is_visible()

@@ -1,0 +1,141 @@
+"""The list beside a question: its number, the way to those around it, and that it can be hidden."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from typing import Any
+from urllib.parse import quote
+
+import pytest
+from django.contrib.auth import get_user_model
+from django.contrib.auth.models import Group
+from django.db.models.functions import Now
+from django.test import Client
+
+from hitl_django import services
+from hitl_django.models import Interrupt
+
+from .browsing import text_of
+from .conftest import make_question, page_of
+
+pytestmark = pytest.mark.django_db
+
+
+def way(page: str, rel: str) -> str:
+    """Returns where a page's link to the one before or after it leads."""
+    found = re.search(rf'<a rel="{rel}" href="([^"?]*)', page)
+    return found[1] if found else ""
+
+
+def beside(page: str) -> list[str]:
+    return re.findall(r'<span class="hitl-beside-title"[^>]*>([^<]*)<', page)
+
+
+def open_from(client: Client, item: Interrupt, filters: str = "") -> str:
+    address = page_of(item)
+    if filters:
+        address += f"?_changelist_filters={quote(filters)}"
+    return text_of(client.get(address))
+
+
+def test_names_its_number_and_leads_to_those_before_and_after(reviewer: Client) -> None:
+    first, second, third = (make_question({}, title=f"Number {n}?") for n in (1, 2, 3))
+    page = open_from(reviewer, second)
+    assert "2 of 3" in page
+    assert (way(page, "prev"), way(page, "next")) == (page_of(first), page_of(third))
+    assert beside(page) == ["Number 1?", "Number 2?", "Number 3?"]
+    assert re.search(rf'href="{page_of(second)}" aria-current="page"', page)
+    assert way(open_from(reviewer, first), "prev") == ""
+    assert way(open_from(reviewer, third), "next") == ""
+
+
+@pytest.mark.parametrize(
+    ("filters", "listed"),
+    [
+        ("", ["Late?", "Of sam?", "Also of sam?", "Other?", "Lately?"]),
+        ("graph=made", ["Late?", "Of sam?", "Also of sam?"]),
+        ("show=mine", ["Late?"]),
+        ("show=held", ["Of sam?", "Also of sam?"]),
+        ("show=overdue", ["Late?"]),
+        ("show=nonsense", ["Late?", "Of sam?", "Also of sam?", "Other?", "Lately?"]),
+        ("show=free", ["Other?", "Lately?"]),
+        ("q=late", ["Late?", "Lately?"]),
+        ("q=late&show=held", []),
+    ],
+)
+def test_is_that_of_the_list_it_was_opened_from(
+    reviewer: Client, person: Callable[[str], Any], filters: str, listed: list[str]
+) -> None:
+    made = [make_question({}, title=title) for title in ("Late?", "Of sam?", "Also of sam?")]
+    made += [make_question({}, title=title, graph="other") for title in ("Other?", "Lately?")]
+    sam = get_user_model().objects.create_user("sam", is_staff=True)
+    sam.user_permissions.set(person("reviewer").user_permissions.all())
+    for item, by in zip(made[:3], (person("reviewer"), sam, sam), strict=True):
+        services.claim(item.pk, by=by)
+    Interrupt.objects.filter(pk=made[0].pk).update(overdue=True, due_at=Now())
+    # What isn't in the list has no number there, and the list stands beside it all the same.
+    page = open_from(reviewer, made[-1], filters)
+    assert beside(page) == listed
+    assert (f"{len(listed)} of {len(listed)}" in page) == (made[-1].title in listed)
+
+
+def test_counts_no_further_than_it_reads_and_shows_those_around(
+    reviewer: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("hitl_django.admin.queue_place.MOST", 30)
+    items = [make_question({}, title=f"Number {n}?") for n in range(32)]
+    page = open_from(reviewer, items[10])
+    assert "11 of 30+" in page
+    assert beside(page) == [f"Number {n}?" for n in range(6, 30)]
+    beyond = open_from(reviewer, items[31])
+    assert " of 30+" not in beyond
+    assert way(beyond, "next") == page_of(items[0])
+
+
+def test_leaves_out_what_the_user_may_not_see(
+    reviewer: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    seen, hidden, other = (make_question({}, title=f"Number {n}?") for n in (1, 2, 3))
+    monkeypatch.setattr(
+        "hitl_django.permissions.ModelPermissionPolicy.visible_interrupts",
+        lambda self, user, rows: rows.exclude(pk=hidden.pk),
+    )
+    page = open_from(reviewer, seen)
+    assert way(page, "next") == page_of(other)
+    assert hidden.title not in page
+
+
+def test_narrows_to_a_group(reviewer: Client) -> None:
+    group = Group.objects.create(name="Finance")
+    one, two = (make_question({}, title=f"Number {n}?", group=group) for n in (1, 2))
+    make_question({}, title="Of nobody?")
+    page = open_from(reviewer, one, f"group={group.pk}")
+    assert beside(page) == [one.title, two.title]
+
+
+def test_is_hidden_in_a_browser_that_wants_no_list(reviewer: Client) -> None:
+    items = [make_question({}) for _n in range(2)]
+    split = page_of(items[0]).removesuffix("change/") + "split/"
+    assert reviewer.get(split).cookies.get("hitl_split") is None
+    response = reviewer.post(split, {"list": "hide"})
+    assert response.headers["Location"] == page_of(items[0])
+    page = open_from(reviewer, items[1])
+    assert beside(page) == []
+    assert "2 of 2" in page
+    reviewer.post(split, {"list": "show"})
+    assert len(beside(open_from(reviewer, items[1]))) == 2
+
+
+def test_of_one_alone_there_is_none(reviewer: Client) -> None:
+    page = open_from(reviewer, make_question({}))
+    assert "hitl-place" not in page
+    assert "hitl-beside" not in page
+
+
+def test_a_title_is_text(reviewer: Client) -> None:
+    one = make_question({}, title="Plain?")
+    make_question({}, title="<b>&\u202e</b>")
+    page = open_from(reviewer, one)
+    assert "<b>" not in page
+    assert "\u202e" not in page
