@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from datetime import timedelta
 from functools import partial
 from typing import Any
+from uuid import UUID
 
 from django.contrib import messages
 from django.contrib.admin.utils import unquote
@@ -20,6 +22,8 @@ from django.http import (
     QueryDict,
 )
 from django.template.response import TemplateResponse
+from django.utils.text import get_text_list
+from django.utils.translation import gettext
 from django.utils.translation import gettext_lazy as _
 
 from hitl_django import services
@@ -36,7 +40,7 @@ from hitl_django.errors import (
     StaleQuestionError,
 )
 from hitl_django.graph_registry import registry
-from hitl_django.models import Interrupt, ReviewItem, Run
+from hitl_django.models import Decision, Interrupt, ReviewItem, Run
 from hitl_django.page_urls import find_admin_page
 from hitl_django.permissions import select_visible
 from hitl_django.services.reviews import queue_filters
@@ -46,12 +50,19 @@ from .base import ReadOnlyAdmin, View, can_view_runs
 from .decision_messages import format_confirmation
 from .diff_display import get_decision_context
 from .multi_action import make_question_forms
+from .presence import note_viewer
 from .question_status import link_subject
-from .question_view import QuestionViewFactory, find_other_questions
+from .question_view import (
+    MAX_BESIDE,
+    QuestionView,
+    QuestionViewFactory,
+    find_other_questions,
+)
 from .queue_actions import FORM_VERBS, VERBS, ActionForms, run_action
 from .queue_place import SPLIT_COOKIE, read_place, shows_list
 from .refusal_messages import (
     add_nothing_sent,
+    describe_change,
     describe_conflict,
     describe_other_decision,
     describe_outcome,
@@ -90,6 +101,7 @@ class QuestionPages(ReadOnlyAdmin):
             "payload": ("<path:object_id>/payload/", self.payload_view),
             "split": ("<path:object_id>/split/", self.split_view),
             "status": ("<path:object_id>/status/", self.status_view),
+            "watch": ("<path:object_id>/watch/", self.watch_view),
         }
 
     def show(self, request: HttpRequest, item: Interrupt) -> HttpResponse:
@@ -114,6 +126,30 @@ class QuestionPages(ReadOnlyAdmin):
         item = self.get_object(request, unquote(object_id))
         line = describe_run(item.run, services.worker_health())
         response = JsonResponse({"text": str(line.text), "moves": line.moves})
+        response["Cache-Control"] = "no-store"
+        return response
+
+    def watch_view(self, request: HttpRequest, object_id: str) -> HttpResponse:
+        """Says what has become of the questions of an open page, and who else looks at it.
+
+        ``question`` names one of them as ``<id>.<version>``, as often as there are questions.
+        """
+        item = self.get_object(request, unquote(object_id))
+        shown = dict(_parse_shown(request.GET.getlist("question")[: MAX_BESIDE + 1]))
+        rows = self.visible(request, self.rows().filter(pk__in=shown))
+        made = Decision.objects.filter(interrupt__in=shown, effective=True).defer("value")
+        decisions = {(one.interrupt_id, one.version + 1): one for one in made}
+        notices = {
+            str(row.pk): str(
+                describe_change(
+                    row, shown[row.pk], decisions.get((row.pk, row.version)), request.user
+                )
+            )
+            for row in rows
+        }
+        viewers = get_text_list(note_viewer(item.pk, request.user), gettext("and"))
+        words = gettext("Also looking at this: %(names)s.") % {"names": viewers}
+        response = JsonResponse({"questions": notices, "viewers": words if viewers else ""})
         response["Cache-Control"] = "no-store"
         return response
 
@@ -284,6 +320,7 @@ class QuestionPages(ReadOnlyAdmin):
             ),
             shows_list=shows_list(request),
             split_url=self.url("split", request, item.pk),
+            watch_url=self._watch_url(request, item, views),
             take_url=self.url("next", request),
             picture=self._picture(request, item),
             history=list_steps(request, item.thread, limit=MAX_STEPS),
@@ -292,6 +329,14 @@ class QuestionPages(ReadOnlyAdmin):
 
     def _url_of(self, request: HttpRequest) -> Any:
         return lambda name, item: self.url(name, request, item.pk)
+
+    def _watch_url(
+        self, request: HttpRequest, item: Interrupt, views: Sequence[QuestionView]
+    ) -> str:
+        """Returns where the page asks what has become of its questions."""
+        shown = QueryDict(mutable=True)
+        shown.setlist("question", [f"{one.item.pk}.{one.item.version}" for one in views])
+        return f"{self.url('watch', request, item.pk).partition('?')[0]}?{shown.urlencode()}"
 
     def _picture(self, request: HttpRequest, item: Interrupt) -> str:
         """Draws where the thread is in its graph, for who may see the thread."""
@@ -384,6 +429,14 @@ class QuestionPages(ReadOnlyAdmin):
         if found is None:
             return self.url("changelist", request)
         return self.url("change", request, found)
+
+
+def _parse_shown(values: Sequence[str]) -> Iterator[tuple[UUID, str]]:
+    """Yields the questions that a page shows, each with its version."""
+    for value in values:
+        key, _, version = value.partition(".")
+        with suppress(ValueError):
+            yield UUID(key), version
 
 
 def _kept(form: Any) -> list[TypedText]:

@@ -121,6 +121,16 @@ def describe_outcome(item: Interrupt, decision: Decision | None, user: Any) -> N
     return Notice(headline, (moment,), "info")
 
 
+def describe_change(item: Interrupt, version: str, decision: Decision | None, user: Any) -> Any:
+    """Says what has become of a question since its page was made; "" where nothing has.
+
+    ``version`` is the one that the page shows, ``decision`` the one that closed the question.
+    """
+    if item.status != Interrupt.Status.PENDING:
+        return describe_outcome(item, decision, user).headline
+    return "" if str(item.version) == version else CONFLICTS[StaleQuestionError].headline
+
+
 def describe_other_decision(notice: Notice, decision: Decision | None, user: Any) -> Notice:
     """Says it to somebody who was about to decide the question too."""
     if decision is not None and decision.by_id is not None and decision.by_id == user.pk:

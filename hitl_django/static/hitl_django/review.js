@@ -91,6 +91,27 @@
         setTimeout(follow, 500, line, 1);
     });
 
+    /* What becomes of a page's questions while it is open, and who else looks at them. */
+
+    const watch = async (line, tries) => {
+        if (!document.hidden) {
+            try {
+                const response = await fetch(line.dataset.hitlWatch, { headers: { Accept: "application/json" } });
+                if (!response.ok || response.redirected) return;
+                const news = await response.json();
+                if (line.textContent !== news.viewers) line.textContent = news.viewers;
+                for (const notice of all("[data-hitl-changed]")) {
+                    const words = news.questions[notice.dataset.hitlChanged];
+                    if (!words || !notice.hidden) continue;
+                    notice.querySelector("strong").textContent = words;
+                    notice.hidden = false;
+                }
+            } catch { /* the network may be back next time */ }
+        }
+        if (tries < 200) setTimeout(watch, Math.min(8000 + 250 * tries, 30000), line, tries + 1);
+    };
+    all("[data-hitl-watch]").forEach((line) => setTimeout(watch, 500, line, 1));
+
     /* The list: all ticks at once. */
 
     all("[data-hitl-all]").forEach((button) => {
