@@ -1,6 +1,6 @@
-"""``python -m tests.browser.screenshots DIRECTORY``: a picture of each page of the review queue.
+"""``python -m tests.browser.screenshots DIRECTORY``: a picture of each page that the admin has.
 
-Each is made at the width of a desk and of a phone, light and dark, by the test that holds the same
+Each is made at the widths of desks and of a phone, light and dark, by the tests that hold the same
 pages to fit. The pictures are to be looked at, and no part of the repository.
 """
 
@@ -20,7 +20,8 @@ def main(directory: str) -> int:
     """Makes the pictures; returns what pytest does."""
     Path(directory).mkdir(parents=True, exist_ok=True)
     os.environ[DIRECTORY] = str(Path(directory).resolve())
-    return int(pytest.main([str(Path(__file__).with_name("test_looks.py")), "-q"]))
+    made_by = [Path(__file__).with_name(name) for name in ("test_looks.py", "test_every_page.py")]
+    return int(pytest.main([*map(str, made_by), "-q"]))
 
 
 if __name__ == "__main__":

@@ -52,45 +52,6 @@ def faults(page: Any) -> list[str]:
     ]
 
 
-def addresses(start: Callable[..., Run]) -> dict[str, str]:
-    """Prepares one of each page; returns where it is."""
-    first = start("approval", text="the news")
-    start("interview")
-    item = Interrupt.objects.filter(run=first).get()
-    decided = Interrupt.objects.get(run=start("approval", text="the weather"))
-    services.decide(decided.pk, "approve", reason="fine")
-    base = "/admin/hitl_django"
-    return {
-        "queue": f"{base}/reviewitem/",
-        "queue, nothing found": f"{base}/reviewitem/?q=nothing",
-        "item": f"{base}/reviewitem/{item.pk}/change/",
-        "decided": f"{base}/reviewitem/{decided.pk}/change/",
-        "runs": f"{base}/run/",
-        "run": f"{base}/run/{first.pk}/change/",
-        "threads": f"{base}/thread/",
-        "thread": f"{base}/thread/{first.thread_id}/change/",
-        "webhooks": f"{base}/webhookendpoint/",
-        "webhook": f"{base}/webhookendpoint/add/",
-    }
-
-
-@pytest.mark.parametrize("options", WAYS, ids=["desktop, light", "phone, dark"])
-def test_no_page_has_a_serious_fault(
-    everybody: str,
-    start: Callable[..., Run],
-    log_in: Callable[..., Any],
-    options: dict[str, Any],
-) -> None:
-    places = addresses(start)
-    page = log_in(everybody, **options)
-    found = {}
-    for name, address in places.items():
-        response = page.goto(address)
-        assert response.status == 200, (name, address)
-        found[name] = faults(page)
-    assert {name: said for name, said in found.items() if said} == {}
-
-
 @pytest.mark.parametrize("options", WAYS, ids=["desktop, light", "phone, dark"])
 def test_no_kind_of_question_has_a_serious_fault(
     start: Callable[..., Run], log_in: Callable[..., Any], options: dict[str, Any]

@@ -1,0 +1,64 @@
+"""Every page that the admin has of ours: it fits every width, and axe finds nothing serious."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from django.contrib.auth import get_user_model
+
+from tests.admin.addresses import ADDRESSES, address_of, rows
+from tests.admin.conftest import advance, asked, list_of
+from tests.admin.test_themes import NO_PAGE
+
+from .conftest import PASSWORD
+from .screenshots import DIRECTORY
+from .test_accessibility import faults
+
+pytestmark = [
+    pytest.mark.browser,
+    pytest.mark.any_database,
+    pytest.mark.django_db(transaction=True),
+]
+__all__ = ["advance", "asked", "rows"]  # the fixtures
+
+WIDTHS = (390, 1280, 1440, 1600)
+#: The one of these widths at which axe looks, by what the window prefers.
+LOOKS = {"light": 1280, "dark": 390}
+
+
+@pytest.fixture
+def admin_user(transactional_db: None) -> Any:
+    return get_user_model().objects.create_superuser("eva", password=PASSWORD)
+
+
+@pytest.mark.parametrize("look", LOOKS)
+def test_fits_and_has_no_serious_fault(
+    log_in: Callable[..., Any], rows: dict[str, Any], look: str
+) -> None:
+    page = log_in("eva", color_scheme=look)
+    wide, found, seen = {}, {}, 0
+    places = {name: address_of(name, rows) for name in ADDRESSES}
+    places["reviewitem_changelist, nothing found"] = list_of() + "?q=nothing"
+    for name, address in places.items():
+        if name in NO_PAGE or name.endswith(("_delete", "_history", "_row")):
+            continue
+        response = page.goto(address)
+        if response.status == 403 and name.endswith("_add"):
+            continue  # what nobody may
+        assert response.status == 200, name
+        seen += 1
+        for width in WIDTHS:
+            page.set_viewport_size({"width": width, "height": 900})
+            if page.evaluate("document.documentElement.scrollWidth") > width:
+                wide[f"{name} at {width}"] = page.evaluate("document.documentElement.scrollWidth")
+            if folder := os.environ.get(DIRECTORY):
+                page.screenshot(path=Path(folder) / f"{name}-{width}-{look}.png", full_page=True)
+            if width == LOOKS[look] and (faulty := faults(page)):
+                found[name] = faulty
+    assert seen > 25
+    assert wide == {}
+    assert found == {}
