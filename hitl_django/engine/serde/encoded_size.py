@@ -22,8 +22,10 @@ _WHOLE = [
 ]  # fmt: skip
 
 
-#: Bytes that may head a list, a dict or an extension.
-_OPENING = bytes([*range(0x80, 0xA0), *range(0xC7, 0xCA), *range(0xD4, 0xD9), *range(0xDC, 0xE0)])
+#: Bytes that head no list, dict or extension.
+_NOT_OPENING = bytes(
+    {*range(256)} - {*range(0x80, 0xA0), *range(0xC7, 0xCA), *range(0xD4, 0xD9), *range(0xDC, 0xE0)}
+)
 
 
 class EncodedSize(NamedTuple):
@@ -35,7 +37,7 @@ class EncodedSize(NamedTuple):
 
 def count_possible_containers(data: bytes) -> int:
     """Returns at least as many as a value's containers: numbers and texts hold such bytes, too."""
-    return len(data) - len(data.translate(None, _OPENING))
+    return len(data.translate(None, _NOT_OPENING))
 
 
 class Extent(NamedTuple):
