@@ -240,7 +240,7 @@ class CommitRows:
 def _is_still(value: Any, tip: value_deltas.ValueTip) -> bool:
     """Returns whether a value that was stored by parts is what they make."""
     try:
-        return tip.matches(codec.encode_record(value))
+        return tip.matches(codec.encode_entries(value, tip.size))
     except PayloadError:
         return False
 

@@ -22,7 +22,7 @@ stands before its own.
 from __future__ import annotations
 
 import struct
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any, NamedTuple
 
 import xxhash
@@ -31,6 +31,7 @@ from hitl_django.engine.errors import CorruptPayloadError
 from hitl_django.engine.serde import (
     Extent,
     digest,
+    digest_parts,
     find_extent,
     has_entries,
     head_length,
@@ -71,10 +72,9 @@ class ValueTip(NamedTuple):
     parts: int  # since then
     open: OpenValue | None = None  # while a run goes on
 
-    def matches(self, data: bytes) -> bool:
-        """Returns whether an encoded value is what is stored."""
-        entries = memoryview(data)[head_length(data) :]
-        return len(entries) == self.size and xxhash.xxh3_128_digest(entries) == self.digest
+    def matches(self, entries: Iterable[memoryview]) -> bool:
+        """Returns whether these are the bytes of all of its entries."""
+        return digest_parts(entries) == self.digest
 
     def close(self) -> ValueTip:
         """Returns what is kept of it when the run has ended."""

@@ -25,6 +25,7 @@ from hitl_django import (
 from hitl_django.checkpoints import DjangoSaver, value_deltas
 from hitl_django.engine.savers import memory
 from hitl_django.engine.serde import Codec, JsonPlusSerializer
+from hitl_django.engine.serde import codec as codec_module
 from hitl_django.models import ChannelBlob
 
 Make = Callable[[], Any]
@@ -39,10 +40,14 @@ class Whole(JsonPlusSerializer):
 
 @pytest.fixture(autouse=True)
 def short(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A few words are long enough to be stored by parts, and a few parts to be sealed."""
+    """A few words are long enough to be stored by parts, and a few parts to be sealed.
+
+    A few are also as many as are compared at a time.
+    """
     monkeypatch.setattr(value_deltas, "MIN_BYTES", 20)
     monkeypatch.setattr(memory, "MIN_BYTES", 20)
     monkeypatch.setattr(value_deltas, "SEAL_INTERVAL", 4)
+    monkeypatch.setattr(codec_module, "AT_A_TIME", 40)
 
 
 def place(thread: str = "t") -> Any:

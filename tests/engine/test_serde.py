@@ -35,8 +35,10 @@ from hitl_django.engine.serde import (
     TypeCodec,
     digest,
     graph_classes,
+    head_length,
     register_model,
 )
+from hitl_django.engine.serde import codec as codec_module
 from hitl_django.engine.serde.extension_codes import SEND
 from hitl_django.engine.serde.registered_types import REGISTERED, TypeTable
 from hitl_django.engine.types import Command, Interrupt, Overwrite, Send, TimeoutPolicy
@@ -845,6 +847,18 @@ def test_a_record_of_the_engine_has_the_same_bytes() -> None:
         codec.encode_record({"x": object()})
     with pytest.raises(PayloadLimitError):
         Codec(max_containers=2).encode_record(record)
+
+
+@pytest.mark.parametrize("size", [0, 1, 100, 1 << 40])
+@pytest.mark.parametrize(
+    "value", [[], [{"n": 1}, "a", None] * 40, {f"key {n}": [n] for n in range(99)}], ids=repr
+)
+def test_entries_encoded_a_few_at_a_time_are_those_of_the_whole(
+    value: list[Any] | dict[str, Any], size: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(codec_module, "AT_A_TIME", 50)
+    data = codec.encode(value)
+    assert b"".join(codec.encode_entries(value, size)) == data[head_length(data) :]
 
 
 def test_bytes_of_every_kind_are_read() -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from copy import deepcopy
 from threading import RLock
 from typing import Any, Self
@@ -14,6 +14,7 @@ from ..serde import (
     Extent,
     SerializerProtocol,
     UntypedSerializerProtocol,
+    digest_parts,
     find_codec,
     find_extent,
     has_entries,
@@ -58,14 +59,9 @@ class _GrownValue:
         pieces.append(entries)
         return _GrownValue(pieces, len(pieces), extent)
 
-    def matches(self, data: bytes) -> bool:
-        """Returns whether these are the bytes of the whole value."""
-        at = 0
-        for piece in (self.extent.head, *self.pieces[: self.count]):
-            if not data.startswith(piece, at):
-                return False
-            at += len(piece)
-        return at == len(data)
+    def matches(self, entries: Iterable[memoryview]) -> bool:
+        """Returns whether these are the bytes of all of its entries."""
+        return digest_parts(self.pieces[: self.count]) == digest_parts(entries)
 
     def join(self) -> bytes:
         """Returns the bytes of the whole value."""
@@ -380,7 +376,7 @@ class InMemorySaver(BaseCheckpointSaver[VersionT]):
         """Returns whether a value that was stored by parts is what they make."""
         assert isinstance(self._codec, Codec)
         try:
-            return stored.matches(self._codec.encode_record(value))
+            return stored.matches(self._codec.encode_entries(value, stored.extent.size))
         except PayloadError:
             return False
 

@@ -9,6 +9,8 @@ graph defines or names it (graph_classes.py); stored bytes never name anything t
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 import xxhash
 
 from .codec import MAX_BYTES, MAX_CONTAINERS, MAX_DEPTH, Codec
@@ -45,6 +47,7 @@ __all__ = [
     "add_code_of",
     "adopt_model",
     "digest",
+    "digest_parts",
     "find_codec",
     "find_extent",
     "has_entries",
@@ -59,3 +62,11 @@ __all__ = [
 def digest(data: bytes) -> str:
     """Returns 32 hex digits that change when ``data`` is damaged; no protection from a forger."""
     return xxhash.xxh3_128_hexdigest(data)
+
+
+def digest_parts(parts: Iterable[bytes | memoryview]) -> bytes:
+    """Returns the same digest, of parts as of all of them together, as bytes."""
+    whole = xxhash.xxh3_128()
+    for part in parts:
+        whole.update(part)
+    return whole.digest()

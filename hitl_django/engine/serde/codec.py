@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from itertools import islice
 from typing import Any, NoReturn
 
 import ormsgpack
@@ -21,6 +22,7 @@ from .encoded_size import (
     LONGEST_HEAD,
     Extent,
     count_possible_containers,
+    head_length,
     measure,
 )
 from .extension_codes import BRANCHES, LEAVES, LOAD_BRANCH, LOAD_LEAF, OBJECT, UNORDERED, Tagged
@@ -38,6 +40,9 @@ MAX_CONTAINERS = 1_000_000  # a byte that is one takes some 64 in memory
 # Extensions nest by recursion, each with a native stack of up to MAX_DEPTH levels. Up to this many
 # are taken as they come; a value with more is measured first.
 _FREE_LEVELS = 4
+
+#: Bytes of entries that are encoded at a time where they are only looked at.
+AT_A_TIME = 1 << 18
 
 # ormsgpack writes these types itself, but as something else.
 _OPTIONS = (
@@ -128,6 +133,19 @@ class Codec:
         if len(data) > self._free_bytes:
             self._check_limits(data)
         return data
+
+    def encode_entries(self, value: Any, size: int) -> Iterator[memoryview]:
+        """Yields the bytes of a list's or dict's entries, of some ``size``, like encode_record.
+
+        A few at a time: where megabytes are only looked at, memory that is used again for each few
+        costs half as much as memory for all of them.
+        """
+        kind = type(value)
+        entries = iter(value.items() if kind is dict else value)
+        few = max(1, len(value) * AT_A_TIME // (size + 1))
+        while part := kind(islice(entries, few)):
+            data = self.encode_record(part)
+            yield memoryview(data)[head_length(data) :]
 
     def is_within_limits(self, extent: Extent) -> bool:
         """Returns whether a list or dict that reaches so far is certain to be within the limits.
