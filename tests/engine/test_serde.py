@@ -849,6 +849,23 @@ def test_a_record_of_the_engine_has_the_same_bytes() -> None:
         Codec(max_containers=2).encode_record(record)
 
 
+class Buffered(NamedTuple):
+    """Something whose sum with a number is one, and that holds bytes of another type."""
+
+    held: bytearray
+
+    def __radd__(self, other: Any) -> float:
+        return float(other)
+
+
+@pytest.mark.parametrize("last", [bytearray(b"\xc4"), Buffered(bytearray(b"\xc4"))], ids=repr)
+def test_bytes_among_numbers_keep_their_type(last: Any) -> None:
+    numbers = Codec(types=[TypeCodec("buffered", Buffered, list, lambda held: Buffered(*held))])
+    value = [[[*(at * 1.7 for at in range(500)), last]]]
+    found = numbers.decode(numbers.encode(value))
+    assert (found, repr(found[0][0][-1])) == (value, repr(last))
+
+
 @pytest.mark.parametrize("size", [0, 1, 100, 1 << 40])
 @pytest.mark.parametrize(
     "value", [[], [{"n": 1}, "a", None] * 40, {f"key {n}": [n] for n in range(99)}], ids=repr

@@ -29,7 +29,7 @@ from .extension_codes import BRANCHES, LEAVES, LOAD_BRANCH, LOAD_LEAF, OBJECT, U
 from .graph_classes import find_graph_class, is_graph_class
 from .plain_base import NOT_PLAIN, as_plain
 from .registered_types import REGISTERED, TypeCodec, TypeTable, adopt_model, has_recipe
-from .second_look import holds_buffer
+from .second_look import are_numbers, holds_buffer
 from .standard_types import find_by_class, find_by_tag
 from .strict_walk import rewrite_value
 
@@ -96,6 +96,8 @@ class Codec:
         self._free_bytes = min(max_bytes, max_containers)
         if max_depth < MAX_DEPTH:
             self._free_bytes = min(self._free_bytes, max_depth)
+        #: Another object after each call of a hook: what was packed without one is native.
+        self._hooked = object()
         # ormsgpack forgets what a hook raised, so the hook leaves it here.
         self._fault = threading.local()
         self._pack_hook = self._nest(self._make_pack_hook)
@@ -105,6 +107,7 @@ class Codec:
 
     def encode(self, value: Any) -> bytes:
         """Returns the bytes of ``value``; UnserializableError names the part it can't store."""
+        hooked = self._hooked
         try:
             data = packb(value, self._pack_hook, _OPTIONS)
         except TypeError:
@@ -112,10 +115,12 @@ class Codec:
         else:
             # A byte that may head msgpack's bytes, which is how ormsgpack writes bytearray and
             # memoryview: such a value gets a second look.
-            if (0xC4 in data or 0xC5 in data or 0xC6 in data) and holds_buffer(
-                value, self._dump_object
-            ):
-                data = self._encode_slowly(value)
+            if 0xC4 in data or 0xC5 in data or 0xC6 in data:
+                is_native = self._hooked is hooked
+                if not (is_native and are_numbers(value)) and holds_buffer(
+                    value, self._dump_object
+                ):
+                    data = self._encode_slowly(value)
         if len(data) > self._free_bytes:
             self._check_limits(data)
         return data
@@ -209,6 +214,7 @@ class Codec:
         by_class, own = REGISTERED.by_class, self._types.by_class
 
         def hook(value: Any) -> Any:
+            self._hooked = object()
             try:
                 cls = type(value)
                 entry = by_class.get(cls)

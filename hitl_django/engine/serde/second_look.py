@@ -30,6 +30,23 @@ def holds_buffer(value: Any, dump: Dump) -> bool:
     return False
 
 
+def are_numbers(value: Any) -> bool:
+    """Returns whether a value that was packed without a hook is a list of nothing but numbers.
+
+    Of all that may be in such a value only numbers have a sum, which is known sooner than their
+    digits. Lists of one item around it, in which what a task wrote is packed, count for nothing.
+    """
+    while type(value) is list and len(value) == 1:
+        value = value[0]
+    if type(value) is not list:
+        return False
+    try:
+        sum(value)
+    except TypeError:
+        return False
+    return True
+
+
 def _open(item: Any, dump: Dump) -> Any:
     """Returns what there is to look at in an object that JSON hasn't; TypeError for a buffer."""
     cls = type(item)
