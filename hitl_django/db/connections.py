@@ -28,10 +28,7 @@ class OpenTransactionRefusal:
         self._node = node
 
     def __enter__(self) -> None:
-        self._before = {
-            connection.alias: _depth(connection)
-            for connection in connections.all(initialized_only=True)
-        }
+        self._before = {each: _depth(each) for each in connections.all(initialized_only=True)}
 
     def __exit__(
         self,
@@ -39,6 +36,10 @@ class OpenTransactionRefusal:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
+        if len(self._before) < len(connections.settings):
+            # One that the call has made; each look at Django's connections costs a microsecond.
+            made = connections.all(initialized_only=True)
+            self._before |= {each: 0 for each in made if each not in self._before}
         left = _rolled_back(self._before)
         if left and kind is None:
             raise OpenTransactionError(
@@ -88,11 +89,10 @@ def _depth(connection: Any) -> int:
     return 0 if connection.autocommit else 1
 
 
-def _rolled_back(before: dict[str, int]) -> list[str]:
+def _rolled_back(before: dict[Any, int]) -> list[str]:
     """Ends what was begun since; returns the connections it was begun on."""
     left = []
-    for connection in connections.all(initialized_only=True):
-        kept = before.get(connection.alias, 0)
+    for connection, kept in before.items():
         if _depth(connection) <= kept:
             continue
         left.append(connection.alias)
