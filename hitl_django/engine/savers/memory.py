@@ -39,6 +39,7 @@ from .shared_values import SharedValues
 
 #: What a task wrote, under its id and slot: its path, and its encoded writes, in parts.
 _Row = tuple[str, Sequence[bytes] | bytes, *tuple[Any, ...]]
+_Rows = list[tuple[tuple[str, int], _Row]]
 #: Bytes from which on a list or dict is stored by what is added to it.
 MIN_BYTES = 2048
 
@@ -307,7 +308,9 @@ class InMemorySaver(BaseCheckpointSaver[VersionT]):
         ref = commit.config["configurable"]
         # All is encoded before anything is stored, so that what can't be leaves nothing behind.
         shared = SharedValues(self._codec, commit)
-        rows = [row for task in commit.writes for row in self._rows(task, shared)]
+        rows: _Rows = []
+        for task in commit.writes:
+            self._add_rows(rows, task, shared)
         space = self._space(ref)
         blobs: dict[_BlobKey, _Blob] = {}
         checkpoint, stored = commit.checkpoint, None
@@ -315,14 +318,10 @@ class InMemorySaver(BaseCheckpointSaver[VersionT]):
         if checkpoint is not None:
             kept: dict[str, Any] = dict(checkpoint)
             values = kept.pop("channel_values")
-            changed = {
-                name: version
-                for name, version in (commit.new_versions or {}).items()
-                if name in values
-            }
-            for name, version in changed.items():
-                added, value = grown.get(name), values[name]
-                blob = None
+            for name, version in (commit.new_versions or {}).items():
+                if name not in values:
+                    continue
+                added, value, blob = grown.get(name), values[name], None
                 if added is not None and space is not None:
                     base = space.blobs.get((name, added.version))
                     blob = self._added(base, value, added, shared, is_last=is_last)
@@ -380,9 +379,7 @@ class InMemorySaver(BaseCheckpointSaver[VersionT]):
         except PayloadError:
             return False
 
-    def _rows(
-        self, task: TaskWrites, shared: SharedValues
-    ) -> Iterator[tuple[tuple[str, int], _Row]]:
+    def _add_rows(self, rows: _Rows, task: TaskWrites, shared: SharedValues) -> None:
         """Encodes what a task wrote: its channel writes as one unit, each control write alone."""
         regular = []
         for name, value in task.writes:
@@ -391,11 +388,11 @@ class InMemorySaver(BaseCheckpointSaver[VersionT]):
                 regular.append([name, value])
             else:
                 data = self._codec.encode([[name, value]])
-                yield (task.task_id, CONTROL_SLOTS[name]), (task.task_path, (data,))
+                rows.append(((task.task_id, CONTROL_SLOTS[name]), (task.task_path, (data,))))
         if regular:
-            yield (task.task_id, 0), (task.task_path, shared.encode_writes(regular))
+            rows.append(((task.task_id, 0), (task.task_path, shared.encode_writes(regular))))
 
-    def _keep(self, ref: dict[str, Any], rows: Sequence[tuple[tuple[str, int], _Row]]) -> None:
+    def _keep(self, ref: dict[str, Any], rows: _Rows) -> None:
         space = self._space(ref)
         stored = space and space.checkpoints.get(ref["checkpoint_id"])
         if not stored:

@@ -33,7 +33,7 @@ class SharedValues:
         if commit.checkpoint is None or not isinstance(codec, Codec):
             return
         values, changed = commit.checkpoint["channel_values"], commit.new_versions or {}
-        added = {id(one.entries) for one in (commit.added or {}).values()}
+        added = {id(one.entries) for one in commit.added.values()} if commit.added else ()
         for task in commit.writes:
             for name, value in task.writes:
                 cls = type(value)
