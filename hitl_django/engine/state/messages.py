@@ -9,7 +9,7 @@ from __future__ import annotations
 import uuid
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from functools import partial
+from functools import lru_cache, partial
 from operator import attrgetter, itemgetter
 from typing import Annotated, Any, Literal
 
@@ -158,7 +158,7 @@ def _list_ids(found: list[Any]) -> list[str | None] | None:
 
     A conversation is gone through for each message that is added to it.
     """
-    if not _are_objects(set(map(type, found))):
+    if not all(map(_is_object, set(map(type, found)))):
         return None
     try:
         names = list(map(_object_id, found))
@@ -201,7 +201,7 @@ def _are_others(messages: list[Any], names: Iterable[str | None]) -> bool:
     """
     kinds = set(map(type, messages))
     are_dicts = {dict}.issuperset(kinds)
-    are_kept = find_langchain() is None if are_dicts else _are_objects(kinds)
+    are_kept = find_langchain() is None if are_dicts else all(map(_is_object, kinds))
     get_id = _dict_id if are_dicts else _object_id
     try:
         return are_kept and {None, *names}.isdisjoint(map(get_id, messages))
@@ -209,9 +209,10 @@ def _are_others(messages: list[Any], names: Iterable[str | None]) -> bool:
         return False
 
 
-def _are_objects(kinds: set[type]) -> bool:
-    """Returns whether messages of these types are objects, and complete."""
-    return kinds.isdisjoint(_WRITTEN) and not any(kind.__name__.endswith("Chunk") for kind in kinds)
+@lru_cache
+def _is_object(kind: type) -> bool:
+    """Returns whether messages of a type are objects, and complete."""
+    return kind not in _WRITTEN and not kind.__name__.endswith("Chunk")
 
 
 def _replaced(

@@ -361,7 +361,7 @@ class TaskContext:
 
     def config(self) -> RunnableConfig:
         """Returns the config as this node call sees it."""
-        task, run = self.task, self.run
+        task, run, ns = self.task, self.run, self.task.ns
         base = run.config if run.trace is None else run.trace.get_config(task)
         of_thread = {} if run.thread_id is None else {"thread_id": run.thread_id}
         return {
@@ -374,12 +374,12 @@ class TaskContext:
                 "langgraph_node": task.name,
                 "langgraph_triggers": task.triggers,
                 "langgraph_path": task.path,
-                "langgraph_checkpoint_ns": task.ns,
+                "langgraph_checkpoint_ns": ns,
                 **task.node.metadata,
             },
             "configurable": {
                 **base.get("configurable", {}),
-                "checkpoint_ns": task.ns,
+                "checkpoint_ns": ns,
                 "checkpoint_id": None,
                 "checkpoint_map": {**run.checkpoint_ids, task.origin.ns: task.origin.checkpoint_id},
             },
