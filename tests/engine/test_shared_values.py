@@ -12,7 +12,7 @@ from hitl_django.engine.constants import TASKS
 from hitl_django.engine.errors import PayloadLimitError, UnserializableError
 from hitl_django.engine.savers.checkpoint import Added, Commit, TaskWrites
 from hitl_django.engine.savers.shared_values import SharedValues
-from hitl_django.engine.serde import Codec
+from hitl_django.engine.serde import Codec, find_extent
 from hitl_django.engine.types import Send
 
 from .test_serde_properties import values
@@ -53,6 +53,18 @@ def test_what_a_channel_holds_is_the_same_object_as_in_the_write() -> None:
     shared = SharedValues(Codec(), commit_of([("x", 1), ("a", value), ("y", 2)]))
     parts = shared.encode_writes([["x", 1], ["a", value], ["y", 2]])
     assert any(part is shared.encode(value) for part in parts)
+
+
+def test_what_was_added_to_a_value_is_the_same_object_as_in_the_write() -> None:
+    added, whole = [{"x": 1}, "text"], Codec().encode(["before"] * 100)
+    commit = commit_of([("a", added)], added={"a": Added(1, added)})
+    shared = SharedValues(Codec(), commit)
+    parts = shared.encode_writes([["a", added]])
+    encoded = shared.encode_added(find_extent(whole), Added(1, added), 102)
+    assert encoded is not None
+    assert any(part is encoded[0] for part in parts)
+    # All but the last, how many containers there are at most.
+    assert encoded[1][:3] == find_extent(Codec().encode(["before"] * 100 + added))[:3]
 
 
 def test_parts_that_are_too_much_together_are_refused() -> None:

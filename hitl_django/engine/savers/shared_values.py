@@ -9,7 +9,7 @@ from ormsgpack import packb
 
 from ..constants import TASKS
 from ..errors import PayloadError
-from ..serde import Codec, Extent, SerializerCodec, find_extent, has_entries, head_length
+from ..serde import Codec, Extent, SerializerCodec, find_extent, has_entries, split_entries
 from ..types import Send
 from .checkpoint import Added, Commit
 
@@ -25,11 +25,13 @@ _PAIR = _SHORT[2]
 class SharedValues:
     """The values of a commit that are encoded once, and what is encoded with their bytes."""
 
-    __slots__ = ("_codec", "_data")
+    __slots__ = ("_codec", "_parts")
 
     def __init__(self, codec: Codec | SerializerCodec, commit: Commit) -> None:
         self._codec = codec
-        self._data: dict[int, bytes] = {}  # by the id of the value, which the commit holds
+        #: Bytes in parts, by the id of the value, which the commit holds: of what was added to
+        #: another value the head and the entries, of what a channel holds all in one.
+        self._parts: dict[int, tuple[bytes, ...]] = {}
         if commit.checkpoint is None or not isinstance(codec, Codec):
             return
         values, changed = commit.checkpoint["channel_values"], commit.new_versions or {}
@@ -46,23 +48,24 @@ class SharedValues:
                 else:
                     continue
                 if is_held:
-                    self._share(value)
+                    self._share(value, splits=id(value) in added)
 
-    def _share(self, value: Any) -> None:
+    def _share(self, value: Any, *, splits: bool) -> None:
         try:
-            self._data[id(value)] = self._encode_apart(value)
+            data = self._encode_around(value)
         except PayloadError:
-            pass  # the write is refused, in words that fit it
+            return  # the write is refused, in words that fit it
+        self._parts[id(value)] = split_entries(data, _AROUND) if splits else (data[_AROUND:],)
 
     def encode(self, value: Any) -> bytes:
         """Returns the bytes of what a channel holds."""
-        if self._data:
-            data = self._data.get(id(value))
-            if data is not None:
-                return data
+        if self._parts:
+            parts = self._parts.get(id(value))
+            if parts is not None:
+                return b"".join(parts)  # of one part that part
             if type(value) is list and value and type(value[0]) is Send:
-                parts = [self._data.get(id(sent)) or self._encode_apart(sent) for sent in value]
-                return b"".join(self._checked([_head(len(value)), *parts]))
+                sends = [self._encode_send(sent) for sent in value]
+                return b"".join(self._checked([_head(len(value)), *sends]))
         return self._codec.encode(value)
 
     def encode_writes(self, writes: Sequence[Sequence[Any]]) -> Sequence[bytes]:
@@ -70,29 +73,32 @@ class SharedValues:
 
         What a channel holds as well is a part of its own, the same object.
         """
-        if not self._data:
+        if not self._parts:
             return (self._codec.encode(writes),)
         parts, others = [_head(len(writes))], []
         for write in writes:
-            data = self._data.get(id(write[1]))
-            if data is None:
+            shared = self._parts.get(id(write[1]))
+            if shared is None:
                 others.append(write)
                 continue
             if others:
                 parts.append(self._encode_entries(others))
                 others = []
-            parts += (_PAIR + packb(write[0]), data)
+            parts += (_PAIR + packb(write[0]), *shared)
         if others:
             parts.append(self._encode_entries(others))
         return self._checked(parts)
 
-    def _encode_apart(self, value: Any) -> bytes:
-        """Encodes a value that will stand as deep as a write's."""
-        return self._codec.encode([[value]])[_AROUND:]
+    def _encode_around(self, value: Any) -> bytes:
+        """Encodes a value that will stand as deep as a write's, with what is around it there."""
+        return self._codec.encode([[value]])
+
+    def _encode_send(self, sent: Any) -> bytes:
+        parts = self._parts.get(id(sent))
+        return self._encode_around(sent)[_AROUND:] if parts is None else parts[0]
 
     def _encode_entries(self, values: Sequence[Any]) -> bytes:
-        data = self._codec.encode(values)
-        return data[head_length(data) :]
+        return split_entries(self._codec.encode(values))[1]
 
     def _checked(self, parts: Sequence[bytes]) -> Sequence[bytes]:
         """Returns the parts of a value, unless they are too much together."""
@@ -110,15 +116,15 @@ class SharedValues:
         """
         if extent.length + len(added.entries) != length or not isinstance(self._codec, Codec):
             return None
-        data = self._data.get(id(added.entries))
+        parts = self._parts.get(id(added.entries))
         try:
-            data = data or self._codec.encode(added.entries)
+            head, entries = parts or split_entries(self._codec.encode(added.entries))
         except PayloadError:
             return None
-        if not has_entries(data) or (more := find_extent(data)).is_dict != extent.is_dict:
+        if not has_entries(head) or (more := find_extent(head, entries)).is_dict != extent.is_dict:
             return None
         grown = extent.add(more)
-        return (data[head_length(data) :], grown) if self._codec.is_within_limits(grown) else None
+        return (entries, grown) if self._codec.is_within_limits(grown) else None
 
 
 def _head(length: int) -> bytes:

@@ -14,7 +14,14 @@ from collections.abc import Iterable
 import xxhash
 
 from .codec import MAX_BYTES, MAX_CONTAINERS, MAX_DEPTH, Codec
-from .encoded_size import Extent, find_extent, has_entries, head_length, is_dict
+from .encoded_size import (
+    Extent,
+    find_extent,
+    has_entries,
+    head_length,
+    is_dict,
+    split_entries,
+)
 from .encrypted_serializer import EncryptedSerializer
 from .graph_classes import add_code_of
 from .key_ring import KeyRing
@@ -56,6 +63,7 @@ __all__ = [
     "maybe_add_typed_methods",
     "register_model",
     "register_type",
+    "split_entries",
 ]
 
 

@@ -90,11 +90,19 @@ def head_length(data: bytes) -> int:
     return _HEADS.get(data[0], 1)
 
 
-def find_extent(data: bytes) -> Extent:
-    """Returns the extent of an encoded list or dict."""
+def split_entries(data: bytes, start: int = 0) -> tuple[bytes, bytes]:
+    """Returns the head of the encoded list or dict that starts there, and its entries."""
+    begin = start + _HEADS.get(data[start], 1)
+    return data[start:begin], data[begin:]
+
+
+def find_extent(data: bytes, entries: bytes = b"") -> Extent:
+    """Returns the extent of an encoded list or dict, whose ``entries`` may stand apart."""
     begin = head_length(data)
     length = int.from_bytes(data[1:begin], "big") if begin > 1 else data[0] & 0x0F
-    return Extent(is_dict(data), length, len(data) - begin, count_possible_containers(data))
+    size = len(data) - begin + len(entries)
+    containers = count_possible_containers(data) + count_possible_containers(entries)
+    return Extent(is_dict(data), length, size, containers)
 
 
 def measure(data: bytes, most: int | None = None) -> EncodedSize:
