@@ -166,6 +166,7 @@ class BulkPages(QuestionPages):
             failed=[line for line in lines if line.problem],
             again=any(line.value for line in lines if line.problem),
             summary=words % {"n": len(made)},
+            key=request.POST.get("key", ""),
         )
 
     def _decide_one(

@@ -40,9 +40,9 @@ from hitl_django.page_urls import find_admin_page
 from hitl_django.permissions import select_visible
 from hitl_django.services.reviews import queue_filters
 
-from .answer_forms import QuestionForms, TypedText
+from .answer_forms import AS_TYPED, QuestionForms, TypedText
 from .base import ReadOnlyAdmin, View, can_view_runs
-from .decision_messages import format_confirmation
+from .decision_messages import format_confirmation, format_recorded
 from .diff_display import get_decision_context
 from .multi_action import make_question_forms
 from .question_status import link_subject
@@ -123,7 +123,8 @@ class QuestionPages(ReadOnlyAdmin):
             return HttpResponseRedirect(here)
         forms = ActionForms.build(item, verb=verb, data=request.POST)
         form = getattr(forms, verb) if verb in FORM_VERBS else None
-        kept = _kept(form)
+        typed = _read_typed(item, request.POST)
+        kept = [*_kept(form), *(() if typed is None else typed.typed_texts())]
         try:
             message = run_action(item, verb, request.user, form)
         except InterruptNotFound:
@@ -131,13 +132,23 @@ class QuestionPages(ReadOnlyAdmin):
         except (NotAllowedError, HeldError) as error:
             return self._refuse(request, item, kept, error)
         except AlreadyDecidedError:
-            return HttpResponseRedirect(here)
+            if not kept:
+                return HttpResponseRedirect(here)
+            item = self.get_object(request, str(item.pk))
+            return self._outcome(request, item, kept=kept, status=409)
         if message is not None:
+            message = format_recorded(message, request.POST.get("key", ""), verb)
             self.message_user(request, message, level=messages.SUCCESS)
-            return HttpResponseRedirect(self._next_url(request, item) if verb == "snooze" else here)
+            item = self.get_object(request, str(item.pk))
+            forms = ActionForms.build(item, data=request.POST, done=verb)
+            if typed is None and not forms.has_text:
+                after = self._next_url(request, item) if verb == "snooze" else here
+                return HttpResponseRedirect(after)
         if item.status != Interrupt.Status.PENDING:
             return self._outcome(request, item, forms={item.pk: forms})
-        return self._ask(request, item, make_question_forms(item), {item.pk: forms})
+        if typed is not None and typed.is_stale():
+            return self._refuse(request, item, kept, StaleQuestionError())
+        return self._ask(request, item, typed or make_question_forms(item), forms)
 
     def _decide(self, request: HttpRequest, item: Interrupt) -> HttpResponse:
         more = "" if "decision" in request.POST else request.POST.get("more", "")
@@ -150,7 +161,8 @@ class QuestionPages(ReadOnlyAdmin):
                 return self._ask(request, item, question_forms)
         decision = question_forms.read(request.POST.get("decision", ""))
         if item.status != Interrupt.Status.PENDING and decision is None:
-            return self._outcome(request, item, question_forms=question_forms, status=409)
+            kept = question_forms.typed_texts()
+            return self._outcome(request, item, kept=kept, status=409)
         if decision is None:
             return self._ask(request, item, question_forms)
         try:
@@ -163,11 +175,12 @@ class QuestionPages(ReadOnlyAdmin):
             item = self.get_object(request, str(item.pk))
             if item.status == Interrupt.Status.PENDING:
                 return self._stale(request, item, question_forms)
-            return self._outcome(request, item, question_forms=question_forms, status=409)
+            kept = question_forms.typed_texts()
+            return self._outcome(request, item, kept=kept, status=409)
         except (InvalidAnswerError, PayloadError) as error:
             question_forms.refuse(error)
             return self._ask(request, item, question_forms)
-        self._confirm(request, item, made)
+        self._confirm(request, item, made, question_forms)
         return HttpResponseRedirect(self._next_url(request, item))
 
     def _stale(
@@ -177,7 +190,7 @@ class QuestionPages(ReadOnlyAdmin):
         made = question_forms.recorded(request.user)
         if made is None:
             return self._refuse(request, item, question_forms.typed_texts(), StaleQuestionError())
-        self._confirm(request, item, made)
+        self._confirm(request, item, made, question_forms)
         return HttpResponseRedirect(self._next_url(request, item))
 
     def _record(
@@ -212,7 +225,13 @@ class QuestionPages(ReadOnlyAdmin):
         services.claim(item.pk, by=request.user, via="admin")
         return decide()
 
-    def _confirm(self, request: HttpRequest, item: Interrupt, made: services.DecisionInfo) -> None:
+    def _confirm(
+        self,
+        request: HttpRequest,
+        item: Interrupt,
+        made: services.DecisionInfo,
+        question_forms: QuestionForms,
+    ) -> None:
         item.run.refresh_from_db(fields=["state"])
         message = format_confirmation(
             item,
@@ -221,6 +240,7 @@ class QuestionPages(ReadOnlyAdmin):
             status_url=self.url("status", request, item.pk),
             run_url=self._run_url(request, item),
         )
+        message = format_recorded(message, question_forms.decision_form["key"].data or "")
         self.message_user(request, message, level=messages.SUCCESS)
 
     def _run_url(self, request: HttpRequest, item: Interrupt) -> str:
@@ -235,10 +255,14 @@ class QuestionPages(ReadOnlyAdmin):
         request: HttpRequest,
         item: Interrupt,
         question_forms: QuestionForms,
-        forms: Any = None,
+        forms: ActionForms | None = None,
     ) -> TemplateResponse:
+        """Shows a question; what was sent and isn't done yet stands in its forms."""
         others = find_other_questions(request, item)
-        page = QuestionViewFactory(request, [item, *others], self._url_of(request), forms)
+        if forms is None and request.method == "POST":
+            forms = ActionForms.build(item, data=request.POST)
+        sent = {} if forms is None else {item.pk: forms}
+        page = QuestionViewFactory(request, [item, *others], self._url_of(request), sent)
         views = [
             page.make_view(item, question_forms),
             *(page.make_view(one, make_question_forms(one)) for one in others),
@@ -279,21 +303,22 @@ class QuestionPages(ReadOnlyAdmin):
         request: HttpRequest,
         item: Interrupt,
         *,
-        question_forms: QuestionForms | None = None,
+        kept: Sequence[TypedText] | None = None,
         status: int = 200,
         forms: Any = None,
     ) -> TemplateResponse:
         """Says what became of a question, and keeps what somebody wanted to answer."""
         decision = item.closing()
         notice = describe_outcome(item, decision, request.user)
-        if question_forms is not None:
+        if kept is not None:
             notice = describe_other_decision(notice, decision, request.user)
         line = describe_run(item.run, services.worker_health())
         context = {**get_decision_context(item, decision), "run_url": self._run_url(request, item)}
         if line.moves or item.status == Interrupt.Status.DECIDED:
             context["line"] = line
-        kept = question_forms.typed_texts() if question_forms is not None else []
-        return self._show_notice(request, item, notice, kept, status, forms=forms, **context)
+        if decision is not None and decision.by_id == request.user.pk:
+            context["recorded"] = decision.key
+        return self._show_notice(request, item, notice, kept or (), status, forms=forms, **context)
 
     def _refuse(
         self, request: HttpRequest, item: Interrupt, kept: Sequence[TypedText], error: Exception
@@ -358,6 +383,14 @@ class QuestionPages(ReadOnlyAdmin):
         if found is None:
             return self.url("changelist", request)
         return self.url("change", request, found)
+
+
+def _read_typed(item: Interrupt, data: QueryDict) -> QuestionForms | None:
+    """Returns the form of the answer as it came along with something else; None if untouched."""
+    if "digest" not in data:
+        return None
+    question_forms = make_question_forms(item, data, more=AS_TYPED)
+    return question_forms if question_forms.typed_texts() else None
 
 
 def _kept(form: Any) -> list[TypedText]:

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
+from uuid import uuid4
 
 from django.http import HttpRequest
 from django.utils.functional import cached_property
@@ -58,12 +59,19 @@ class QuestionView:
     comments: Sequence[Comment] = ()
     question_forms: QuestionForms | None = None
     then: str = ""
+    #: Whether its form came back with what was typed into it.
+    is_kept: bool = False
     refused: Decision | None = None
 
     @property
     def id(self) -> str:
         """Names the question among the page's elements."""
         return f"q{self.item.pk.hex}"
+
+    @cached_property
+    def key(self) -> str:
+        """Names this page's form, where there is none that decides and has a key already."""
+        return uuid4().hex
 
 
 class QuestionViewFactory:
@@ -118,6 +126,7 @@ class QuestionViewFactory:
             question_forms=question_forms,
             then="" if question_forms is None else describe_next_nodes(item),
             quorum_status=quorum_status,
+            is_kept=item.pk in self.forms,
             refused=self.refusals.get((item.pk, item.refused_version)),
         )
 

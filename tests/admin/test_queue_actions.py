@@ -129,7 +129,8 @@ class TestAssigning:
         permit(person("reviewer"), "assign_interrupt")
         assert "Night shift" in text_of(reviewer.get(page_of(item)))
         response = handle(reviewer, item, "assign", user="reviewer", group=group.pk)
-        assert told(response) == ["Assigned to reviewer, Night shift."]
+        [message] = told(response)
+        assert message.startswith("Assigned to reviewer, Night shift.")
         item.refresh_from_db()
         assert (item.assignee, item.group) == (person("reviewer"), group)
         page = text_of(reviewer.get(page_of(item)))
@@ -275,3 +276,102 @@ def test_the_page_of_many_questions_asks_the_database_a_fixed_number_of_times(
     assert "This version was changed from what was asked:" in page
     assert list_of() in page
     assert sheet_of(reviewer, item)
+
+
+class TestWhatWasTypedInTheAnswer:
+    """Without JavaScript nothing else brings it back, whichever button is pressed."""
+
+    def sent(self, client: Client, item: Interrupt, verb: str, **more: Any) -> HttpResponse:
+        """Types into the whole form, and presses one of the buttons beside the decision's."""
+        form = {**sheet_of(client, item), "answer/amount": "9.5", "reason": "Half a <thought>"}
+        return handle(client, item, verb, **{**form, **more})
+
+    def assert_kept(self, response: HttpResponse) -> str:
+        page = text_of(response)
+        assert response.status_code == 200
+        assert 'value="9.5"' in page
+        assert "Half a &lt;thought&gt;</textarea>" in page
+        assert "put right" not in page
+        return page
+
+    @pytest.mark.parametrize("verb", ["claim", "release", "wake"])
+    def test_stands_there_again(self, verb: str, reviewer: Client, asked: Asked) -> None:
+        self.assert_kept(self.sent(reviewer, asked(), verb))
+
+    def test_stands_there_when_it_was_taken_over_assigned_or_put_off(
+        self, reviewer: Client, person: Person, asked: Asked
+    ) -> None:
+        item = asked()
+        for codename in ("take_over_interrupt", "assign_interrupt"):
+            permit(person("reviewer"), codename)
+        services.claim(item.pk, by=person("public"))
+        self.assert_kept(self.sent(reviewer, item, "take_over"))
+        assert 'value="reviewer"' in self.assert_kept(
+            self.sent(reviewer, item, "assign", user="reviewer")
+        )
+        page = self.assert_kept(self.sent(reviewer, item, "snooze", until="hour"))
+        assert "is put off until" in page
+        item.refresh_from_db()
+        assert item.snoozed_until is not None
+
+    def test_stands_there_beside_a_comment_and_that_beside_the_answer(
+        self, reviewer: Client, asked: Asked
+    ) -> None:
+        item = asked()
+        page = self.assert_kept(self.sent(reviewer, item, "claim", text="Not yet said."))
+        assert "Not yet said.</textarea>" in page
+        page = self.assert_kept(self.sent(reviewer, item, "comment", text="Said."))
+        assert "Said.</textarea>" not in page
+        assert Comment.objects.get().text == "Said."
+        page = text_of(press(reviewer, item, "approve", amount="a lot"))
+        assert "put right" in page
+        form = {**sheet_of(reviewer, item), "answer/amount": "a lot", "decision": "approve"}
+        page = text_of(reviewer.post(page_of(item), {**form, "text": "Not yet said."}))
+        assert "Not yet said.</textarea>" in page
+
+    def test_stands_there_with_a_comment_that_has_to_be_put_right(
+        self, reviewer: Client, asked: Asked
+    ) -> None:
+        page = self.assert_kept(self.sent(reviewer, asked(), "comment", text=" "))
+        assert "errorlist" in page
+
+    def test_is_shown_to_be_copied_where_it_can_not_go_back(
+        self, reviewer: Client, person: Person, asked: Asked
+    ) -> None:
+        item = asked()
+        form = {**sheet_of(reviewer, item), "answer/amount": "9.5", "reason": "Half a thought"}
+        services.claim(item.pk, by=person("public"))
+        refused = handle(reviewer, item, "claim", **form)
+        assert refused.status_code == 409
+        services.release(item.pk)
+        Interrupt.objects.filter(pk=item.pk).update(version=2)
+        changed = handle(reviewer, item, "claim", **form)
+        services.decide(item.pk, "approve", by=person("public"))
+        closed = handle(reviewer, item, "claim", **form)
+        for response in (refused, changed, closed):
+            page = text_of(response)
+            assert "What you had written" in page
+            assert "Half a thought" in page
+            assert "9.5" in page
+
+    def test_is_nothing_that_would_be_found_fault_with_yet(self, reviewer: Client) -> None:
+        request = {
+            "action_requests": [
+                {"name": "pay", "args": {"cents": 1}},
+                {"name": "tell", "args": {}},
+            ],
+            "review_configs": [
+                {"action_name": name, "allowed_decisions": ["approve", "respond"]}
+                for name in ("pay", "tell")
+            ],
+        }
+        item = make_question(request)
+        form = {**sheet_of(reviewer, item), "action/0-message": "Call her."}
+        page = text_of(handle(reviewer, item, "claim", **form))
+        assert "Call her.</textarea>" in page
+        assert "errorlist" not in page
+
+    def test_is_not_asked_for_where_nothing_was_typed(self, reviewer: Client, asked: Asked) -> None:
+        item = asked()
+        response = handle(reviewer, item, "claim", **sheet_of(reviewer, item))
+        assert response.headers["Location"] == page_of(item)

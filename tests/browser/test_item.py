@@ -204,22 +204,6 @@ class TestSeveralQuestions:
         assert seen == ["Question to left", "Question to right", "Question to left"]
 
 
-def test_what_was_typed_is_there_when_one_comes_back(
-    log_in: Callable[..., Any], start: Start
-) -> None:
-    start("typed", customer="Dana", amount=120.0)
-    page = log_in()
-    open_question(page)
-    page.get_by_label("Reason:").fill("Half a thought")
-    page.goto("/admin/")
-    open_question(page)
-    assert page.get_by_label("Reason:").input_value() == "Half a thought"
-    with leads_on(page):
-        button(page, "Reject").click()
-    assert Decision.objects.get().reason == "Half a thought"
-    assert page.evaluate("sessionStorage.length") == 0
-
-
 def test_the_line_follows_the_run_to_its_end(log_in: Callable[..., Any], start: Start) -> None:
     run = start("typed", customer="Dana", amount=120.0)
     page = log_in()
