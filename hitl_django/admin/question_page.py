@@ -6,6 +6,7 @@ import json
 from collections.abc import Sequence
 from functools import partial
 from typing import Any
+from uuid import UUID
 
 from django.contrib import messages
 from django.contrib.admin.utils import unquote
@@ -37,13 +38,13 @@ from hitl_django.errors import (
 from hitl_django.graph_registry import registry
 from hitl_django.models import Interrupt, ReviewItem, Run
 from hitl_django.page_urls import find_admin_page
-from hitl_django.permissions import select_visible
-from hitl_django.services.reviews import queue_filters
+from hitl_django.permissions import get_policy, select_visible
 
 from .answer_forms import AS_TYPED, QuestionForms, TypedText
 from .base import ReadOnlyAdmin, View, can_view_runs
 from .decision_messages import format_confirmation, format_recorded
 from .diff_display import get_decision_context
+from .filters import parse_group
 from .multi_action import make_question_forms
 from .question_status import link_subject
 from .question_view import QuestionViewFactory, find_other_questions
@@ -54,7 +55,7 @@ from .refusal_messages import (
     describe_other_decision,
     describe_outcome,
 )
-from .run_status import describe_run
+from .run_status import ASKED_AGAIN, describe_refused_answer, describe_run
 from .thread_admin import list_steps
 
 #: Steps of the thread's history that stand below its questions.
@@ -110,7 +111,14 @@ class QuestionPages(ReadOnlyAdmin):
         """Says where the question's run is, for the line that follows it."""
         item = self.get_object(request, unquote(object_id))
         line = describe_run(item.run, services.worker_health())
-        response = JsonResponse({"text": str(line.text), "moves": line.moves})
+        status: dict[str, Any] = {"text": str(line.text), "moves": line.moves}
+        if (refused := item.refused()) is not None:
+            status["text"] = describe_refused_answer(refused)
+            status["lead"] = {
+                "url": self.url("change", request, item.pk),
+                "label": str(ASKED_AGAIN),
+            }
+        response = JsonResponse(status)
         response["Cache-Control"] = "no-store"
         return response
 
@@ -142,8 +150,9 @@ class QuestionPages(ReadOnlyAdmin):
             item = self.get_object(request, str(item.pk))
             forms = ActionForms.build(item, data=request.POST, done=verb)
             if typed is None and not forms.has_text:
-                after = self._next_url(request, item) if verb == "snooze" else here
-                return HttpResponseRedirect(after)
+                if verb == "snooze":
+                    return self._go_on(request, item)
+                return HttpResponseRedirect(here)
         if item.status != Interrupt.Status.PENDING:
             return self._outcome(request, item, forms={item.pk: forms})
         if typed is not None and typed.is_stale():
@@ -181,7 +190,7 @@ class QuestionPages(ReadOnlyAdmin):
             question_forms.refuse(error)
             return self._ask(request, item, question_forms)
         self._confirm(request, item, made, question_forms)
-        return HttpResponseRedirect(self._next_url(request, item))
+        return self._go_on(request, item)
 
     def _stale(
         self, request: HttpRequest, item: Interrupt, question_forms: QuestionForms
@@ -191,7 +200,7 @@ class QuestionPages(ReadOnlyAdmin):
         if made is None:
             return self._refuse(request, item, question_forms.typed_texts(), StaleQuestionError())
         self._confirm(request, item, made, question_forms)
-        return HttpResponseRedirect(self._next_url(request, item))
+        return self._go_on(request, item)
 
     def _record(
         self,
@@ -281,7 +290,6 @@ class QuestionPages(ReadOnlyAdmin):
             about=link_subject(item.thread, request),
             errors=question_forms.has_errors,
             sees_runs=can_view_runs(request),
-            next_url=self._next_url(request, item),
             take_url=self.url("next", request),
             picture=self._picture(request, item),
             history=list_steps(request, item.thread, limit=MAX_STEPS),
@@ -347,7 +355,8 @@ class QuestionPages(ReadOnlyAdmin):
             notice=notice,
             kept=kept,
             newer=self._newer(request, item),
-            next_url=self._next_url(request, item),
+            take_url=self.url("next", request),
+            may_take=get_policy().may_decide(request.user, item),
             is_pending=item.status == Interrupt.Status.PENDING,
             one=QuestionViewFactory(request, [item], self._url_of(request), forms).make_view(item),
             about=link_subject(item.thread, request),
@@ -362,27 +371,25 @@ class QuestionPages(ReadOnlyAdmin):
         waiting = select_visible(ReviewItem.pending.filter(thread=item.thread_id), request.user)
         return waiting.exclude(pk=item.pk).order_by("-created_at", "-id").first()
 
-    def _next_url(self, request: HttpRequest, item: Interrupt) -> str:
-        """Returns the page of the next question, or the list where there is none for the user.
+    def take_next(self, request: HttpRequest, after: UUID | str | None) -> HttpResponse | None:
+        """Claims the next question and leads to it; None where there is none for the user.
 
-        What the same thread asks besides comes first, and then the first in the queue's order that
-        is theirs or free.
+        ``after`` is the one that they come from. The list's own filters narrow the choice.
         """
-        filters = request.GET.get("_changelist_filters", "")
-        waiting = select_visible(ReviewItem.pending.exclude(pk=item.pk), request.user)
-        others = waiting.filter(thread=item.thread_id).order_by("created_at", "index", "id")
-        if beside := others.values_list("pk", flat=True).first():
-            return self.url("change", request, beside)
-        if graph := QueryDict(filters).get("graph"):
-            waiting = waiting.filter(graph=graph)
-        user = request.user
-        mine = queue_filters.match_own(user) & queue_filters.AWAKE & queue_filters.ANSWERABLE
-        free = queue_filters.split_free(user, queue_filters.list_group_keys(user))
-        rows = queue_filters.read_first(waiting, [mine, *free], 1)
-        found = rows.values_list("pk", flat=True).first()
-        if found is None:
-            return self.url("changelist", request)
-        return self.url("change", request, found)
+        chosen = QueryDict(request.GET.get("_changelist_filters", ""))
+        taken = services.take_next(
+            by=request.user,
+            via="admin",
+            graph=chosen.get("graph") or None,
+            group=parse_group(chosen.get("group")),
+            after=after,
+        )
+        return None if taken is None else HttpResponseRedirect(self.url("change", request, taken))
+
+    def _go_on(self, request: HttpRequest, item: Interrupt) -> HttpResponse:
+        """Leads on from a question: to the next one, which they hold then, or to the list."""
+        to_list = HttpResponseRedirect(self.url("changelist", request))
+        return self.take_next(request, item.pk) or to_list
 
 
 def _read_typed(item: Interrupt, data: QueryDict) -> QuestionForms | None:

@@ -325,7 +325,7 @@ def test_a_page_left_open_and_the_back_button_change_nothing(
     told = tab.inner_text("#content")
     assert "What you sent now was not recorded." in told
     assert "On second thoughts." in told
-    tab.get_by_role("link", name="Open the next one").click()
+    button(tab, "Take next").click()
     assert tab.inner_text("h1").strip() == "Refund Sam?"
     assert Decision.objects.get().type == "approve"
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from datetime import timedelta
 from typing import Any
+from uuid import uuid4
 
 import pytest
 from django.contrib.auth.models import Group, User
@@ -557,3 +558,83 @@ def test_what_is_not_free_any_more_when_the_claim_is_written_is_passed_by(
         assert services.take_next(by=reviewer) == second.pk
     assert done
     assert again(first).claimed_by is None
+
+
+class TestGoingOn:
+    """Who is done with a question, or leaves it, holds the one that they are led to."""
+
+    @pytest.fixture
+    def ask(self, advance: Callable[[], int]) -> Callable[..., Interrupt]:
+        def make(graph: str = "approval", **changes: Any) -> Interrupt:
+            row = asked(graph, {"text": "x"} if graph == "approval" else {}, advance)
+            Interrupt.objects.filter(pk=row.pk).update(**changes)
+            return again(row)
+
+        return make
+
+    def test_two_who_decide_one_after_the_other_never_meet(
+        self, ask: Callable[..., Interrupt], reviewer: User, sam: User
+    ) -> None:
+        rows = [ask().pk for _ in range(6)]
+        at: dict[User, Any] = {one: services.take_next(by=one) for one in (reviewer, sam)}
+        decided = []
+        while any(at.values()):
+            for one, pk in at.items():
+                if pk is not None:
+                    services.decide(pk, "approve", by=one)
+                    decided.append(pk)
+                    at[one] = services.take_next(by=one, after=pk)
+                    assert at[reviewer] != at[sam] or at[sam] is None
+        assert decided == rows
+
+    def test_what_the_same_thread_asks_besides_comes_first(
+        self, ask: Callable[..., Interrupt], reviewer: User
+    ) -> None:
+        other = ask(priority=9)
+        first = ask("panel")
+        beside = Interrupt.objects.filter(run=first.run).exclude(pk=first.pk).get()
+        services.decide(first.pk, "respond", "yes", by=reviewer)
+        assert services.take_next(by=reviewer, after=first.pk) == beside.pk
+        assert again(beside).claimed_by == reviewer
+        # Who leaves it undecided is led away from its thread.
+        assert services.take_next(by=reviewer, after=beside.pk) == other.pk
+
+    def test_what_others_hold_of_the_same_thread_is_passed_by(
+        self, ask: Callable[..., Interrupt], reviewer: User, sam: User
+    ) -> None:
+        other = ask()
+        first = ask("panel")
+        beside = Interrupt.objects.filter(run=first.run).exclude(pk=first.pk).get()
+        services.claim(beside.pk, by=sam)
+        services.decide(first.pk, "respond", "yes", by=reviewer)
+        assert services.take_next(by=reviewer, after=first.pk) == other.pk
+
+    def test_the_one_that_was_left_is_not_given_again_and_what_is_held_comes_last(
+        self, ask: Callable[..., Interrupt], reviewer: User
+    ) -> None:
+        first, second, third = (ask() for _ in range(3))
+        assert services.take_next(by=reviewer, after=first.pk) == second.pk
+        assert services.take_next(by=reviewer, after=second.pk) == first.pk
+        assert services.take_next(by=reviewer, after=first.pk) == third.pk
+        # All are theirs by now: the claim that comes first is renewed.
+        Interrupt.objects.filter(pk=first.pk).update(claimed_until=Now() + MINUTE)
+        assert services.take_next(by=reviewer, after=third.pk) == first.pk
+        assert again(first).claimed_until > now() + timedelta(minutes=10)
+        assert services.take_next(by=reviewer) is None
+
+    def test_a_claim_that_is_renewed_so_keeps_the_key_that_took_it(
+        self, ask: Callable[..., Interrupt], reviewer: User
+    ) -> None:
+        first, second = ask(), ask()
+        assert services.take_next(by=reviewer, key="k") == first.pk
+        services.claim(second.pk, by=reviewer)
+        assert services.take_next(by=reviewer, after=second.pk) == first.pk
+        assert services.find_taken("k", by=reviewer) == first.pk
+
+    def test_what_is_no_question_is_not_found(
+        self, ask: Callable[..., Interrupt], reviewer: User
+    ) -> None:
+        ask()
+        with pytest.raises(InterruptNotFound):
+            services.take_next(by=reviewer, after="nonsense")
+        assert services.take_next(by=reviewer, after=uuid4()) is not None

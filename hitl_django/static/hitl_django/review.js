@@ -179,6 +179,11 @@
                 if (!response.ok || response.redirected) return;
                 const status = await response.json();
                 if (line.textContent !== status.text) line.textContent = status.text;
+                if (status.lead) {
+                    const link = document.createElement("a");
+                    [link.href, link.textContent] = [status.lead.url, status.lead.label];
+                    line.after(" ", link);
+                }
                 if (!status.moves) return;
             } catch { /* the network may be back next time */ }
         }
