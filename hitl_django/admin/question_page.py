@@ -47,10 +47,11 @@ from .diff_display import get_decision_context
 from .filters import parse_group
 from .multi_action import make_question_forms
 from .question_status import link_subject
-from .question_view import QuestionViewFactory, find_other_questions
+from .question_view import ClaimWarning, QuestionViewFactory, find_other_questions
 from .queue_actions import FORM_VERBS, VERBS, ActionForms, run_action
 from .refusal_messages import (
     add_nothing_sent,
+    describe_claim,
     describe_conflict,
     describe_other_decision,
     describe_outcome,
@@ -65,7 +66,6 @@ MAX_STEPS = 10
 REFUSALS = (
     AlreadyApprovedError,
     ClaimRequiredError,
-    HeldError,
     NotAllowedError,
     RunStateError,
     StaleQuestionError,
@@ -178,6 +178,12 @@ class QuestionPages(ReadOnlyAdmin):
             made = self._record(request, item, question_forms, *decision)
         except InterruptNotFound:
             raise Http404 from None
+        except HeldError as error:
+            if not item.claim_required:
+                item = self.get_object(request, str(item.pk))
+                warning = ClaimWarning(describe_claim(error), str(item.claimed_by_id))
+                return self._ask(request, item, question_forms, warning=warning)
+            return self._refuse(request, item, question_forms.typed_texts(), error)
         except REFUSALS as error:
             return self._refuse(request, item, question_forms.typed_texts(), error)
         except (AlreadyDecidedError, IdempotencyKeyReusedError):
@@ -223,6 +229,8 @@ class QuestionPages(ReadOnlyAdmin):
             # A post that doesn't say what was seen has seen something else.
             digest=sent["digest"],
             version=sent["version"] or 0,
+            # Whoever holds it by now may be somebody else than was named to them.
+            over_claim=request.POST.get("over_claim_of") == str(item.claimed_by_id),
         )
         try:
             return decide()
@@ -265,15 +273,20 @@ class QuestionPages(ReadOnlyAdmin):
         item: Interrupt,
         question_forms: QuestionForms,
         forms: ActionForms | None = None,
+        *,
+        warning: ClaimWarning | None = None,
     ) -> TemplateResponse:
-        """Shows a question; what was sent and isn't done yet stands in its forms."""
+        """Shows a question; what was sent and isn't done yet stands in its forms.
+
+        ``warning`` is what to ask before that is decided.
+        """
         others = find_other_questions(request, item)
         if forms is None and request.method == "POST":
             forms = ActionForms.build(item, data=request.POST)
         sent = {} if forms is None else {item.pk: forms}
         page = QuestionViewFactory(request, [item, *others], self._url_of(request), sent)
         views = [
-            page.make_view(item, question_forms),
+            page.make_view(item, question_forms, warning),
             *(page.make_view(one, make_question_forms(one)) for one in others),
         ]
         context: dict[str, Any] = {}
@@ -285,6 +298,7 @@ class QuestionPages(ReadOnlyAdmin):
             request,
             item,
             "question_page.html",
+            status=200 if warning is None else 409,
             questions=views,
             decides=any(one.question_forms is not None for one in views),
             about=link_subject(item.thread, request),

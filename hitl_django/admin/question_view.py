@@ -43,6 +43,14 @@ MAX_COMMENTS = 100
 
 
 @dataclass(frozen=True)
+class ClaimWarning:
+    """What to ask before somebody decides a question over a claim, and whose claim it is."""
+
+    words: str
+    holder: str
+
+
+@dataclass(frozen=True)
 class QuestionView:
     """One question as the page shows it; without forms it is only to be looked at."""
 
@@ -61,6 +69,7 @@ class QuestionView:
     then: str = ""
     #: Whether its form came back with what was typed into it.
     is_kept: bool = False
+    warning: ClaimWarning | None = None
     refused: Decision | None = None
 
     @property
@@ -100,7 +109,10 @@ class QuestionViewFactory:
         return list_groups()
 
     def make_view(
-        self, item: Interrupt, question_forms: QuestionForms | None = None
+        self,
+        item: Interrupt,
+        question_forms: QuestionForms | None = None,
+        warning: ClaimWarning | None = None,
     ) -> QuestionView:
         """Returns a question; ``question_forms`` are kept from who may not decide it."""
         if question_forms is not None and not get_policy().may_decide(self.user, item):
@@ -127,6 +139,7 @@ class QuestionViewFactory:
             then="" if question_forms is None else describe_next_nodes(item),
             quorum_status=quorum_status,
             is_kept=item.pk in self.forms,
+            warning=warning,
             refused=self.refusals.get((item.pk, item.refused_version)),
         )
 

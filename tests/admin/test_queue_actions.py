@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from datetime import timedelta
 from typing import Any
@@ -17,7 +18,7 @@ from django.utils import timezone
 from hitl_django import services
 from hitl_django.models import Comment, Decision, Interrupt, Run, Thread
 
-from .browsing import press, sheet_of, text_of, told
+from .browsing import post_of, press, sheet_of, text_of, told
 from .conftest import list_of, make_question, page_of
 
 Asked = Callable[..., Interrupt]
@@ -375,3 +376,63 @@ class TestWhatWasTypedInTheAnswer:
         item = asked()
         response = handle(reviewer, item, "claim", **sheet_of(reviewer, item))
         assert response.headers["Location"] == page_of(item)
+
+
+class TestDecidingOverAClaim:
+    """A second step, without a script, and for a page that was opened before the claim."""
+
+    def test_asks_first_and_keeps_what_was_typed(
+        self, reviewer: Client, person: Person, asked: Asked
+    ) -> None:
+        item, holder = asked(), person("public")
+        sheet = sheet_of(reviewer, item)
+        services.claim(item.pk, by=holder)
+        response = press(reviewer, item, "approve", sheet, amount="9.5", reason="A <thought>")
+        page = text_of(response)
+        assert response.status_code == 409
+        assert "public holds this until " in page
+        assert "Decide anyway?" in page
+        assert 'value="9.5"' in page
+        assert "A &lt;thought&gt;</textarea>" in page
+        assert not Decision.objects.exists()
+        form = re.search(r'<form method="post"[^>]*data-hitl-sheet.*?</form>', page, re.S)
+        assert form is not None
+        confirmed = {**post_of(form[0]), "decision": "approve"}
+        assert reviewer.post(page_of(item), confirmed).status_code == 302
+        decision = Decision.objects.get()
+        assert (decision.type, decision.reason) == ("edit", "A <thought>")
+        assert decision.held_by_label == "public"
+        assert "Held by then" in text_of(reviewer.get(page_of(item)))
+        assert "Held by then" in text_of(reviewer.get(page_of(decision, "decision")))
+        thread = text_of(reviewer.get(page_of(item.thread, "thread")))
+        assert "Decided: edit, while public held it" in thread
+
+    def test_asks_again_where_somebody_else_holds_it_by_then(
+        self, reviewer: Client, person: Person, asked: Asked
+    ) -> None:
+        item = asked()
+        services.claim(item.pk, by=person("public"))
+        sheet = {**sheet_of(reviewer, item), "over_claim_of": [str(person("reader").pk)]}
+        assert press(reviewer, item, "approve", sheet).status_code == 409
+        assert not Decision.objects.exists()
+
+    def test_has_nothing_to_ask_of_who_holds_it(
+        self, reviewer: Client, person: Person, asked: Asked
+    ) -> None:
+        item = asked()
+        services.claim(item.pk, by=person("reviewer"))
+        assert press(reviewer, item, "approve").status_code == 302
+        assert Decision.objects.get().held_by_label == ""
+
+    def test_is_no_way_round_a_claim_that_is_required(
+        self, reviewer: Client, person: Person, asked: Asked
+    ) -> None:
+        item = asked()
+        Interrupt.objects.filter(pk=item.pk).update(claim_required=True)
+        holder = person("public")
+        services.claim(item.pk, by=holder)
+        sheet = {**sheet_of(reviewer, item), "over_claim_of": [str(holder.pk)]}
+        response = press(reviewer, item, "approve", sheet)
+        assert response.status_code == 409
+        assert "Decide anyway?" not in text_of(response)
+        assert not Decision.objects.exists()

@@ -85,3 +85,31 @@ def test_the_line_after_a_decision_says_why_it_is_asked_again_and_leads_to_it(
         page.get_by_role("link", name="It is asked again. Open it").click()
     assert str(item.pk) in page.url
     assert "The last answer could not be used" in page.inner_text("#content")
+
+
+@WAYS
+def test_a_decision_over_a_claim_takes_a_second_step_in_a_tab_that_was_open_before(
+    log_in: Callable[..., Any], start: Start, window: dict[str, Any]
+) -> None:
+    start("typed", customer="Dana", amount=120.0)
+    rita, ravi = log_in("rita", **window), log_in("ravi", **window)
+    open_question(ravi)
+    ravi.get_by_label("Amount:").fill("99.5")
+    ravi.get_by_label("Reason:").fill("Not all of it.")
+    open_question(rita)
+    with leads_on(rita):
+        button(rita, "Claim").click()
+    with leads_on(ravi):
+        button(ravi, "Approve").click()
+    assert "rita holds this until" in ravi.locator(".hitl-bar").inner_text()
+    assert "Decide anyway?" in ravi.locator(".hitl-bar").inner_text()
+    assert not Decision.objects.exists()
+    assert ravi.get_by_label("Amount:").input_value() == "99.5"
+    with leads_on(ravi):
+        button(ravi, "Approve").click()
+    decision = Decision.objects.get()
+    assert (decision.type, decision.by_label, decision.held_by_label) == ("edit", "ravi", "rita")
+    with leads_on(rita):
+        button(rita, "Reject").click()
+    assert "ravi approved this" in rita.inner_text("#content")
+    assert "Held by then" in rita.inner_text("#content")

@@ -21,6 +21,7 @@ from hitl_django.errors import (
     HeldError,
     IdempotencyKeyReusedError,
     InterruptNotFound,
+    InvalidAnswerError,
     NotAllowedError,
 )
 from hitl_django.models import AuditEntry, Decision, Interrupt, Run, Thread
@@ -638,3 +639,59 @@ class TestGoingOn:
         with pytest.raises(InterruptNotFound):
             services.take_next(by=reviewer, after="nonsense")
         assert services.take_next(by=reviewer, after=uuid4()) is not None
+
+
+class TestDecidingOverAClaim:
+    def test_is_done_and_recorded_with_whose_claim_it_was(
+        self, question: Interrupt, reviewer: User, sam: User
+    ) -> None:
+        services.claim(question.pk, by=sam)
+        made = services.decide(question.pk, "approve", by=reviewer, reason="It is urgent.")
+        assert made.held_by_label == Decision.objects.get().held_by_label == "sam"
+        entry = AuditEntry.objects.get(verb="decide")
+        assert entry.detail["held_by"] == "sam"
+        assert audit.find_first_fault(question.thread) is None
+        entry.detail.pop("held_by")
+        entry.save()
+        assert audit.find_first_fault(question.thread) == entry.seq
+
+    def test_is_refused_to_who_wants_to_be_asked_and_nothing_is_written(
+        self, question: Interrupt, reviewer: User, sam: User, unchanged: Callable[..., None]
+    ) -> None:
+        services.claim(question.pk, by=sam)
+        unchanged()
+        for by in (reviewer, None):
+            with pytest.raises(HeldError) as refused:
+                services.decide(question.pk, "approve", by=by, over_claim=False, key="k")
+            assert refused.value.holder_label == "sam"
+        unchanged()
+        # Confirmed, it is the same request: a repeat gets its outcome, whoever asks again.
+        made = services.decide(question.pk, "approve", by=reviewer, key="k")
+        again = services.decide(question.pk, "approve", by=reviewer, key="k", over_claim=False)
+        assert (again.id, again.repeated) == (made.id, True)
+
+    def test_is_asked_about_after_all_that_has_to_be_put_right(
+        self, question: Interrupt, reviewer: User, sam: User
+    ) -> None:
+        services.claim(question.pk, by=sam)
+        with pytest.raises(InvalidAnswerError):
+            services.decide(question.pk, "approve", 7, by=reviewer, over_claim=False)
+
+    def test_ones_own_and_one_that_ran_out_are_none(
+        self, advance: Advance, reviewer: User, sam: User
+    ) -> None:
+        for holder, lapsed in ((reviewer, False), (sam, True)):
+            row = asked("approval", {"text": "x"}, advance)
+            services.claim(row.pk, by=holder)
+            if lapsed:
+                let_pass(row)
+            made = services.decide(row.pk, "approve", by=reviewer, over_claim=False)
+            assert made.held_by_label == ""
+        assert not [e for e in AuditEntry.objects.all() if "held_by" in e.detail]
+
+    def test_a_vote_says_it_too(self, question: Interrupt, reviewer: User, sam: User) -> None:
+        Interrupt.objects.filter(pk=question.pk).update(quorum=2)
+        services.claim(question.pk, by=sam)
+        made = services.decide(question.pk, "approve", by=reviewer)
+        assert (made.complete, made.held_by_label) == (False, "sam")
+        assert AuditEntry.objects.get(verb="vote").detail["held_by"] == "sam"
