@@ -18,7 +18,7 @@ from hitl_django.models import Comment, Decision, Interrupt, Run
 
 from .conftest import PASSWORD, leads_on
 from .test_item import open_question
-from .test_reviewing import button
+from .test_reviewing import WITHOUT_JAVASCRIPT, button
 
 pytestmark = [
     pytest.mark.browser,
@@ -299,3 +299,27 @@ class TestBelongsToWhoTypedIt:
         open_question(page)
         sign_in(page, "rita")
         assert page.get_by_label("Reason:").input_value() == ""
+
+
+@pytest.mark.parametrize("window", [{}, WITHOUT_JAVASCRIPT], ids=["desktop", "plain"])
+def test_who_has_logged_in_again_since_gets_back_what_they_wrote(
+    log_in: Callable[..., Any], start: Start, window: dict[str, Any]
+) -> None:
+    start("typed", customer="Dana", amount=120.0)
+    page = log_in(**window)
+    open_question(page)
+    typed(page, "Half a <thought>")
+    # A log-in in another tab has changed the token that this page's form bears.
+    tab = page.context.new_page()
+    tab.context.clear_cookies()
+    tab.goto("/admin/login/?next=/admin/")
+    sign_in(tab, "rita")
+    with leads_on(page):
+        button(page, "Reject").click()
+    assert "This was not sent" in page.inner_text("h1")
+    assert page.get_by_label("Reason").input_value() == "Half a <thought>"
+    assert not Decision.objects.exists()
+    with leads_on(page):
+        page.get_by_role("link", name="Open the page again").click()
+    if not window:
+        assert_it_comes_back(page, "Half a <thought>")
