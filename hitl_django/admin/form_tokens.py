@@ -29,6 +29,7 @@ UNWRITTEN = frozenset(
         "csrfmiddlewaretoken",
         "decision",
         "digest",
+        "group",
         "index",
         "item",
         "key",
@@ -36,6 +37,7 @@ UNWRITTEN = frozenset(
         "over_claim",
         "over_claim_of",
         "select_across",
+        "until",
         "verb",
         "version",
     }

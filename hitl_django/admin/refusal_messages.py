@@ -101,7 +101,8 @@ def describe_claim(error: HeldError) -> str:
     """Asks whether to decide a question that somebody else holds."""
     until, today = localtime(error.until), localtime().date()
     moment = time_format(until) if until.date() == today else localize(until)
-    texts = {"who": escape_hidden(error.holder_label), "until": moment}
+    # The sentence has a full stop of its own, behind "p.m." too.
+    texts = {"who": escape_hidden(error.holder_label), "until": moment.removesuffix(".")}
     return _("%(who)s holds this until %(until)s. Decide anyway?") % texts
 
 
