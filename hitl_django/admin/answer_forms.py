@@ -28,6 +28,8 @@ from .decision_texts import get_consequences
 from .payload_display import list_heading_keys
 
 JSON = Any
+#: Stands for the name of a list, to show again what was posted and find no fault with it yet.
+AS_TYPED = "-"
 #: A label, a text, and what was changed of it word by word.
 TypedText = tuple[str, str, Sequence[Span]]
 

@@ -27,6 +27,7 @@ from hitl_django.forms.json_input import escape_hidden
 from hitl_django.models import Run
 from hitl_django.permissions import find_row, select_visible, select_visible_through
 
+from .form_tokens import check_form_token
 from .outage_page import answer_outages
 
 View = Callable[..., HttpResponse]
@@ -93,7 +94,7 @@ class ReadOnlyAdmin(admin.ModelAdmin):
             )
         for url in urls:
             # Around what the site does before a page, which asks the database who is signed in.
-            url.callback = answer_outages(url.callback)
+            url.callback = answer_outages(check_form_token(url.callback))
         return urls
 
     def visible(self, request: HttpRequest, rows: QuerySet[Any]) -> QuerySet[Any]:

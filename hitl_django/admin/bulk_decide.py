@@ -88,6 +88,7 @@ class BulkRow:
     problem: Any = ""
     done: Any = ""
     note: Any = ""
+    pk: UUID | None = None
 
 
 class BulkPages(QuestionPages):
@@ -166,6 +167,7 @@ class BulkPages(QuestionPages):
             failed=[line for line in lines if line.problem],
             again=any(line.value for line in lines if line.problem),
             summary=words % {"n": len(made)},
+            key=request.POST.get("key", ""),
         )
 
     def _decide_one(
@@ -183,6 +185,8 @@ class BulkPages(QuestionPages):
                 key=request.POST.get("key", "")[:36],
                 digest=choice.digest,
                 version=choice.version,
+                # Who is named on the page that was confirmed, and nobody who has claimed it since.
+                over_claim=str(choice.pk) in request.POST.getlist("over_claim"),
             )
         except HitlError as error:
             return "", describe_problem(error)
@@ -230,6 +234,7 @@ class BulkPages(QuestionPages):
             problem,
             done,
             describe_holder(row, request.user) if pending else "",
+            row.pk,
         )
 
     def _bulk_page(

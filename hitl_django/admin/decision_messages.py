@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from django.utils.html import format_html
 from django.utils.translation import gettext_lazy as _
 
@@ -11,6 +13,15 @@ from hitl_django.models import Interrupt
 from hitl_django.services import DecisionInfo
 
 from .run_status import RunStatusLine
+
+
+def format_recorded(message: Any, key: str, part: str = "answer") -> str:
+    """Marks a message as one of what a form with this key had sent: its draft is done with.
+
+    ``part`` is which of the form's parts that was.
+    """
+    mark = '{} <span data-hitl-recorded="{}" data-hitl-part="{}"></span>'
+    return format_html(mark, message, key, part)
 
 
 def format_confirmation(

@@ -171,4 +171,7 @@ def describe_entry(entry: AuditEntry) -> str:
     if not isinstance(kind, str):
         return label
     kinds = dict(Decision.Type.choices)
-    return f"{label}: {kinds.get(kind, kind)}"
+    words, holder = f"{label}: {kinds.get(kind, kind)}", entry.detail.get("held_by")
+    if not isinstance(holder, str):
+        return words
+    return _("%(decided)s, while %(who)s held it") % {"decided": words, "who": holder}

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from django import forms
+from django.forms.utils import ErrorDict
 from django.utils.translation import gettext_lazy as _
 
 from hitl_django.decision_types import APPROVE, DECISION_TYPES, EDIT, REJECT, RESPOND
@@ -49,14 +50,23 @@ class ChoiceForm(forms.Form):
     )
 
     def __init__(
-        self, allowed: Sequence[str], data: Mapping[str, Any] | None, **options: Any
+        self, allowed: Sequence[str], data: Mapping[str, Any] | None, more: str, **options: Any
     ) -> None:
         super().__init__(data, use_required_attribute=False, **options)
+        self.more = more
         choice = self.fields["decision"]
         assert isinstance(choice, forms.ChoiceField)
         choice.choices = [(word, DECISION_TYPES[word].action_choice) for word in allowed]
         if not {REJECT, RESPOND}.intersection(allowed):
             del self.fields["message"]
+
+    def full_clean(self) -> None:
+        # As the forms of answers: with ``more`` it is shown again, and no fault found with it.
+        if not self.more:
+            super().full_clean()
+            return
+        self._errors = ErrorDict()
+        self.cleaned_data = {}
 
     def clean(self) -> dict[str, Any]:
         cleaned = self.cleaned_data
@@ -89,6 +99,7 @@ class ActionBlock:
         self.choice = ChoiceForm(
             allowed or self.action.allowed,
             question_forms.data,
+            question_forms.more,
             prefix=f"action/{number}",
             auto_id=question_forms.auto_id,
         )

@@ -12,6 +12,7 @@ from contextlib import ExitStack
 from dataclasses import dataclass
 from functools import partial, wraps
 from typing import Any
+from urllib.parse import unquote
 
 from django.db import connections, transaction
 from django.http import HttpRequest, HttpResponse
@@ -20,9 +21,12 @@ from django.template.response import SimpleTemplateResponse
 
 from hitl_django.db import outages
 from hitl_django.forms import submission
+from hitl_django.forms.answer_form import make_label
 
 logger = logging.getLogger("hitl_django")
 
+#: Characters of a field's name that are shown.
+MAX_LABEL = 100
 #: Characters of a form that the page repeats.
 MAX_KEPT = 5_000_000
 
@@ -38,6 +42,11 @@ class Field:
     def is_text(self) -> bool:
         """Says whether somebody may have written this, and wants to see it."""
         return len(self.value.split()) > 1
+
+    @property
+    def label(self) -> str:
+        """The field's name in words: the form that had its label isn't there."""
+        return make_label(unquote(self.name.rpartition("/")[2])[:MAX_LABEL])
 
 
 def answer_outages(view: Callable[..., Any]) -> Callable[..., Any]:
@@ -92,7 +101,7 @@ def read_fields(request: HttpRequest) -> list[Field] | None:
     try:
         sent = [
             Field(name, str(value))
-            for name, values in request.POST.lists()
+            for name, values in submission.read_form(request).lists()
             for value in values
             if "password" not in name.lower()
         ]

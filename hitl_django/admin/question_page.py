@@ -42,18 +42,19 @@ from hitl_django.errors import (
 from hitl_django.graph_registry import registry
 from hitl_django.models import Decision, Interrupt, ReviewItem, Run
 from hitl_django.page_urls import find_admin_page
-from hitl_django.permissions import select_visible
-from hitl_django.services.reviews import queue_filters
+from hitl_django.permissions import get_policy, select_visible
 
-from .answer_forms import QuestionForms, TypedText
+from .answer_forms import AS_TYPED, QuestionForms, TypedText
 from .base import ReadOnlyAdmin, View, can_view_runs
-from .decision_messages import format_confirmation
+from .decision_messages import format_confirmation, format_recorded
 from .diff_display import get_decision_context
+from .filters import parse_group
 from .multi_action import make_question_forms
 from .presence import note_viewer
 from .question_status import link_subject
 from .question_view import (
     MAX_BESIDE,
+    ClaimWarning,
     QuestionView,
     QuestionViewFactory,
     find_other_questions,
@@ -63,11 +64,12 @@ from .queue_place import SPLIT_COOKIE, read_place, shows_list
 from .refusal_messages import (
     add_nothing_sent,
     describe_change,
+    describe_claim,
     describe_conflict,
     describe_other_decision,
     describe_outcome,
 )
-from .run_status import describe_run
+from .run_status import ASKED_AGAIN, describe_refused_answer, describe_run
 from .thread_admin import list_steps
 
 #: Steps of the thread's history that stand below its questions.
@@ -77,7 +79,6 @@ MAX_STEPS = 10
 REFUSALS = (
     AlreadyApprovedError,
     ClaimRequiredError,
-    HeldError,
     NotAllowedError,
     RunStateError,
     StaleQuestionError,
@@ -125,7 +126,14 @@ class QuestionPages(ReadOnlyAdmin):
         """Says where the question's run is, for the line that follows it."""
         item = self.get_object(request, unquote(object_id))
         line = describe_run(item.run, services.worker_health())
-        response = JsonResponse({"text": str(line.text), "moves": line.moves})
+        status: dict[str, Any] = {"text": str(line.text), "moves": line.moves}
+        if (refused := item.refused()) is not None:
+            status["text"] = describe_refused_answer(refused)
+            status["lead"] = {
+                "url": self.url("change", request, item.pk),
+                "label": str(ASKED_AGAIN),
+            }
+        response = JsonResponse(status)
         response["Cache-Control"] = "no-store"
         return response
 
@@ -178,7 +186,8 @@ class QuestionPages(ReadOnlyAdmin):
             return HttpResponseRedirect(here)
         forms = ActionForms.build(item, verb=verb, data=request.POST)
         form = getattr(forms, verb) if verb in FORM_VERBS else None
-        kept = _kept(form)
+        typed = _read_typed(item, request.POST)
+        kept = [*_kept(form), *(() if typed is None else typed.typed_texts())]
         try:
             message = run_action(item, verb, request.user, form)
         except InterruptNotFound:
@@ -186,13 +195,24 @@ class QuestionPages(ReadOnlyAdmin):
         except (NotAllowedError, HeldError) as error:
             return self._refuse(request, item, kept, error)
         except AlreadyDecidedError:
-            return HttpResponseRedirect(here)
+            if not kept:
+                return HttpResponseRedirect(here)
+            item = self.get_object(request, str(item.pk))
+            return self._outcome(request, item, kept=kept, status=409)
         if message is not None:
+            message = format_recorded(message, request.POST.get("key", ""), verb)
             self.message_user(request, message, level=messages.SUCCESS)
-            return HttpResponseRedirect(self._next_url(request, item) if verb == "snooze" else here)
+            item = self.get_object(request, str(item.pk))
+            forms = ActionForms.build(item, data=request.POST, done=verb)
+            if typed is None and not forms.has_text:
+                if verb == "snooze":
+                    return self._go_on(request, item)
+                return HttpResponseRedirect(here)
         if item.status != Interrupt.Status.PENDING:
             return self._outcome(request, item, forms={item.pk: forms})
-        return self._ask(request, item, make_question_forms(item), {item.pk: forms})
+        if typed is not None and typed.is_stale():
+            return self._refuse(request, item, kept, StaleQuestionError())
+        return self._ask(request, item, typed or make_question_forms(item), forms)
 
     def _decide(self, request: HttpRequest, item: Interrupt) -> HttpResponse:
         more = "" if "decision" in request.POST else request.POST.get("more", "")
@@ -205,25 +225,33 @@ class QuestionPages(ReadOnlyAdmin):
                 return self._ask(request, item, question_forms)
         decision = question_forms.read(request.POST.get("decision", ""))
         if item.status != Interrupt.Status.PENDING and decision is None:
-            return self._outcome(request, item, question_forms=question_forms, status=409)
+            kept = question_forms.typed_texts()
+            return self._outcome(request, item, kept=kept, status=409)
         if decision is None:
             return self._ask(request, item, question_forms)
         try:
             made = self._record(request, item, question_forms, *decision)
         except InterruptNotFound:
             raise Http404 from None
+        except HeldError as error:
+            if not item.claim_required:
+                item = self.get_object(request, str(item.pk))
+                warning = ClaimWarning(describe_claim(error), str(item.claimed_by_id))
+                return self._ask(request, item, question_forms, warning=warning)
+            return self._refuse(request, item, question_forms.typed_texts(), error)
         except REFUSALS as error:
             return self._refuse(request, item, question_forms.typed_texts(), error)
         except (AlreadyDecidedError, IdempotencyKeyReusedError):
             item = self.get_object(request, str(item.pk))
             if item.status == Interrupt.Status.PENDING:
                 return self._stale(request, item, question_forms)
-            return self._outcome(request, item, question_forms=question_forms, status=409)
+            kept = question_forms.typed_texts()
+            return self._outcome(request, item, kept=kept, status=409)
         except (InvalidAnswerError, PayloadError) as error:
             question_forms.refuse(error)
             return self._ask(request, item, question_forms)
-        self._confirm(request, item, made)
-        return HttpResponseRedirect(self._next_url(request, item))
+        self._confirm(request, item, made, question_forms)
+        return self._go_on(request, item)
 
     def _stale(
         self, request: HttpRequest, item: Interrupt, question_forms: QuestionForms
@@ -232,8 +260,8 @@ class QuestionPages(ReadOnlyAdmin):
         made = question_forms.recorded(request.user)
         if made is None:
             return self._refuse(request, item, question_forms.typed_texts(), StaleQuestionError())
-        self._confirm(request, item, made)
-        return HttpResponseRedirect(self._next_url(request, item))
+        self._confirm(request, item, made, question_forms)
+        return self._go_on(request, item)
 
     def _record(
         self,
@@ -256,6 +284,8 @@ class QuestionPages(ReadOnlyAdmin):
             # A post that doesn't say what was seen has seen something else.
             digest=sent["digest"],
             version=sent["version"] or 0,
+            # Whoever holds it by now may be somebody else than was named to them.
+            over_claim=request.POST.get("over_claim_of") == str(item.claimed_by_id),
         )
         try:
             return decide()
@@ -267,7 +297,13 @@ class QuestionPages(ReadOnlyAdmin):
         services.claim(item.pk, by=request.user, via="admin")
         return decide()
 
-    def _confirm(self, request: HttpRequest, item: Interrupt, made: services.DecisionInfo) -> None:
+    def _confirm(
+        self,
+        request: HttpRequest,
+        item: Interrupt,
+        made: services.DecisionInfo,
+        question_forms: QuestionForms,
+    ) -> None:
         item.run.refresh_from_db(fields=["state"])
         message = format_confirmation(
             item,
@@ -276,6 +312,7 @@ class QuestionPages(ReadOnlyAdmin):
             status_url=self.url("status", request, item.pk),
             run_url=self._run_url(request, item),
         )
+        message = format_recorded(message, question_forms.decision_form["key"].data or "")
         self.message_user(request, message, level=messages.SUCCESS)
 
     def _run_url(self, request: HttpRequest, item: Interrupt) -> str:
@@ -290,12 +327,21 @@ class QuestionPages(ReadOnlyAdmin):
         request: HttpRequest,
         item: Interrupt,
         question_forms: QuestionForms,
-        forms: Any = None,
+        forms: ActionForms | None = None,
+        *,
+        warning: ClaimWarning | None = None,
     ) -> TemplateResponse:
+        """Shows a question; what was sent and isn't done yet stands in its forms.
+
+        ``warning`` is what to ask before that is decided.
+        """
         others = find_other_questions(request, item)
-        page = QuestionViewFactory(request, [item, *others], self._url_of(request), forms)
+        if forms is None and request.method == "POST":
+            forms = ActionForms.build(item, data=request.POST)
+        sent = {} if forms is None else {item.pk: forms}
+        page = QuestionViewFactory(request, [item, *others], self._url_of(request), sent)
         views = [
-            page.make_view(item, question_forms),
+            page.make_view(item, question_forms, warning),
             *(page.make_view(one, make_question_forms(one)) for one in others),
         ]
         context: dict[str, Any] = {}
@@ -307,6 +353,7 @@ class QuestionPages(ReadOnlyAdmin):
             request,
             item,
             "question_page.html",
+            status=200 if warning is None else 409,
             questions=views,
             decides=any(one.question_forms is not None for one in views),
             about=link_subject(item.thread, request),
@@ -350,21 +397,22 @@ class QuestionPages(ReadOnlyAdmin):
         request: HttpRequest,
         item: Interrupt,
         *,
-        question_forms: QuestionForms | None = None,
+        kept: Sequence[TypedText] | None = None,
         status: int = 200,
         forms: Any = None,
     ) -> TemplateResponse:
         """Says what became of a question, and keeps what somebody wanted to answer."""
         decision = item.closing()
         notice = describe_outcome(item, decision, request.user)
-        if question_forms is not None:
+        if kept is not None:
             notice = describe_other_decision(notice, decision, request.user)
         line = describe_run(item.run, services.worker_health())
         context = {**get_decision_context(item, decision), "run_url": self._run_url(request, item)}
         if line.moves or item.status == Interrupt.Status.DECIDED:
             context["line"] = line
-        kept = question_forms.typed_texts() if question_forms is not None else []
-        return self._show_notice(request, item, notice, kept, status, forms=forms, **context)
+        if decision is not None and decision.by_id == request.user.pk:
+            context["recorded"] = decision.key
+        return self._show_notice(request, item, notice, kept or (), status, forms=forms, **context)
 
     def _refuse(
         self, request: HttpRequest, item: Interrupt, kept: Sequence[TypedText], error: Exception
@@ -393,7 +441,8 @@ class QuestionPages(ReadOnlyAdmin):
             notice=notice,
             kept=kept,
             newer=self._newer(request, item),
-            next_url=self._next_url(request, item),
+            take_url=self.url("next", request),
+            may_take=get_policy().may_decide(request.user, item),
             is_pending=item.status == Interrupt.Status.PENDING,
             one=QuestionViewFactory(request, [item], self._url_of(request), forms).make_view(item),
             about=link_subject(item.thread, request),
@@ -408,27 +457,33 @@ class QuestionPages(ReadOnlyAdmin):
         waiting = select_visible(ReviewItem.pending.filter(thread=item.thread_id), request.user)
         return waiting.exclude(pk=item.pk).order_by("-created_at", "-id").first()
 
-    def _next_url(self, request: HttpRequest, item: Interrupt) -> str:
-        """Returns the page of the next question, or the list where there is none for the user.
+    def take_next(self, request: HttpRequest, after: UUID | str | None) -> HttpResponse | None:
+        """Claims the next question and leads to it; None where there is none for the user.
 
-        What the same thread asks besides comes first, and then the first in the queue's order that
-        is theirs or free.
+        ``after`` is the one that they come from. The list's own filters narrow the choice.
         """
-        filters = request.GET.get("_changelist_filters", "")
-        waiting = select_visible(ReviewItem.pending.exclude(pk=item.pk), request.user)
-        others = waiting.filter(thread=item.thread_id).order_by("created_at", "index", "id")
-        if beside := others.values_list("pk", flat=True).first():
-            return self.url("change", request, beside)
-        if graph := QueryDict(filters).get("graph"):
-            waiting = waiting.filter(graph=graph)
-        user = request.user
-        mine = queue_filters.match_own(user) & queue_filters.AWAKE & queue_filters.ANSWERABLE
-        free = queue_filters.split_free(user, queue_filters.list_group_keys(user))
-        rows = queue_filters.read_first(waiting, [mine, *free], 1)
-        found = rows.values_list("pk", flat=True).first()
-        if found is None:
-            return self.url("changelist", request)
-        return self.url("change", request, found)
+        chosen = QueryDict(request.GET.get("_changelist_filters", ""))
+        taken = services.take_next(
+            by=request.user,
+            via="admin",
+            graph=chosen.get("graph") or None,
+            group=parse_group(chosen.get("group")),
+            after=after,
+        )
+        return None if taken is None else HttpResponseRedirect(self.url("change", request, taken))
+
+    def _go_on(self, request: HttpRequest, item: Interrupt) -> HttpResponse:
+        """Leads on from a question: to the next one, which they hold then, or to the list."""
+        to_list = HttpResponseRedirect(self.url("changelist", request))
+        return self.take_next(request, item.pk) or to_list
+
+
+def _read_typed(item: Interrupt, data: QueryDict) -> QuestionForms | None:
+    """Returns the form of the answer as it came along with something else; None if untouched."""
+    if "digest" not in data:
+        return None
+    question_forms = make_question_forms(item, data, more=AS_TYPED)
+    return question_forms if question_forms.typed_texts() else None
 
 
 def _parse_shown(values: Sequence[str]) -> Iterator[tuple[UUID, str]]:

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
+from uuid import uuid4
 
 from django.http import HttpRequest
 from django.utils.functional import cached_property
@@ -42,6 +43,14 @@ MAX_COMMENTS = 100
 
 
 @dataclass(frozen=True)
+class ClaimWarning:
+    """What to ask before somebody decides a question over a claim, and whose claim it is."""
+
+    words: str
+    holder: str
+
+
+@dataclass(frozen=True)
 class QuestionView:
     """One question as the page shows it; without forms it is only to be looked at."""
 
@@ -58,12 +67,20 @@ class QuestionView:
     comments: Sequence[Comment] = ()
     question_forms: QuestionForms | None = None
     then: str = ""
+    #: Whether its form came back with what was typed into it.
+    is_kept: bool = False
+    warning: ClaimWarning | None = None
     refused: Decision | None = None
 
     @property
     def id(self) -> str:
         """Names the question among the page's elements."""
         return f"q{self.item.pk.hex}"
+
+    @cached_property
+    def key(self) -> str:
+        """Names this page's form, where there is none that decides and has a key already."""
+        return uuid4().hex
 
 
 class QuestionViewFactory:
@@ -92,7 +109,10 @@ class QuestionViewFactory:
         return list_groups()
 
     def make_view(
-        self, item: Interrupt, question_forms: QuestionForms | None = None
+        self,
+        item: Interrupt,
+        question_forms: QuestionForms | None = None,
+        warning: ClaimWarning | None = None,
     ) -> QuestionView:
         """Returns a question; ``question_forms`` are kept from who may not decide it."""
         if question_forms is not None and not get_policy().may_decide(self.user, item):
@@ -118,6 +138,8 @@ class QuestionViewFactory:
             question_forms=question_forms,
             then="" if question_forms is None else describe_next_nodes(item),
             quorum_status=quorum_status,
+            is_kept=item.pk in self.forms,
+            warning=warning,
             refused=self.refusals.get((item.pk, item.refused_version)),
         )
 

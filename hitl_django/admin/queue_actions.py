@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any
@@ -113,15 +113,23 @@ class ActionForms:
         *,
         groups: Sequence[tuple[Any, str]] | None = None,
         verb: str = "",
-        data: Any = None,
+        data: Mapping[str, Any] | None = None,
+        done: str = "",
     ) -> ActionForms:
-        """Makes the forms; ``groups`` are those to choose from, read once for a whole page."""
+        """Makes the forms; ``groups`` are those to choose from, read once for a whole page.
+
+        ``data`` is what was sent: to be done for ``verb``, and to be shown again in the others
+        but for what is ``done``.
+        """
         made = {
             name: form(
                 data if name == verb else None,
                 auto_id=f"q{item.pk.hex}-{name}-%s",
                 use_required_attribute=False,
-                initial=_as_it_is(item) if name == "assign" else None,
+                initial={
+                    **(_as_it_is(item) if name == "assign" else {}),
+                    **_typed(form, {} if data is None or name == done else data),
+                },
             )
             for name, form in FORMS.items()
         }
@@ -129,6 +137,11 @@ class ActionForms:
         if groups is not None and isinstance(group, forms.ModelChoiceField):
             group.choices = groups
         return cls(**made, open=verb)
+
+    @property
+    def has_text(self) -> bool:
+        """Says whether there is a text in them that nobody has stored."""
+        return bool(self.comment.initial.get("text", "").strip())
 
 
 def list_groups() -> list[tuple[Any, str]]:
@@ -214,6 +227,10 @@ FORM_VERBS: dict[str, Callable[[Interrupt, Any, Any], ActionMessage]] = {
     "comment": _comment,
     "snooze": _snooze,
 }
+
+
+def _typed(form: type[forms.Form], data: Mapping[str, Any]) -> dict[str, Any]:
+    return {name: data[name] for name in form.base_fields if name in data}
 
 
 def _as_it_is(item: Interrupt) -> dict[str, Any]:

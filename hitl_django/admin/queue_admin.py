@@ -12,7 +12,6 @@ from django.contrib.admin.views.main import ChangeList
 from django.core.exceptions import PermissionDenied
 from django.db.models import QuerySet
 from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
-from django.http.request import QueryDict
 from django.utils.translation import gettext_lazy as _
 
 from hitl_django import services
@@ -21,7 +20,7 @@ from hitl_django.models import ReviewItem
 from . import list_columns
 from .base import View
 from .bulk_decide import BulkPages
-from .filters import WaitingGraphFilter, WaitingGroupFilter, parse_group
+from .filters import WaitingGraphFilter, WaitingGroupFilter
 from .queue_list import PICK, QueueChangeList
 from .refusal_messages import describe_silence
 
@@ -73,23 +72,17 @@ class ReviewItemAdmin(BulkPages):
         return {**super().own_pages(), "next": ("next/", self.take_next_view)}
 
     def take_next_view(self, request: HttpRequest) -> HttpResponse:
-        """Claims the best free question and opens it; the list's own filters narrow the choice."""
+        """Claims the best free question and opens it."""
         if not self.has_view_permission(request):
             raise PermissionDenied
         if request.method != "POST":
             return HttpResponseRedirect(self.url("changelist", request))
-        chosen = QueryDict(request.GET.get("_changelist_filters", ""))
-        taken = services.take_next(
-            by=request.user,
-            via="admin",
-            graph=chosen.get("graph") or None,
-            group=parse_group(chosen.get("group")),
-        )
-        if taken is None:
+        found = self.take_next(request, request.POST.get("after") or None)
+        if found is None:
             words = _("Nothing is free for you to take at the moment.")
             self.message_user(request, words, level=messages.INFO)
             return HttpResponseRedirect(self.url("changelist", request))
-        return HttpResponseRedirect(self.url("change", request, taken))
+        return found
 
     pick = staticmethod(admin.display(description=_("select"))(list_columns.format_checkbox))
     question = staticmethod(admin.display(description=_("question"))(list_columns.format_question))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import Any
 
-from django.utils.formats import localize
+from django.utils.formats import localize, time_format
 from django.utils.timezone import localtime
 from django.utils.translation import gettext_lazy as _
 
@@ -19,6 +19,7 @@ from hitl_django.errors import (
     SelfApprovalError,
     StaleQuestionError,
 )
+from hitl_django.forms.json_input import escape_hidden
 from hitl_django.models import Decision, Interrupt
 from hitl_django.services import Silence
 
@@ -94,6 +95,15 @@ CONFLICTS: dict[type[Exception], Notice] = {
         ),
     ),
 }
+
+
+def describe_claim(error: HeldError) -> str:
+    """Asks whether to decide a question that somebody else holds."""
+    until, today = localtime(error.until), localtime().date()
+    moment = time_format(until) if until.date() == today else localize(until)
+    # The sentence has a full stop of its own, behind "p.m." too.
+    texts = {"who": escape_hidden(error.holder_label), "until": moment.removesuffix(".")}
+    return _("%(who)s holds this until %(until)s. Decide anyway?") % texts
 
 
 def describe_conflict(error: Exception) -> Notice:

@@ -40,6 +40,7 @@ from hitl_django.services.runs.cancel import CANCELLABLE
 from hitl_django.services.runs.operate import RETRYABLE
 
 from .base import View
+from .decision_messages import format_recorded
 
 #: Open questions that a page lists before they are closed.
 LISTED = 20
@@ -145,7 +146,8 @@ class RunOperations:
             except RunStateError as error:
                 refused = str(error)
             else:
-                message = _("The run is cancelled. What it had stored is kept.")
+                words = _("The run is cancelled. What it had stored is kept.")
+                message = format_recorded(words, f"cancel {run.pk}")
                 self.message_user(request, message, messages.SUCCESS)
                 return HttpResponseRedirect(self.url("change", request, run.pk))
         return self.page(
@@ -175,7 +177,8 @@ class RunOperations:
             except (InvalidInputError, InvalidUpdateError, PayloadError) as error:
                 form.add_error("values", str(error))
             else:
-                message = _("Queued. A worker goes on from there; this is the new run.")
+                words = _("Queued. A worker goes on from there; this is the new run.")
+                message = format_recorded(words, f"fork {run.pk}")
                 self.message_user(request, message, messages.SUCCESS)
                 return HttpResponseRedirect(self.url("change", request, made.id))
         newest = Run.objects.filter(thread=run.thread_id).order_by("-created_at", "-pk").first()

@@ -5,9 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
+from django.utils.text import Truncator
 from django.utils.translation import gettext_lazy as _
 
-from hitl_django.models import Run
+from hitl_django.forms.json_input import escape_hidden
+from hitl_django.models import Decision, Run
 from hitl_django.services import WorkerHealth
 
 LINES = {
@@ -20,6 +22,10 @@ LINES = {
     Run.State.CANCELLED: _("The run was cancelled."),
 }
 NOBODY_WORKS = _("Waiting for a worker; none reports at the moment.")
+#: What leads to a question whose answer could not be used.
+ASKED_AGAIN = _("It is asked again. Open it")
+#: Characters of the reason on the line; the question's own page has all of them.
+MAX_WHY = 200
 #: In these states a worker, and nobody else, has the next move.
 MOVING = (Run.State.QUEUED, Run.State.RUNNING)
 
@@ -30,6 +36,12 @@ class RunStatusLine:
 
     text: Any
     moves: bool
+
+
+def describe_refused_answer(decision: Decision) -> str:
+    """Says why an answer could not be used, so that its question is open again."""
+    why = escape_hidden(" ".join(decision.refusal.split()))
+    return _("The answer could not be used: %(why)s") % {"why": Truncator(why).chars(MAX_WHY)}
 
 
 def describe_run(run: Run, health: WorkerHealth | None = None) -> RunStatusLine:

@@ -457,6 +457,10 @@ class Decision(models.Model):
     )
     by_label = models.CharField(_("by"), max_length=255)
     via = models.CharField(_("via"), max_length=20)
+    #: Who else held the question at that moment, if anybody did.
+    held_by_label = models.CharField(
+        _("held by"), max_length=255, blank=True, default="", db_default=""
+    )
     key = models.CharField(_("idempotency key"), max_length=255, blank=True)
     request_digest = models.CharField(max_length=32)
     payload_digest = models.CharField(max_length=32)

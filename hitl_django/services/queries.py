@@ -28,8 +28,10 @@ THREAD = RowMapper(Thread, now=models.DateTimeField())
 #: Begins a run.
 NEW_RUN = BulkInsert(Run, insertable_columns(Run), fresh=True)
 
-#: Records a decision, at the moment its audit entry names as well.
-NEW_DECISION = BulkInsert(Decision, [*insertable_columns(Decision), "created_at"], fresh=True)
+#: Records a decision, at the moment and over the claim that its audit entry names as well.
+NEW_DECISION = BulkInsert(
+    Decision, [*insertable_columns(Decision), "created_at", "held_by_label"], fresh=True
+)
 
 #: Locks a thread, unless something was added to its record since that was looked at.
 LOCK_UNCHANGED = PreparedSelect(

@@ -42,7 +42,8 @@ class DecisionInfo:
     """A decision; ``repeated`` where the same request had been carried out before.
 
     ``value`` is the resume value that the graph receives, ``version`` that of the question which
-    it decides. ``refusal`` says why the graph couldn't use the value, where it couldn't.
+    it decides. ``refusal`` says why the graph couldn't use the value, where it couldn't,
+    ``held_by_label`` who else held the question, where somebody did.
     """
 
     id: UUID
@@ -56,6 +57,7 @@ class DecisionInfo:
     by_label: str
     via: str
     created_at: datetime
+    held_by_label: str
     complete: bool
     approvals: int
     quorum: int

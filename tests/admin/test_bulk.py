@@ -41,7 +41,7 @@ def select(rows: list[Interrupt], decision: str = "approve", **more: Any) -> dic
 
 def confirmed(page: Any, **more: str) -> dict[str, Any]:
     """Return what the page's form posts, as a browser would."""
-    form = text_of(page).split('class="hitl-bulk">')[1].split("</form>")[0]
+    form = text_of(page).split('class="hitl-bulk"')[1].split("</form>")[0]
     return {**post_of(form), **more}
 
 
@@ -143,6 +143,20 @@ def test_who_holds_one_is_said_and_stands_in_nobodys_way(
     page = reviewer.post(BULK, select(three[:1]))
     assert "sam holds it." in words(page)
     assert "1 was recorded" in words(reviewer.post(BULK, confirmed(page)))
+    assert Decision.objects.get().held_by_label == "sam"
+
+
+def test_one_that_was_claimed_since_it_was_listed_is_asked_about(
+    reviewer: Client, three: list[Interrupt], sam: User
+) -> None:
+    listed = confirmed(reviewer.post(BULK, select(three[:1])))
+    services.claim(three[0].pk, by=sam)
+    page = reviewer.post(BULK, listed)
+    assert "sam holds it." in words(page)
+    assert not Decision.objects.exists()
+    # It stays selected, and its name is said before it is decided after all.
+    again = confirmed(reviewer.post(BULK, confirmed(page, decision="approve")))
+    assert "1 was recorded" in words(reviewer.post(BULK, again))
 
 
 def test_one_that_needs_several_approvals_gets_one_of_each(

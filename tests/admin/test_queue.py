@@ -31,7 +31,7 @@ from hitl_django.models import (
     WorkerHeartbeat,
 )
 
-from .browsing import press, text_of
+from .browsing import press, sheet_of, text_of
 from .conftest import list_of, make_question, page_of
 
 HOUR = timedelta(hours=1)
@@ -432,13 +432,50 @@ class TestTakeNext:
         assert reviewer.get(NEXT).headers["Location"] == list_of()
         assert Interrupt.objects.get().claimed_by is None
 
-    def test_a_decision_leads_to_the_first_that_is_free_and_not_to_what_others_hold(
-        self, reviewer: Client, asked: Asked, sam: User
+    def test_a_decision_leads_to_the_first_that_is_free_and_claims_it(
+        self, reviewer: Client, person: Callable[[str], Any], asked: Asked, sam: User
     ) -> None:
-        done, held, later, urgent = (asked("approval", text=str(n)) for n in range(4))
+        done, held, later, free = (asked("approval", text=str(n)) for n in range(4))
         services.claim(held.pk, by=sam)
         Interrupt.objects.filter(pk=later.pk).update(snoozed_until=Now() + HOUR)
-        assert press(reviewer, done, "approve").headers["Location"] == page_of(urgent)
+        # However one came to it: who is led on holds what they are led to.
+        response = press(reviewer, done, "approve")
+        assert response.headers["Location"] == page_of(free)
+        free.refresh_from_db()
+        assert free.claimed_by == person("reviewer")
+        assert "You hold this for 1" in text_of(reviewer.get(page_of(free)))
+        assert press(reviewer, free, "approve").headers["Location"] == list_of()
+        assert set(Interrupt.objects.values_list("claimed_by", flat=True)) == {None, sam.pk}
+
+    def test_a_decision_keeps_to_the_filters_of_the_list(
+        self, reviewer: Client, asked: Asked
+    ) -> None:
+        asked("approval")
+        done, typed = asked("typed"), asked("typed")
+        sheet = {**sheet_of(reviewer, done), "decision": "approve"}
+        response = reviewer.post(f"{page_of(done)}?_changelist_filters=graph%3Dtyped", sheet)
+        assert response.headers["Location"].startswith(page_of(typed))
+
+    def test_putting_off_and_leaving_lead_to_another_and_claim_it(
+        self, reviewer: Client, asked: Asked
+    ) -> None:
+        first, second, third = (asked("approval", text=str(n)) for n in range(3))
+        later = page_of(first).removesuffix("change/") + "handling/"
+        response = reviewer.post(later, {"verb": "snooze", "until": "hour"})
+        assert response.headers["Location"] == page_of(second)
+        response = reviewer.post(NEXT, {"after": str(second.pk)})
+        assert response.headers["Location"] == page_of(third)
+        held = Interrupt.objects.filter(claimed_by__isnull=False).values_list("pk", flat=True)
+        assert set(held) == {second.pk, third.pk}
+        assert reviewer.post(NEXT, {"after": "nonsense"}).status_code == 404
+
+    def test_looking_claims_nothing(self, reviewer: Client, asked: Asked) -> None:
+        item = asked()
+        decided = asked()
+        services.decide(decided.pk, "approve")
+        for url in (page_of(item), page_of(decided), list_of(), NEXT):
+            reviewer.get(url)
+        assert not Interrupt.objects.filter(claimed_by__isnull=False).exists()
 
     def test_what_is_held_can_still_be_looked_at(
         self, browse: Callable[[str], Client], asked: Asked, sam: User

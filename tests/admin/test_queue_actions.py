@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from datetime import timedelta
 from typing import Any
@@ -17,7 +18,7 @@ from django.utils import timezone
 from hitl_django import services
 from hitl_django.models import Comment, Decision, Interrupt, Run, Thread
 
-from .browsing import press, sheet_of, text_of, told
+from .browsing import post_of, press, sheet_of, text_of, told
 from .conftest import list_of, make_question, page_of
 
 Asked = Callable[..., Interrupt]
@@ -129,7 +130,8 @@ class TestAssigning:
         permit(person("reviewer"), "assign_interrupt")
         assert "Night shift" in text_of(reviewer.get(page_of(item)))
         response = handle(reviewer, item, "assign", user="reviewer", group=group.pk)
-        assert told(response) == ["Assigned to reviewer, Night shift."]
+        [message] = told(response)
+        assert message.startswith("Assigned to reviewer, Night shift.")
         item.refresh_from_db()
         assert (item.assignee, item.group) == (person("reviewer"), group)
         page = text_of(reviewer.get(page_of(item)))
@@ -275,3 +277,163 @@ def test_the_page_of_many_questions_asks_the_database_a_fixed_number_of_times(
     assert "This version was changed from what was asked:" in page
     assert list_of() in page
     assert sheet_of(reviewer, item)
+
+
+class TestWhatWasTypedInTheAnswer:
+    """Without JavaScript nothing else brings it back, whichever button is pressed."""
+
+    def sent(self, client: Client, item: Interrupt, verb: str, **more: Any) -> HttpResponse:
+        """Types into the whole form, and presses one of the buttons beside the decision's."""
+        form = {**sheet_of(client, item), "answer/amount": "9.5", "reason": "Half a <thought>"}
+        return handle(client, item, verb, **{**form, **more})
+
+    def assert_kept(self, response: HttpResponse) -> str:
+        page = text_of(response)
+        assert response.status_code == 200
+        assert 'value="9.5"' in page
+        assert "Half a &lt;thought&gt;</textarea>" in page
+        assert "put right" not in page
+        return page
+
+    @pytest.mark.parametrize("verb", ["claim", "release", "wake"])
+    def test_stands_there_again(self, verb: str, reviewer: Client, asked: Asked) -> None:
+        self.assert_kept(self.sent(reviewer, asked(), verb))
+
+    def test_stands_there_when_it_was_taken_over_assigned_or_put_off(
+        self, reviewer: Client, person: Person, asked: Asked
+    ) -> None:
+        item = asked()
+        for codename in ("take_over_interrupt", "assign_interrupt"):
+            permit(person("reviewer"), codename)
+        services.claim(item.pk, by=person("public"))
+        self.assert_kept(self.sent(reviewer, item, "take_over"))
+        assert 'value="reviewer"' in self.assert_kept(
+            self.sent(reviewer, item, "assign", user="reviewer")
+        )
+        page = self.assert_kept(self.sent(reviewer, item, "snooze", until="hour"))
+        assert "is put off until" in page
+        item.refresh_from_db()
+        assert item.snoozed_until is not None
+
+    def test_stands_there_beside_a_comment_and_that_beside_the_answer(
+        self, reviewer: Client, asked: Asked
+    ) -> None:
+        item = asked()
+        page = self.assert_kept(self.sent(reviewer, item, "claim", text="Not yet said."))
+        assert "Not yet said.</textarea>" in page
+        page = self.assert_kept(self.sent(reviewer, item, "comment", text="Said."))
+        assert "Said.</textarea>" not in page
+        assert Comment.objects.get().text == "Said."
+        page = text_of(press(reviewer, item, "approve", amount="a lot"))
+        assert "put right" in page
+        form = {**sheet_of(reviewer, item), "answer/amount": "a lot", "decision": "approve"}
+        page = text_of(reviewer.post(page_of(item), {**form, "text": "Not yet said."}))
+        assert "Not yet said.</textarea>" in page
+
+    def test_stands_there_with_a_comment_that_has_to_be_put_right(
+        self, reviewer: Client, asked: Asked
+    ) -> None:
+        page = self.assert_kept(self.sent(reviewer, asked(), "comment", text=" "))
+        assert "errorlist" in page
+
+    def test_is_shown_to_be_copied_where_it_can_not_go_back(
+        self, reviewer: Client, person: Person, asked: Asked
+    ) -> None:
+        item = asked()
+        form = {**sheet_of(reviewer, item), "answer/amount": "9.5", "reason": "Half a thought"}
+        services.claim(item.pk, by=person("public"))
+        refused = handle(reviewer, item, "claim", **form)
+        assert refused.status_code == 409
+        services.release(item.pk)
+        Interrupt.objects.filter(pk=item.pk).update(version=2)
+        changed = handle(reviewer, item, "claim", **form)
+        services.decide(item.pk, "approve", by=person("public"))
+        closed = handle(reviewer, item, "claim", **form)
+        for response in (refused, changed, closed):
+            page = text_of(response)
+            assert "What you had written" in page
+            assert "Half a thought" in page
+            assert "9.5" in page
+
+    def test_is_nothing_that_would_be_found_fault_with_yet(self, reviewer: Client) -> None:
+        request = {
+            "action_requests": [
+                {"name": "pay", "args": {"cents": 1}},
+                {"name": "tell", "args": {}},
+            ],
+            "review_configs": [
+                {"action_name": name, "allowed_decisions": ["approve", "respond"]}
+                for name in ("pay", "tell")
+            ],
+        }
+        item = make_question(request)
+        form = {**sheet_of(reviewer, item), "action/0-message": "Call her."}
+        page = text_of(handle(reviewer, item, "claim", **form))
+        assert "Call her.</textarea>" in page
+        assert "errorlist" not in page
+
+    def test_is_not_asked_for_where_nothing_was_typed(self, reviewer: Client, asked: Asked) -> None:
+        item = asked()
+        response = handle(reviewer, item, "claim", **sheet_of(reviewer, item))
+        assert response.headers["Location"] == page_of(item)
+
+
+class TestDecidingOverAClaim:
+    """A second step, without a script, and for a page that was opened before the claim."""
+
+    def test_asks_first_and_keeps_what_was_typed(
+        self, reviewer: Client, person: Person, asked: Asked
+    ) -> None:
+        item, holder = asked(), person("public")
+        sheet = sheet_of(reviewer, item)
+        services.claim(item.pk, by=holder)
+        response = press(reviewer, item, "approve", sheet, amount="9.5", reason="A <thought>")
+        page = text_of(response)
+        assert response.status_code == 409
+        assert "public holds this until " in page
+        assert ". Decide anyway?" in page
+        assert ".. Decide" not in page
+        assert 'value="9.5"' in page
+        assert "A &lt;thought&gt;</textarea>" in page
+        assert not Decision.objects.exists()
+        form = re.search(r'<form method="post"[^>]*data-hitl-sheet.*?</form>', page, re.S)
+        assert form is not None
+        confirmed = {**post_of(form[0]), "decision": "approve"}
+        assert reviewer.post(page_of(item), confirmed).status_code == 302
+        decision = Decision.objects.get()
+        assert (decision.type, decision.reason) == ("edit", "A <thought>")
+        assert decision.held_by_label == "public"
+        assert "Held by then" in text_of(reviewer.get(page_of(item)))
+        assert "Held by then" in text_of(reviewer.get(page_of(decision, "decision")))
+        thread = text_of(reviewer.get(page_of(item.thread, "thread")))
+        assert "Decided: edit, while public held it" in thread
+
+    def test_asks_again_where_somebody_else_holds_it_by_then(
+        self, reviewer: Client, person: Person, asked: Asked
+    ) -> None:
+        item = asked()
+        services.claim(item.pk, by=person("public"))
+        sheet = {**sheet_of(reviewer, item), "over_claim_of": [str(person("reader").pk)]}
+        assert press(reviewer, item, "approve", sheet).status_code == 409
+        assert not Decision.objects.exists()
+
+    def test_has_nothing_to_ask_of_who_holds_it(
+        self, reviewer: Client, person: Person, asked: Asked
+    ) -> None:
+        item = asked()
+        services.claim(item.pk, by=person("reviewer"))
+        assert press(reviewer, item, "approve").status_code == 302
+        assert Decision.objects.get().held_by_label == ""
+
+    def test_is_no_way_round_a_claim_that_is_required(
+        self, reviewer: Client, person: Person, asked: Asked
+    ) -> None:
+        item = asked()
+        Interrupt.objects.filter(pk=item.pk).update(claim_required=True)
+        holder = person("public")
+        services.claim(item.pk, by=holder)
+        sheet = {**sheet_of(reviewer, item), "over_claim_of": [str(holder.pk)]}
+        response = press(reviewer, item, "approve", sheet)
+        assert response.status_code == 409
+        assert "Decide anyway?" not in text_of(response)
+        assert not Decision.objects.exists()

@@ -308,7 +308,10 @@ class TestARefusal:
         assert "Nothing of yours was sent." in page
         assert "I would pay." in page
         assert "99" in page
-        assert page_of(other) in page
+        # Who takes the next from there holds it; the page itself took nothing.
+        assert f'name="after" value="{item.pk}"' in page
+        other.refresh_from_db()
+        assert other.claimed_by is None
         assert Decision.objects.get().type == "reject"
 
     @pytest.mark.promise("P1")

@@ -78,6 +78,7 @@ def test_a_decision_is_stored_and_queued(
         "reason": "Part of it.",
         "refusal": "",
         "by": decision.by_label,
+        "held_by": "",
         "via": "api",
         "complete": True,
         "approvals": 1,

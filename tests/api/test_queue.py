@@ -99,6 +99,21 @@ def test_a_claim_keeps_others_from_it_until_it_ends(people: Any, make_question: 
     assert rita.get("interrupt", question.pk).json()["holder"] == ""
 
 
+def test_a_decision_over_a_claim_says_whose_and_is_refused_to_who_asks(
+    people: Any, make_question: Any
+) -> None:
+    question, (rita, ravi) = make_question(), people
+    rita.post("claim", question.pk)
+    asks = {"type": "approve", "over_claim": False}
+    assert ravi.post("decision-validate", question.pk, body=asks).status_code == 200
+    refused = ravi.post("decisions", question.pk, body=asks)
+    assert (refused.status_code, refused.json()["code"]) == (409, "held")
+    assert refused.json()["holder"] == str(rita.user)
+    # Who says nothing about it decides, as ever.
+    made = ravi.post("decisions", question.pk, body={"type": "approve"})
+    assert (made.status_code, made.json()["held_by"]) == (202, str(rita.user))
+
+
 def test_taking_over_needs_its_permission(people: Any, as_role: Any, make_question: Any) -> None:
     question = make_question()
     people[0].post("claim", question.pk)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import shutil
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import pytest
@@ -23,6 +24,17 @@ POLICY = (
 )
 PASSWORD = "a long password for tests"
 PERMISSIONS = ("view_interrupt", "view_run", "view_thread", "decide_interrupt")
+
+
+@contextmanager
+def leads_on(page: Any) -> Iterator[None]:
+    """Waits until what is done within has led to another page, and that page's script has run.
+
+    A deferred script runs before the load event of its page. What a test presses sooner is lost,
+    and what the script is to bring isn't there yet.
+    """
+    with page.expect_navigation(wait_until="load"):
+        yield
 
 
 class StrictPolicy:
@@ -101,7 +113,8 @@ def log_in(chromium: Any, site: str) -> Iterator[Callable[..., Any]]:
         page.goto("/admin/login/?next=/admin/")
         page.fill("#id_username", name)
         page.fill("#id_password", PASSWORD)
-        page.click("[type=submit]")
+        with leads_on(page):
+            page.click("[type=submit]")
         return page
 
     yield open_window

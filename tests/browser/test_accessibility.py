@@ -14,7 +14,7 @@ from django.contrib.auth.models import Permission
 from hitl_django import services
 from hitl_django.models import Interrupt, Run
 
-from .conftest import PASSWORD
+from .conftest import PASSWORD, leads_on
 from .scenes import people, scenes
 
 pytestmark = [
@@ -101,6 +101,22 @@ def test_no_page_that_answers_a_form_has_a_serious_fault(
     page.click(".hitl-bar .default")
     page.wait_for_selector("#kept")
     look("somebody was faster")
+    held = Interrupt.objects.get(run=start("approval", text="the tide"))
+    services.claim(held.pk, by=get_user_model().objects.create_superuser("ravi"))
+    page.goto(f"{base}/reviewitem/{held.pk}/change/")
+    page.fill("[name=reason]", "It will ebb.")
+    page.goto(f"{base}/reviewitem/{held.pk}/change/")
+    look("unsent text")
+    with leads_on(page):
+        page.click(".hitl-bar .default")
+    look("somebody holds it")
+    page.evaluate(
+        "document.querySelectorAll('[name=csrfmiddlewaretoken]').forEach(e => e.value = 'x')"
+    )
+    with leads_on(page):
+        page.click(".hitl-bar .default")
+    assert "This was not sent" in page.inner_text("h1")
+    look("not from this site")
     settings.DATA_UPLOAD_MAX_NUMBER_FIELDS = 2
     page.goto(f"{base}/run/{run.pk}/cancel/")
     look("cancel")

@@ -140,4 +140,4 @@ def plain(response: Any, path: str) -> str:
         if sent.startswith(("zq", "shut-zq", "/")):
             text = text.replace(quote(sent), "").replace(sent, "")
     text = re.sub("\\d+\xa0[a-z]+|just now", "", text)  # how long ago something was
-    return re.sub('(csrfmiddlewaretoken" value=)"[^"]+"', r"\1", text)
+    return re.sub('((?:csrfmiddlewaretoken|key)" value=)"[^"]+"', r"\1", text)

@@ -75,7 +75,7 @@ def told(response: Any, arguments: Arguments) -> tuple[Any, ...]:
         name = re.compile(rf"(?<![-\w]){re.escape(str(argument))}(?!\w)")
         content = name.sub(f"<{number}>", content)
         headers = name.sub(f"<{number}>", headers)
-    content = re.sub('(csrfmiddlewaretoken" value=)"[^"]+"', r"\1", content)
+    content = re.sub('((?:csrfmiddlewaretoken|key)" value=)"[^"]+"', r"\1", content)
     return response.status_code, headers, content
 
 

@@ -6,6 +6,7 @@ else decides who comes first. It says how each round went by one word.
 
 from __future__ import annotations
 
+import re
 import time
 from collections.abc import Callable, Iterable
 from functools import partial
@@ -58,6 +59,9 @@ def review(number: int, question: str) -> Callable[[], str]:
 
 def push(client: Client, item: Interrupt, button: str, sheet: Any, who: Any) -> str:
     answer = press(client, item, button, sheet)
+    if asked := re.search(r'name="over_claim_of" value="(\d+)"', text_of(answer)):
+        # Who won the question before was led on to this one, and holds it: it is decided anyway.
+        answer = press(client, item, button, {**sheet, "over_claim_of": [asked[1]]})
     made = Decision.objects.get(interrupt=item)
     if answer.status_code == 302:
         return f"won:{made.id}" if made.by == who else "error: told of a decision of another's"

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from datetime import timedelta
 from typing import Any
+from uuid import uuid4
 
 import pytest
 from django.contrib.auth.models import Group, User
@@ -20,6 +21,7 @@ from hitl_django.errors import (
     HeldError,
     IdempotencyKeyReusedError,
     InterruptNotFound,
+    InvalidAnswerError,
     NotAllowedError,
 )
 from hitl_django.models import AuditEntry, Decision, Interrupt, Run, Thread
@@ -557,3 +559,139 @@ def test_what_is_not_free_any_more_when_the_claim_is_written_is_passed_by(
         assert services.take_next(by=reviewer) == second.pk
     assert done
     assert again(first).claimed_by is None
+
+
+class TestGoingOn:
+    """Who is done with a question, or leaves it, holds the one that they are led to."""
+
+    @pytest.fixture
+    def ask(self, advance: Callable[[], int]) -> Callable[..., Interrupt]:
+        def make(graph: str = "approval", **changes: Any) -> Interrupt:
+            row = asked(graph, {"text": "x"} if graph == "approval" else {}, advance)
+            Interrupt.objects.filter(pk=row.pk).update(**changes)
+            return again(row)
+
+        return make
+
+    def test_two_who_decide_one_after_the_other_never_meet(
+        self, ask: Callable[..., Interrupt], reviewer: User, sam: User
+    ) -> None:
+        rows = [ask().pk for _ in range(6)]
+        at: dict[User, Any] = {one: services.take_next(by=one) for one in (reviewer, sam)}
+        decided = []
+        while any(at.values()):
+            for one, pk in at.items():
+                if pk is not None:
+                    services.decide(pk, "approve", by=one)
+                    decided.append(pk)
+                    at[one] = services.take_next(by=one, after=pk)
+                    assert at[reviewer] != at[sam] or at[sam] is None
+        assert decided == rows
+
+    def test_what_the_same_thread_asks_besides_comes_first(
+        self, ask: Callable[..., Interrupt], reviewer: User
+    ) -> None:
+        other = ask(priority=9)
+        first = ask("panel")
+        beside = Interrupt.objects.filter(run=first.run).exclude(pk=first.pk).get()
+        services.decide(first.pk, "respond", "yes", by=reviewer)
+        assert services.take_next(by=reviewer, after=first.pk) == beside.pk
+        assert again(beside).claimed_by == reviewer
+        # Who leaves it undecided is led away from its thread.
+        assert services.take_next(by=reviewer, after=beside.pk) == other.pk
+
+    def test_what_others_hold_of_the_same_thread_is_passed_by(
+        self, ask: Callable[..., Interrupt], reviewer: User, sam: User
+    ) -> None:
+        other = ask()
+        first = ask("panel")
+        beside = Interrupt.objects.filter(run=first.run).exclude(pk=first.pk).get()
+        services.claim(beside.pk, by=sam)
+        services.decide(first.pk, "respond", "yes", by=reviewer)
+        assert services.take_next(by=reviewer, after=first.pk) == other.pk
+
+    def test_the_one_that_was_left_is_not_given_again_and_what_is_held_comes_last(
+        self, ask: Callable[..., Interrupt], reviewer: User
+    ) -> None:
+        first, second, third = (ask() for _ in range(3))
+        assert services.take_next(by=reviewer, after=first.pk) == second.pk
+        assert services.take_next(by=reviewer, after=second.pk) == first.pk
+        assert services.take_next(by=reviewer, after=first.pk) == third.pk
+        # All are theirs by now: the claim that comes first is renewed.
+        Interrupt.objects.filter(pk=first.pk).update(claimed_until=Now() + MINUTE)
+        assert services.take_next(by=reviewer, after=third.pk) == first.pk
+        assert again(first).claimed_until > now() + timedelta(minutes=10)
+        assert services.take_next(by=reviewer) is None
+
+    def test_a_claim_that_is_renewed_so_keeps_the_key_that_took_it(
+        self, ask: Callable[..., Interrupt], reviewer: User
+    ) -> None:
+        first, second = ask(), ask()
+        assert services.take_next(by=reviewer, key="k") == first.pk
+        services.claim(second.pk, by=reviewer)
+        assert services.take_next(by=reviewer, after=second.pk) == first.pk
+        assert services.find_taken("k", by=reviewer) == first.pk
+
+    def test_what_is_no_question_is_not_found(
+        self, ask: Callable[..., Interrupt], reviewer: User
+    ) -> None:
+        ask()
+        with pytest.raises(InterruptNotFound):
+            services.take_next(by=reviewer, after="nonsense")
+        assert services.take_next(by=reviewer, after=uuid4()) is not None
+
+
+class TestDecidingOverAClaim:
+    def test_is_done_and_recorded_with_whose_claim_it_was(
+        self, question: Interrupt, reviewer: User, sam: User
+    ) -> None:
+        services.claim(question.pk, by=sam)
+        made = services.decide(question.pk, "approve", by=reviewer, reason="It is urgent.")
+        assert made.held_by_label == Decision.objects.get().held_by_label == "sam"
+        entry = AuditEntry.objects.get(verb="decide")
+        assert entry.detail["held_by"] == "sam"
+        assert audit.find_first_fault(question.thread) is None
+        entry.detail.pop("held_by")
+        entry.save()
+        assert audit.find_first_fault(question.thread) == entry.seq
+
+    def test_is_refused_to_who_wants_to_be_asked_and_nothing_is_written(
+        self, question: Interrupt, reviewer: User, sam: User, unchanged: Callable[..., None]
+    ) -> None:
+        services.claim(question.pk, by=sam)
+        unchanged()
+        for by in (reviewer, None):
+            with pytest.raises(HeldError) as refused:
+                services.decide(question.pk, "approve", by=by, over_claim=False, key="k")
+            assert refused.value.holder_label == "sam"
+        unchanged()
+        # Confirmed, it is the same request: a repeat gets its outcome, whoever asks again.
+        made = services.decide(question.pk, "approve", by=reviewer, key="k")
+        again = services.decide(question.pk, "approve", by=reviewer, key="k", over_claim=False)
+        assert (again.id, again.repeated) == (made.id, True)
+
+    def test_is_asked_about_after_all_that_has_to_be_put_right(
+        self, question: Interrupt, reviewer: User, sam: User
+    ) -> None:
+        services.claim(question.pk, by=sam)
+        with pytest.raises(InvalidAnswerError):
+            services.decide(question.pk, "approve", 7, by=reviewer, over_claim=False)
+
+    def test_ones_own_and_one_that_ran_out_are_none(
+        self, advance: Advance, reviewer: User, sam: User
+    ) -> None:
+        for holder, lapsed in ((reviewer, False), (sam, True)):
+            row = asked("approval", {"text": "x"}, advance)
+            services.claim(row.pk, by=holder)
+            if lapsed:
+                let_pass(row)
+            made = services.decide(row.pk, "approve", by=reviewer, over_claim=False)
+            assert made.held_by_label == ""
+        assert not [e for e in AuditEntry.objects.all() if "held_by" in e.detail]
+
+    def test_a_vote_says_it_too(self, question: Interrupt, reviewer: User, sam: User) -> None:
+        Interrupt.objects.filter(pk=question.pk).update(quorum=2)
+        services.claim(question.pk, by=sam)
+        made = services.decide(question.pk, "approve", by=reviewer)
+        assert (made.complete, made.held_by_label) == (False, "sam")
+        assert AuditEntry.objects.get(verb="vote").detail["held_by"] == "sam"

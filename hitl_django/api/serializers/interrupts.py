@@ -21,6 +21,7 @@ from .fields import (
     Moment,
     ProblemField,
     Text,
+    YesNo,
 )
 from .question_fields import QuestionColumnsSerializer
 
@@ -80,6 +81,11 @@ class DecisionBody(Body):
         help_text="What the graph receives, as one of the allowed_decisions would have it.",
     )
     reason = Text(max_length=REASON_LENGTH, allow_blank=True, required=False)
+    over_claim = YesNo(
+        required=False,
+        help_text="false: refused (409, held) where somebody else holds the question. By default "
+        "it is decided, and the decision says who held it.",
+    )
 
 
 class DecisionSerializer(serializers.Serializer):
@@ -94,6 +100,9 @@ class DecisionSerializer(serializers.Serializer):
     refusal = serializers.CharField(help_text="Why the graph couldn't use the value, if so.")
     by = serializers.CharField(source="by_label")
     via = serializers.CharField(help_text="Through what: api, admin, code, command …")
+    held_by = serializers.CharField(
+        source="held_by_label", help_text="Who else held the question then; empty: nobody."
+    )
     complete = Computed(
         serializers.BooleanField(help_text="False for a vote: others have to agree yet.")
     )

@@ -118,7 +118,13 @@ def release(interrupt_id: UUID | str, *, by: Any = None, via: str = "code") -> N
 
 @retry_on_conflict
 def take_next(
-    *, by: Any, via: str = "code", graph: str | None = None, group: Any = None, key: str = ""
+    *,
+    by: Any,
+    via: str = "code",
+    graph: str | None = None,
+    group: Any = None,
+    key: str = "",
+    after: UUID | str | None = None,
 ) -> UUID | None:
     """Claims the best free question that the user may see and decide; None where there is none.
 
@@ -126,17 +132,21 @@ def take_next(
     ``group`` (a Group or its key) narrow the choice. Any number of callers at once get different
     ones; but the same ``key`` of the same user gets the question that it got before, whatever has
     become of it, until somebody else takes that.
+
+    ``after`` is the question that the user comes from, which isn't given again. Where they are
+    done with it, what its thread asks besides comes first; where nothing is free, what they hold.
     """
     _refuse_nobody(by)
     deadlines.mark_overdue()
     taking = _Taking.build(by, key, graph, group)
+    left = None if after is None else lookup.parse_id(after)
     with transaction.atomic(using=write_alias()):
         if key:
             # The same request may come twice at once. The one that waits here finds what the other
             # has taken; without that it could find all locked by more of its kind, and so nothing.
             users = get_user_model()._base_manager.using(write_alias()).filter(pk=by.pk)
             users.select_for_update(no_key=True, of=("self",)).values_list("pk").first()
-        return taking.found() or _take(by, graph, group, taking)
+        return taking.found() or _take(by, graph, group, taking, left)
 
 
 def find_taken(key: str, *, by: Any, graph: str | None = None, group: Any = None) -> UUID | None:
@@ -171,19 +181,45 @@ class _Taking:
         return None if taken is None else taken.pk
 
 
-def _take(by: Any, graph: str | None, group: Any, taking: _Taking) -> UUID | None:
+def _take(
+    by: Any, graph: str | None, group: Any, taking: _Taking, after: UUID | None
+) -> UUID | None:
     rows = queue_filters.list_waiting(by, graph=graph, group=group)
-    for candidates in _candidates(rows, by, group):
+    free = queue_filters.split_free(by, queue_filters.list_group_keys(by), group)
+    if after is None:
+        return _take_one_of(rows, free, by, taking)
+    rows, every = rows.exclude(pk=after), queue_filters.list_waiting(by).exclude(pk=after)
+    # Where they only leave it, and it still waits for them, they don't stay with its thread.
+    done_with = _rows().filter(~queue_filters.match_waiting_for(by), pk=after)
+    left = done_with.values("thread_id").first()
+    beside = None
+    if left is not None:
+        # As a value: the planner then knows how few these are.
+        beside = _take_one_of(every.filter(**left), [queue_filters.match_free(by)], by, taking)
+    return beside or _take_one_of(rows, free, by, taking) or _keep_one_of(rows, by)
+
+
+def _take_one_of(rows: QuerySet[Interrupt], free: list[Q], by: Any, taking: _Taking) -> UUID | None:
+    for candidates in _candidates(rows, free, by):
         taken = _take_first(rows, candidates, by, taking)
         if taken is not None:
             return taken
     return None
 
 
-def _candidates(rows: QuerySet[Interrupt], by: Any, group: Any) -> Iterator[list[UUID]]:
-    """Gives the keys of what is free and may be decided, a batch at a time; nothing is locked."""
+def _keep_one_of(rows: QuerySet[Interrupt], by: Any) -> UUID | None:
+    """Renews the user's claim on the first question that they hold and could decide."""
+    for candidates in _candidates(rows, [queue_filters.match_held(by)], by):
+        for pk in candidates:
+            # Zero rows: it was closed, released or taken over since it was read.
+            if _hold(_rows().filter(pk=pk, claimed_by=by.pk), by, None):
+                return pk
+    return None
+
+
+def _candidates(rows: QuerySet[Interrupt], parts: list[Q], by: Any) -> Iterator[list[UUID]]:
+    """Gives the keys of what is so and may be decided, a batch at a time; nothing is locked."""
     policy, seen = get_policy(), set[UUID]()
-    parts = queue_filters.split_free(by, queue_filters.list_group_keys(by), group)
     rows = rows.select_related("run", "thread").defer(*LARGE_COLUMNS)
     while len(seen) < MOST:
         size = MANY if seen else FEW

@@ -46,6 +46,7 @@ def decide(
     digest: str | None = None,
     version: int | None = None,
     guest: Guest | None = None,
+    over_claim: bool = True,
 ) -> DecisionInfo:
     """Records what a person did with an open question, and makes its run ready to go on.
 
@@ -64,9 +65,20 @@ def decide(
 
     ``resume`` stands in the place of type and value: what the graph is to receive. It is the
     decision that comes to this, and refused where none does that the question can be given.
+
+    A claim of somebody else's is no obstacle, unless the question requires one, and is recorded
+    with the decision. With ``over_claim=False`` it is a HeldError, for who wants to ask first.
     """
     request = Request.build(
-        type, value, resume=resume, by=by, via=via, reason=reason, key=key, guest=guest
+        type,
+        value,
+        resume=resume,
+        by=by,
+        via=via,
+        reason=reason,
+        key=key,
+        guest=guest,
+        over_claim=over_claim,
     )
     pk, shown = lookup.parse_id(interrupt_id), _Shown(digest, version)
     with denied_log.record_denial("decide", by=by, via=via):
@@ -166,6 +178,9 @@ def record_validated(
         quorum.refuse_own(interrupt, request.type, request.by)
     quorum.refuse_unless_claimed(interrupt, thread, request.by)
     validated.raise_refusal()
+    if not request.over_claim:
+        # Last of all: who is asked whether to do it anyway has nothing else to put right.
+        lookup.refuse_if_held(interrupt, thread, request.by)
     decision = record_decision.record(interrupt, validated, thread, so_far)
     info = DecisionInfo.from_row(decision, interrupt.run_id)
     if info.complete:

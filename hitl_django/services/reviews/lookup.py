@@ -63,10 +63,16 @@ def refuse_if_closed(interrupt: Interrupt) -> None:
 
 def refuse_if_held(interrupt: Interrupt, thread: Thread, by: Any) -> None:
     """Raises HeldError if another person holds a question whose thread is locked."""
+    if is_held_by_another(interrupt, thread, by):
+        raise held_error(interrupt)
+
+
+def is_held_by_another(interrupt: Interrupt, thread: Thread, by: Any) -> bool:
+    """Says whether somebody else holds a question, at the moment its thread was read."""
     until = interrupt.claimed_until
-    if until is None or until <= thread.now or interrupt.claimed_by_id == by.pk:
-        return
-    raise held_error(interrupt)
+    if until is None or until <= thread.now:
+        return False
+    return by is None or interrupt.claimed_by_id != by.pk
 
 
 def held_error(interrupt: Interrupt) -> HeldError:

@@ -144,6 +144,16 @@ def list_group_keys(user: Any) -> list[Any]:
     return list(user.groups.order_by().values_list("pk", flat=True))
 
 
+def match_held(user: Any) -> Q:
+    """Matches the questions that the user holds and could decide."""
+    return HELD & Q(claimed_by=user.pk) & AWAKE & ANSWERABLE & ~_match_spent(user)
+
+
+def match_waiting_for(user: Any) -> Q:
+    """Matches what waits for a decision that the user could make, whoever holds it."""
+    return PENDING & AWAKE & ~_match_spent(user)
+
+
 def _match_takeable(user: Any) -> Q:
     """Matches what waits for a decision that the user could make, whoever it is assigned to."""
     return UNHELD & AWAKE & ANSWERABLE & ~_match_spent(user)

@@ -45,6 +45,8 @@ class Request:
     """A request to decide a question: who, through what, and the digest that a repeat shares.
 
     ``resume`` is set where they sent what the graph is to receive, instead of a type and a value.
+    Unless it goes ``over_claim``, it is refused where somebody else holds the question; that is no
+    part of the digest, since who confirms it sends the same again.
     """
 
     type: str
@@ -56,6 +58,7 @@ class Request:
     key: str
     guest: Guest | None
     digest: str
+    over_claim: bool = True
 
     @classmethod
     def build(
@@ -69,6 +72,7 @@ class Request:
         reason: str,
         key: str,
         guest: Guest | None = None,
+        over_claim: bool = True,
     ) -> Request:
         """Returns the request; InvalidAnswerError where its key or its value can't be taken."""
         if key and (len(key) > KEY_LENGTH or not key.isprintable()):
@@ -85,7 +89,8 @@ class Request:
             if given is not UNSET:
                 answers.check_limits(given)
                 content[name] = given
-        return cls(type or "", value, resume, by, via, reason, key, guest, digest_json(content))
+        digest = digest_json(content)
+        return cls(type or "", value, resume, by, via, reason, key, guest, digest, over_claim)
 
     def validate(self, interrupt: Interrupt) -> Validated:
         """Validates it against an open question as it was read: all of the work that takes time.
@@ -306,11 +311,17 @@ def _build_decision(interrupt: Interrupt, validated: Validated, thread: Thread) 
         by_id=None if request.by is None else request.by.pk,
         by_label=audit.label_user(request.by) if request.guest is None else request.guest.label,
         via=request.via,
+        held_by_label=_holder(interrupt, thread, request),
         key=request.key,
         request_digest=request.digest,
         payload_digest=interrupt.payload_digest,
         created_at=thread.now,
     )
+
+
+def _holder(interrupt: Interrupt, thread: Thread, request: Request) -> str:
+    held = lookup.is_held_by_another(interrupt, thread, request.by)
+    return interrupt.claimed_label if held else ""
 
 
 def _append_entry(
@@ -339,6 +350,7 @@ def _append_entry(
             "answer": digest_json(decision.value),
             "reason": request.reason,
             **(agreed if decision.quorum > 1 else {}),
+            **({"held_by": decision.held_by_label} if decision.held_by_label else {}),
             **({} if guest is None else guest.noted),
         },
     )

@@ -7,29 +7,57 @@
     const seen = (element) => element && element.getClientRects().length > 0;
     const text = "input:not([type=checkbox], [type=radio], [type=hidden], [type=button]), textarea, select, [contenteditable]";
     const off = "hitl.keys.off";
+    const focus = (element) => {
+        if (!element) return false;
+        element.focus();
+        element.scrollIntoView({ block: "nearest" });
+        return true;
+    };
 
     // Storage may be forbidden, or full: then there is nothing to remember.
     const remember = (store, key, value) => {
         try {
-            value === null ? store.removeItem(key) : store.setItem(key, value);
+            value === null ? window[store].removeItem(key) : window[store].setItem(key, value);
         } catch { /* as if it had been turned off */ }
     };
     const recall = (store, key) => {
         try {
-            return store.getItem(key);
+            return window[store].getItem(key);
         } catch {
             return null;
         }
     };
 
-    /* Fields: what was there, and what was typed and not sent. */
+    /* Fields: what was there, and what somebody made of it. */
 
+    const isTick = (field) => field.type === "checkbox" || field.type === "radio";
     const isChanged = (field) => {
-        if (field.type === "checkbox" || field.type === "radio") return field.checked !== field.defaultChecked;
-        if (field.options) return [...field.options].some((option) => option.selected !== option.defaultSelected);
+        if (isTick(field)) return field.checked !== field.defaultChecked;
+        if (field.options) {
+            // Where none is said to be selected, a browser selects the first of one choice.
+            const said = field.multiple || [...field.options].some((option) => option.defaultSelected);
+            return [...field.options].some((option, index) => option.selected !== (said ? option.defaultSelected : !index));
+        }
         return field.type !== "hidden" && field.value !== field.defaultValue;
     };
     const fields = (form) => [...form.elements].filter((field) => field.name && field.type !== "submit");
+    const nameOf = (field) => isTick(field) ? `${field.name} ${field.value}` : field.name;
+    const labelOf = (field) => field.labels?.[0]?.textContent.trim().replace(/:$/, "") ?? "";
+    const partOf = (field) => field.closest("[data-hitl-part]")?.dataset.hitlPart ?? "answer";
+    const stateOf = (field) => {
+        if (isTick(field)) return field.checked;
+        if (field.options) return [...field.selectedOptions].map((option) => option.value);
+        return field.value;
+    };
+    const restore = (field, state) => {
+        if (isTick(field)) field.checked = state;
+        else if (field.options) for (const option of field.options) option.selected = state.includes(option.value);
+        else field.value = state;
+        const details = field.closest("details");
+        if (details) details.open = true;
+        tell(field);
+    };
+    const tell = (field) => field.dispatchEvent(new Event("input", { bubbles: true }));
 
     // As it is sent: line ends are of two characters there, and each of six.
     const sizeOf = (form, button) => String(new URLSearchParams(new FormData(form, button))).replace(/(%0D)?%0A/g, "%0D%0A").length;
@@ -38,37 +66,108 @@
         const was = event.target.closest(".form-row")?.querySelector("[data-hitl-was]");
         if (was) was.hidden = !isChanged(event.target);
     });
-
-    all("form[data-hitl-sheet]").forEach((form) => {
-        const key = `hitl.draft.${form.dataset.hitlSheet}`;
-        let sent = false;
-        const draft = JSON.parse(recall(sessionStorage, key) ?? "{}");
-        if (!form.closest("article").querySelector(".errornote")) {
-            for (const field of fields(form)) {
-                const entry = draft[`${field.name} ${field.type === "checkbox" ? field.value : ""}`];
-                if (entry === undefined) continue;
-                field.type === "checkbox" ? (field.checked = entry) : (field.value = entry);
-                const details = field.closest("details");
-                if (details) details.open = true;
-                field.dispatchEvent(new Event("input", { bubbles: true }));
-            }
-        }
+    all("[data-hitl-most]").forEach((large) => {
+        const form = large.closest("form");
         form.addEventListener("submit", (event) => {
-            const large = form.querySelector("[data-hitl-most]");
-            const most = large?.dataset.hitlMost;
-            sent = !most || sizeOf(form, event.submitter) <= most;
-            if (large) large.hidden = sent;
-            if (sent) return;
+            const { hitlMost: most } = large.dataset;
+            large.hidden = !most || sizeOf(form, event.submitter) <= most;
+            if (large.hidden) return;
             event.preventDefault();
             large.scrollIntoView({ block: "center" });
         });
-        addEventListener("pageshow", () => (sent = false));
-        addEventListener("pagehide", () => {
-            const typed = sent ? [] : fields(form).filter(isChanged);
-            const entries = typed.map((field) => field.type === "checkbox"
-                ? [`${field.name} ${field.value}`, field.checked] : [`${field.name} `, field.value]);
-            remember(sessionStorage, key, typed.length ? JSON.stringify(Object.fromEntries(entries)) : null);
-        });
+    });
+
+    /* Drafts: what was typed and isn't known to be recorded. They are of one person in one tab, and
+       are kept until a page says that what was sent with their key is recorded. */
+
+    const frame = document.querySelector("[data-hitl-user]");
+    const drafts = "hitl.draft/", own = `${drafts}${encodeURIComponent(frame?.dataset.hitlUser)}/`;
+    const draftsOf = (whose) => {
+        try {
+            return Object.keys(sessionStorage).filter((key) => key.startsWith(whose));
+        } catch {
+            return [];
+        }
+    };
+    const forget = (keys) => keys.forEach((key) => remember("sessionStorage", key, null));
+    const read = (key) => JSON.parse(recall("sessionStorage", key) ?? "null");
+    const write = (key, draft) => remember("sessionStorage", key, draft.typed.length ? JSON.stringify(draft) : null);
+
+    // Somebody else was here before; and whoever logs out leaves nothing.
+    forget(draftsOf("hitl.draft").filter((key) => !key.startsWith(own)));
+    let leaves = false;
+    addEventListener("submit", (event) => {
+        if (new URL(event.target.action).pathname !== frame?.dataset.hitlLogout) return;
+        leaves = true;
+        forget(draftsOf(drafts));
+    });
+    addEventListener("pageshow", () => (leaves = false));
+
+    all("[data-hitl-recorded]").forEach(({ dataset }) => draftsOf(own).forEach((key) => {
+        const draft = read(key);
+        if (draft.key !== dataset.hitlRecorded) return;
+        write(key, { ...draft, typed: draft.typed.filter((one) => one.part !== dataset.hitlPart) });
+    }));
+
+    const copyOf = (name) => document.querySelector(`template[data-hitl-${name}]`).content.firstElementChild.cloneNode(true);
+    const momentOf = (time) => {
+        const date = new Date(time), today = date.toDateString() === new Date().toDateString();
+        const day = today ? {} : { day: "numeric", month: "short" };
+        return date.toLocaleString(document.documentElement.lang || [], { ...day, hour: "2-digit", minute: "2-digit" });
+    };
+
+    all("form[data-hitl-draft]").forEach((form) => {
+        const key = own + form.dataset.hitlDraft, of = form.dataset.hitlVersion;
+        const kept = form.hasAttribute("data-hitl-kept");
+        let { at, typed } = read(key) ?? { typed: [] }, unplaced = kept ? typed : [];
+        const shown = [];
+
+        // What came back with the page stands there; of another version nothing is filled in.
+        const place = (found) => {
+            const there = new Map(fields(form).map((field) => [nameOf(field), field]));
+            unplaced = typed.filter(({ name, state, part }) => {
+                const field = part !== "answer" || found.of === of ? there.get(name) : undefined;
+                if (field) restore(field, state);
+                return !field && typeof state === "string" && state.trim();
+            });
+            shown.push(copyOf("unsent"));
+            shown[0].querySelector("time").textContent = momentOf(at);
+            shown[0].querySelector("button").addEventListener("click", discard);
+            (form.querySelector(".hitl-bar") ?? form).prepend(shown[0]);
+            if (!unplaced.length) return;
+            shown.push(copyOf("unplaced"));
+            for (const { label, state } of unplaced) {
+                const row = document.createElement("div"), name = document.createElement("dt"), words = document.createElement("dd");
+                row.className = "hitl-fact";
+                words.className = "hitl-text";
+                name.dir = words.dir = "auto";
+                [name.textContent, words.textContent] = [label, state];
+                row.append(name, words);
+                shown[1].querySelector("dl").append(row);
+            }
+            form.prepend(shown[1]);
+        };
+        const discard = () => {
+            form.reset();
+            fields(form).forEach(tell);
+            typed = unplaced = [];
+            forget([key]);
+            shown.forEach((element) => element.remove());
+            focus(form.closest("[data-hitl-stop]") ?? form.querySelector(text));
+        };
+        if (typed.length && !kept) place(read(key));
+
+        form.addEventListener("input", () => (at = Date.now()));
+        const keep = () => {
+            if (leaves) return;
+            const changed = fields(form).filter(isChanged).map((field) => (
+                { name: nameOf(field), state: stateOf(field), label: labelOf(field), part: partOf(field) }));
+            const names = new Set(changed.map(({ name }) => name));
+            typed = [...unplaced.filter(({ name }) => !names.has(name)), ...changed];
+            write(key, { at: at ?? Date.now(), of, key: form.elements.key?.value || form.dataset.hitlDraft, typed });
+        };
+        addEventListener("pagehide", keep);
+        document.addEventListener("visibilitychange", () => document.hidden && keep());
     });
 
     /* The line that follows a run after a decision. */
@@ -80,6 +179,11 @@
                 if (!response.ok || response.redirected) return;
                 const status = await response.json();
                 if (line.textContent !== status.text) line.textContent = status.text;
+                if (status.lead) {
+                    const link = document.createElement("a");
+                    [link.href, link.textContent] = [status.lead.url, status.lead.label];
+                    line.after(" ", link);
+                }
                 if (!status.moves) return;
             } catch { /* the network may be back next time */ }
         }
@@ -135,8 +239,8 @@
     const help = document.querySelector("dialog[data-hitl-keys]");
     if (!help) return;
     const toggle = help.querySelector("input[type=checkbox]");
-    toggle.checked = recall(localStorage, off) === null;
-    toggle.addEventListener("change", () => remember(localStorage, off, toggle.checked ? null : "1"));
+    toggle.checked = recall("localStorage", off) === null;
+    toggle.addEventListener("change", () => remember("localStorage", off, toggle.checked ? null : "1"));
     all("[data-hitl-help]").forEach((button) => {
         button.hidden = false;
         button.addEventListener("click", () => help.showModal());
@@ -145,12 +249,6 @@
     const stops = () => all("[data-hitl-stop], #result_list tbody tr").filter(seen);
     const within = () => document.activeElement.closest("[data-hitl-stop], #result_list tbody tr");
     const current = () => within() ?? document.querySelector("[data-hitl-stop]");
-    const focus = (element) => {
-        if (!element) return false;
-        element.focus();
-        element.scrollIntoView({ block: "nearest" });
-        return true;
-    };
     const move = (by) => {
         const found = stops(), at = found.indexOf(within()) + by;
         const next = found[within() || by > 0 ? at : -1];
@@ -176,7 +274,7 @@
         a: () => focus(current()?.querySelector(".hitl-bar .default")),
         r: () => focus(rejecting = current()?.querySelector("[name=reason]")),
         e: () => {
-            const found = all(text, current() ?? undefined).filter((field) => !field.readOnly && field.closest("form[data-hitl-sheet]"));
+            const found = all(text, current() ?? undefined).filter((field) => !field.readOnly && field.closest("form[data-hitl-sheet]") && partOf(field) === "answer");
             const first = found.find((field) => field.name !== "reason") ?? found[0];
             const details = first?.closest("details");
             if (details) details.open = true;
@@ -189,7 +287,7 @@
     // Reject, where "r" led to the reason. Elsewhere it presses none.
     document.addEventListener("focusin", (event) => {
         if (event.target !== rejecting) rejecting = null;
-        const part = event.target.closest("details.hitl-option, form[data-hitl-sheet]");
+        const part = event.target.closest("[data-hitl-part], details.hitl-option, form[data-hitl-sheet]");
         if (rejecting) arm(part?.querySelector(".hitl-reject"));
         else if (event.target.matches(text)) arm(part?.querySelector(":scope > .hitl-bar [data-hitl-default], :scope:is(details) [data-hitl-default]"));
         else arm(null);

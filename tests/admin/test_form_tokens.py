@@ -1,0 +1,103 @@
+"""A form that may not come from this site: nothing is done, and what was written is shown back."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+from unittest import mock
+
+import pytest
+from django.test import Client, override_settings
+
+from hitl_django.admin import outage_page
+from hitl_django.models import Comment, Decision, Interrupt
+
+from .addresses import ADDRESSES, address_of, body_of, rows
+from .browsing import sheet_of, text_of
+from .conftest import page_of
+
+__all__ = ["rows"]  # the fixture
+
+TEXT = 'She "called" <b>twice</b>.\r\n\r\n  Sounds honest & kind.'
+Asked = Callable[..., Interrupt]
+
+
+@pytest.fixture
+def strict(person: Callable[[str], Any]) -> Client:
+    """A client that is checked as a browser is."""
+    client = Client(enforce_csrf_checks=True)
+    client.force_login(person("reviewer"))
+    return client
+
+
+def assert_refused(response: Any) -> str:
+    assert response.status_code == 403
+    assert "no-store" in response["Cache-Control"]
+    page = text_of(response)
+    assert "This was not sent" in page
+    # Whoever made the form, nobody can send it on from here.
+    assert "<form" not in page
+    assert "<button" not in page
+    return page
+
+
+def test_every_page_refuses_one_and_does_nothing(admin_user: Any, rows: dict[str, Any]) -> None:
+    client = Client(enforce_csrf_checks=True)
+    client.force_login(admin_user)
+    before = Decision.objects.count()
+    for name in ADDRESSES:
+        page = assert_refused(client.post(address_of(name, rows), body_of(name, rows)))
+        assert "because" in page, name
+    assert Decision.objects.count() == before
+    assert not Comment.objects.exists()
+
+
+@pytest.mark.promise("P18")
+@override_settings(MIDDLEWARE=["django.contrib.sessions.middleware.SessionMiddleware",
+    "django.contrib.auth.middleware.AuthenticationMiddleware",
+    "django.contrib.messages.middleware.MessageMiddleware"])  # fmt: skip
+def test_a_site_without_djangos_middleware_is_as_safe(strict: Client, asked: Asked) -> None:
+    assert_refused(strict.post(page_of(asked()), {"decision": "approve"}))
+    assert not Decision.objects.exists()
+
+
+def test_what_was_written_is_shown_to_who_sent_it_and_inert(strict: Client, asked: Asked) -> None:
+    item = asked()
+    body = {**sheet_of(strict, item), "answer/amount": "99", "reason": TEXT, "decision": "approve"}
+    page = assert_refused(strict.post(page_of(item), {**body, "csrfmiddlewaretoken": "x" * 32}))
+    assert "She &quot;called&quot; &lt;b&gt;twice&lt;/b&gt;." in page
+    assert "<label>Reason<textarea" in page
+    assert "<label>Amount<textarea" in page
+    assert item.payload_digest not in page
+    assert f'href="{page_of(item)}"' in page
+    assert not Decision.objects.exists()
+
+
+def test_an_address_of_a_strangers_making_leads_nowhere_else(strict: Client, asked: Asked) -> None:
+    url = f'{page_of(asked())}?next=//evil.example/"><script>'
+    page = assert_refused(strict.post(url, {"<script>": "<script>alert(1)</script>"}))
+    assert "<script" not in page
+    assert 'href="/admin/' in page
+
+
+def test_what_is_too_large_to_be_shown_is_left_to_the_back_button(
+    strict: Client, asked: Asked
+) -> None:
+    with mock.patch.object(outage_page, "MAX_KEPT", 10):
+        page = assert_refused(strict.post(page_of(asked()), {"reason": TEXT}))
+    assert "Back button" in page
+    assert "honest" not in page
+
+
+def test_a_form_with_the_token_is_taken(strict: Client, asked: Asked) -> None:
+    item = asked()
+    body = {**sheet_of(strict, item), "decision": "approve"}
+    assert strict.post(page_of(item), body).status_code == 302
+    assert Decision.objects.get().type == "approve"
+
+
+def test_it_is_said_in_german(strict: Client, asked: Asked, settings: Any) -> None:
+    settings.LANGUAGE_CODE = "de"
+    response = strict.post(page_of(asked()), {"reason": TEXT})
+    assert "Dies wurde nicht gesendet" in text_of(response)
+    assert '<html lang="de"' in text_of(response)

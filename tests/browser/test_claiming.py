@@ -1,0 +1,115 @@
+"""Two reviewers at once: who holds what, where each is led, and decisions over a claim."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from hitl_django.models import Decision, Interrupt, Run
+from hitl_django.worker import runner
+
+from .conftest import leads_on
+from .test_item import open_question
+from .test_reviewing import WITHOUT_JAVASCRIPT, button
+
+pytestmark = [
+    pytest.mark.browser,
+    pytest.mark.any_database,
+    pytest.mark.django_db(transaction=True),
+]
+
+Start = Callable[..., Run]
+WAYS = pytest.mark.parametrize("window", [{}, WITHOUT_JAVASCRIPT], ids=["desktop", "plain"])
+
+
+@WAYS
+def test_two_who_go_on_after_each_decision_never_meet(
+    log_in: Callable[..., Any], start: Start, window: dict[str, Any]
+) -> None:
+    for number in range(6):
+        start("typed", customer=f"Nr {number}", amount=120.0)
+    rita, ravi = log_in("rita", **window), log_in("ravi", **window)
+    for page in (rita, ravi):
+        page.goto("/admin/hitl_django/reviewitem/")
+        with leads_on(page):
+            button(page, "Take next").click()
+    for _ in range(2):
+        for page in (rita, ravi):
+            with leads_on(page):
+                button(page, "Approve").click()
+            assert "You hold this" in page.inner_text(".hitl-handling")
+            assert rita.inner_text("h1") != ravi.inner_text("h1")
+    assert (
+        sorted(Decision.objects.values_list("by_label", flat=True)) == ["ravi"] * 2 + ["rita"] * 2
+    )
+
+
+def test_who_was_too_late_is_led_to_one_that_nobody_else_is_at(
+    log_in: Callable[..., Any], start: Start
+) -> None:
+    for name in ("Dana", "Sam", "Kim"):
+        start("typed", customer=name, amount=120.0)
+    first = Interrupt.objects.get(title="Refund Dana?")
+    rita, ravi = log_in("rita"), log_in("ravi")
+    for page in (rita, ravi):
+        open_question(page, first)
+    with leads_on(ravi):
+        button(ravi, "Approve").click()
+    with leads_on(rita):
+        button(rita, "Approve").click()
+    assert "ravi approved this" in rita.inner_text("#content")
+    with leads_on(rita):
+        button(rita, "Take next").click()
+    assert (ravi.inner_text("h1"), rita.inner_text("h1")) == ("Refund Sam?", "Refund Kim?")
+    assert "You hold this" in rita.inner_text(".hitl-handling")
+
+
+def test_the_line_after_a_decision_says_why_it_is_asked_again_and_leads_to_it(
+    log_in: Callable[..., Any], start: Start
+) -> None:
+    run = start("booking")
+    start("typed", customer="Dana", amount=120.0)
+    item = Interrupt.objects.filter(run=run).order_by("created_at", "index")[0]
+    page = log_in()
+    open_question(page, item)
+    article = page.locator("article").first
+    article.get_by_label("Seats:").fill("3")
+    with leads_on(page):
+        article.get_by_role("button", name="Send answer", exact=True).click()
+    runner.advance(str(run.pk))
+    page.get_by_text("The answer could not be used: ").wait_for()
+    assert "seats are sold in pairs" in page.inner_text(".messagelist")
+    with leads_on(page):
+        page.get_by_role("link", name="It is asked again. Open it").click()
+    assert str(item.pk) in page.url
+    assert "The last answer could not be used" in page.inner_text("#content")
+
+
+@WAYS
+def test_a_decision_over_a_claim_takes_a_second_step_in_a_tab_that_was_open_before(
+    log_in: Callable[..., Any], start: Start, window: dict[str, Any]
+) -> None:
+    start("typed", customer="Dana", amount=120.0)
+    rita, ravi = log_in("rita", **window), log_in("ravi", **window)
+    open_question(ravi)
+    ravi.get_by_label("Amount:").fill("99.5")
+    ravi.get_by_label("Reason:").fill("Not all of it.")
+    open_question(rita)
+    with leads_on(rita):
+        button(rita, "Claim").click()
+    with leads_on(ravi):
+        button(ravi, "Approve").click()
+    assert "rita holds this until" in ravi.locator(".hitl-bar").inner_text()
+    assert "Decide anyway?" in ravi.locator(".hitl-bar").inner_text()
+    assert not Decision.objects.exists()
+    assert ravi.get_by_label("Amount:").input_value() == "99.5"
+    with leads_on(ravi):
+        button(ravi, "Approve").click()
+    decision = Decision.objects.get()
+    assert (decision.type, decision.by_label, decision.held_by_label) == ("edit", "ravi", "rita")
+    with leads_on(rita):
+        button(rita, "Reject").click()
+    assert "ravi approved this" in rita.inner_text("#content")
+    assert "Held by then" in rita.inner_text("#content")
