@@ -42,24 +42,18 @@ EXPLAINED = {
 }
 
 
-def describe_fault(user: Any, run: Run, error: str) -> str:
-    """Returns an error in full to who may operate the run, and of what kind it is to all others.
-
-    Its words quote whatever the node was handling.
-    """
-    if get_policy().may_operate(user, run):
-        return error
-    kind = error.partition(":")[0]
-    return kind if kind.isidentifier() else ""
+def get_error(user: Any, run: Run, error: str) -> str:
+    """Returns an error to who may operate the run, as the API does; its words quote payloads."""
+    return error if get_policy().may_operate(user, run) else ""
 
 
 class RunChangeList(LinkedChangeList):
-    """A page of runs that know how much of their error may be shown."""
+    """A page of runs that know what of their error may be shown."""
 
     def get_results(self, request: HttpRequest) -> None:
         super().get_results(request)
         for row in self.result_list:
-            row.fault = describe_fault(request.user, row, row.error_start)
+            row.fault = get_error(request.user, row, row.error_start)
 
 
 class RunAdmin(RunOperations, ReadOnlyAdmin):
@@ -118,7 +112,7 @@ class RunAdmin(RunOperations, ReadOnlyAdmin):
             title=_("Run of %(graph)s") % {"graph": run.graph},
             explained=self._explained(run),
             questions=self._questions(request, run),
-            error=describe_fault(request.user, run, run.error)[:MAX_TEXT],
+            error=get_error(request.user, run, run.error)[:MAX_TEXT],
             traceback=self._traceback(request, run),
             entries=[
                 {"entry": entry, "label": describe_entry(entry), "reason": get_reason(entry)}

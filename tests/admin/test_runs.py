@@ -95,18 +95,12 @@ def test_a_traceback_is_shown_to_operators_only(browse: Browse, advance: Callabl
 
 @pytest.mark.promise("P22")
 @pytest.mark.parametrize("state", ["failed", "parked"])
-@pytest.mark.parametrize(
-    ("error", "kind"),
-    [
-        ("ValueError: no card 4111 for dana@example.com", "ValueError"),
-        ("no card 4111: dana@example.com", ""),
-        ("KeyError", "KeyError"),
-    ],
-)
-def test_what_an_error_says_is_for_operators_and_its_kind_for_all(
-    browse: Browse, asked: Callable[..., Interrupt], state: str, error: str, kind: str
+def test_an_error_is_for_operators_and_all_others_see_that_there_is_one(
+    browse: Browse, asked: Callable[..., Interrupt], state: str
 ) -> None:
     item = asked()
+    # Not every error begins with the name of its class; what comes first may be what it quotes.
+    error = "Card4111: no card for dana@example.com"
     Run.objects.filter(pk=item.run_id).update(state=state, error=error, traceback=f"At: {error}")
     pages = [
         list_of("run"),
@@ -122,9 +116,9 @@ def test_what_an_error_says_is_for_operators_and_its_kind_for_all(
         for word in ("4111", "dana@example.com"):
             assert word not in shown, page
     for page in pages[:2]:
-        assert kind in browse("reader").get(page).content.decode()
+        assert str(Run.State(state).label) in browse("reader").get(page).content.decode()
         assert escape(error) in browse("operator").get(page).content.decode()
-    assert "to who may operate the run" in browse("reader").get(pages[1]).content.decode()
+    assert "shown to who may operate the run" in browse("reader").get(pages[1]).content.decode()
     assert "to who may operate the run" not in browse("operator").get(pages[1]).content.decode()
 
 
