@@ -13,11 +13,19 @@ from django.utils.translation import gettext_lazy as _
 
 from hitl_django import services
 from hitl_django.forms.json_input import escape_hidden
+from hitl_django.graph_registry import registry
 from hitl_django.models import Interrupt, Run, Thread
 from hitl_django.models.review import LARGE_COLUMNS
 from hitl_django.permissions import get_policy, select_visible
 
-from .base import GraphFilter, LinkedChangeList, ReadOnlyAdmin, format_entry, format_state
+from .base import (
+    GraphFilter,
+    LinkedChangeList,
+    ReadOnlyAdmin,
+    format_entry,
+    format_state,
+    name_graph,
+)
 from .history_display import describe_entry, get_reason, visible_entries
 from .payload_display import MAX_TEXT
 from .question_status import link_subject
@@ -50,8 +58,8 @@ def get_error(user: Any, run: Run, error: str) -> str:
 class RunChangeList(LinkedChangeList):
     """A page of runs that know what of their error may be shown."""
 
-    def get_results(self, request: HttpRequest) -> None:
-        super().get_results(request)
+    def complete_rows(self, request: HttpRequest) -> None:
+        super().complete_rows(request)
         for row in self.result_list:
             row.fault = get_error(request.user, row, row.error_start)
 
@@ -84,7 +92,7 @@ class RunAdmin(RunOperations, ReadOnlyAdmin):
     def run(self, run: Any) -> str:
         fault = escape_hidden(run.fault) if run.state in STUCK else ""
         return format_entry(
-            run, run.graph, escape_hidden(run.thread.thread_id), *filter(None, [fault])
+            run, registry.get_title(run.graph), escape_hidden(run.thread.thread_id), fault
         )
 
     @admin.display(description=_("where"))
@@ -109,7 +117,7 @@ class RunAdmin(RunOperations, ReadOnlyAdmin):
             request,
             run,
             "run.html",
-            title=_("Run of %(graph)s") % {"graph": run.graph},
+            title=_("Run of %(graph)s") % {"graph": name_graph(run.graph)},
             explained=self._explained(run),
             questions=self._questions(request, run),
             error=get_error(request.user, run, run.error)[:MAX_TEXT],

@@ -16,7 +16,7 @@ from hitl_django.forms.json_input import escape_hidden
 from hitl_django.models import Run, Thread
 from hitl_django.permissions import get_policy, select_visible
 
-from .base import GraphFilter, ReadOnlyAdmin, format_entry, format_state
+from .base import NOTHING, GraphFilter, ReadOnlyAdmin, format_entry, format_state, name_graph
 from .checkpoint_admin import link_rows
 from .history_display import read_history
 from .question_status import link_subject
@@ -53,16 +53,16 @@ class ThreadAdmin(ReadOnlyAdmin):
 
     @admin.display(description=_("thread"), ordering="thread_id")
     def thread(self, thread: Thread) -> str:
-        return format_entry(thread, thread.thread_id, escape_hidden(thread.graph))
+        return format_entry(thread, thread.thread_id, name_graph(thread.graph))
 
     @admin.display(description=_("state"))
     def state_badge(self, thread: Any) -> str:
-        return format_state(thread.newest_state) if thread.newest_state else "–"
+        return format_state(thread.newest_state) if thread.newest_state else NOTHING
 
     @admin.display(description=_("about"))
     def about(self, thread: Thread) -> str:
         if thread.subject_type is None:
-            return "–"
+            return NOTHING
         return escape_hidden(f"{thread.subject_type.name} {thread.subject_id}")
 
     def show(self, request: HttpRequest, thread: Thread) -> HttpResponse:

@@ -346,7 +346,7 @@ QUESTION_COLUMNS = {
     "response_schema": QuestionColumn(api="detail", large=True, in_webhook=True, erased=None),
     # A payload that is gone is of no other dialect.
     "dialect": QuestionColumn(api="list", erased="raw"),
-    "allowed_decisions": QuestionColumn(api="list", in_queue=True),
+    "allowed_decisions": QuestionColumn(api="list"),
     "editable": QuestionColumn(api="detail", erased=None),
     "quorum": QuestionColumn(api="detail", in_queue=True),
     "approvals": QuestionColumn(api="detail", in_queue=True, in_etag=True),

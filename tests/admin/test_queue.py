@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator
 from datetime import timedelta
+from html import unescape
 from typing import Any
 
 import pytest
@@ -284,9 +285,9 @@ class TestCountsAndFilters:
 
     @pytest.mark.parametrize(
         ("query", "counts"),
-        [("", ["approval (1)", "typed (3)", "Crew (1)"]),
-         ("&show=mine", ["approval (0)", "typed (1)", "Crew (0)"]),
-         ("&show=free&q=the", ["approval (0)", "typed (2)", "Crew (0)"])],
+        [("", ["Approval (1)", "typed (3)", "Crew (1)"]),
+         ("&show=mine", ["Approval (0)", "typed (1)", "Crew (0)"]),
+         ("&show=free&q=the", ["Approval (0)", "typed (2)", "Crew (0)"])],
     )  # fmt: skip
     def test_the_filters_show_counts_where_these_are_asked_for(
         self, query: str, counts: list[str], reviewer: Client, me: User,
@@ -356,6 +357,28 @@ class TestCountsAndFilters:
         assert response.context["cl"].result_list == [second, first]
         assert "sorted" not in text_of(response)
         assert reviewer.get(list_of(), {"o": "3"}).context["cl"].result_list == [first, second]
+
+    @pytest.mark.parametrize("role", ["reviewer", "reader"])
+    def test_a_column_that_is_empty_is_not_there_and_the_others_sort_as_before(
+        self, role: str, browse: Callable[[str], Client]
+    ) -> None:
+        first, second = make_question({}), make_question({}, priority=1)
+        client = browse(role)
+        page = text_of(client.get(list_of()))
+        assert "column-question" in page
+        for name in ("subject", "due", "holder"):
+            assert f"column-{name}" not in page
+        Interrupt.objects.filter(pk=second.pk).update(due_at=timezone.now() + HOUR)
+        page = text_of(client.get(list_of()))
+        assert "column-due" in page
+        assert "column-holder" not in page
+        for rows in ([first, second], [second, first]):
+            link = re.search(r'column-waiting.*?class="text"><a href="([^"]+)"', page, re.S)
+            assert link is not None
+            found = client.get(list_of() + unescape(link[1]))
+            assert found.context["cl"].result_list == rows
+            page = text_of(found)
+            assert "sorted" in page
 
 
 class TestAnEmptyQueue:
