@@ -75,7 +75,7 @@ class LinkedChangeList(ChangeList):
         self.shown_columns = [number for number, _name in shown]
         self.list_display = [name for _number, name in shown]
 
-    def _has_anything(self, column: str) -> bool:
+    def _has_anything(self, column: Any) -> bool:
         cells = (lookup_field(column, row, self.model_admin)[2] for row in self.result_list)
         return any(cell not in (None, "", NOTHING) for cell in cells)
 

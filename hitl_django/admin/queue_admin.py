@@ -34,7 +34,10 @@ class ReviewItemAdmin(BulkPages):
     list_filter = (WaitingGraphFilter, WaitingGroupFilter)
     list_title = _("Review queue")
     search_fields = ("title",)
-    search_help_text = _("Searches the questions' titles, by the beginnings of their words.")
+    search_help_text = _(
+        "Searches what is asked, where, about what and under which key: words, or three letters of "
+        "one and more."
+    )
     sortable_by = ("waiting",)
 
     def get_queryset(self, request: HttpRequest) -> QuerySet[Any]:
@@ -62,6 +65,7 @@ class ReviewItemAdmin(BulkPages):
             "silence": None if missing is None else describe_silence(missing),
             "tabs": changes.tabs(),
             "count": changes.count_in_words(),
+            "search_limit": changes.describe_limit(),
             "reasons": [] if rows else changes.emptiness(),
             "may_decide": changes.may_decide,
             # Where nothing is listed, something else may wait for them.

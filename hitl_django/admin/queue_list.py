@@ -56,6 +56,8 @@ class QueueChangeList(LinkedChangeList):
     """
 
     counts: services.QueueCounts
+    #: What is searched for, if anything is.
+    search: queue_filters.Search | None = None
     #: Whether the user may decide any of the page's rows.
     may_decide: bool
 
@@ -141,6 +143,7 @@ class QueueChangeList(LinkedChangeList):
     def _count(self) -> int:
         """Counts what the tabs say and what is listed, and chooses how a search finds its rows."""
         search = queue_filters.Search.build(self.queryset, self.query) if self.query else None
+        self.search = search
         self.counts, count = services.count_queue(
             self.user,
             graph=_first(self.get_filters_params().get("graph")) or None,
@@ -183,6 +186,14 @@ class QueueChangeList(LinkedChangeList):
         # The queue's own name doesn't count: three "review queue" wait.
         words = ngettext("%(n)d question waits", "%(n)d questions wait", self.result_count)
         return words % {"n": self.result_count}
+
+    def describe_limit(self) -> str:
+        """Says how far a search has looked that stopped before the end."""
+        is_long = self.counts.pending >= min(MOST, queue_filters.SCANNED)
+        if self.search is None or not is_long or not self.search.is_cut_short():
+            return ""
+        words = _("The search stopped at question %(n)s. Narrow the list to search the others.")
+        return words % {"n": localize(queue_filters.SCANNED)}
 
     def emptiness(self) -> list[str]:
         """Says why there is nothing here."""

@@ -31,7 +31,7 @@ from .payload_display import MAX_TEXT
 from .question_status import link_subject
 from .run_actions import RunOperations
 from .run_status import NOBODY_WORKS
-from .thread_admin import list_steps
+from .thread_admin import SEARCH_HELP, describe_subject, list_steps, search_threads
 
 MAX_QUESTIONS = 200
 MAX_ENTRIES = 200
@@ -67,15 +67,20 @@ class RunChangeList(LinkedChangeList):
 class RunAdmin(RunOperations, ReadOnlyAdmin):
     """Runs, newest first."""
 
-    list_display = ("run", "state_badge", "where", "created_at", "starter")
+    list_display = ("run", "about", "state_badge", "where", "created_at", "starter")
     list_filter = ("state", GraphFilter)
-    list_select_related = ("thread",)
+    list_select_related = ("thread__subject_type",)
     empty_text = _("There is no run yet. Runs appear here as soon as one is started.")
-    search_fields = ("thread__thread_id__startswith",)
-    search_help_text = _("Searches for the beginning of a thread id.")
+    search_fields = ("key",)
+    search_help_text = SEARCH_HELP
 
     def get_changelist(self, request: HttpRequest, **kwargs: Any) -> type[ChangeList]:
         return RunChangeList
+
+    def get_search_results(
+        self, request: HttpRequest, queryset: QuerySet[Any], search_term: str
+    ) -> tuple[QuerySet[Any], bool]:
+        return search_threads(queryset, "thread", search_term), False
 
     def rows(self) -> QuerySet[Any]:
         return Run.objects.select_related("thread__subject_type")
@@ -92,8 +97,15 @@ class RunAdmin(RunOperations, ReadOnlyAdmin):
     def run(self, run: Any) -> str:
         fault = escape_hidden(run.fault) if run.state in STUCK else ""
         return format_entry(
-            run, registry.get_title(run.graph), escape_hidden(run.thread.thread_id), fault
+            run,
+            registry.get_title(run.graph),
+            escape_hidden(run.key or run.thread.thread_id),
+            fault,
         )
+
+    @admin.display(description=_("about"))
+    def about(self, run: Run) -> str:
+        return describe_subject(run.thread)
 
     @admin.display(description=_("where"))
     def where(self, run: Any) -> str:

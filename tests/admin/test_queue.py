@@ -189,7 +189,9 @@ class TestWhatItCosts:
     ) -> None:  # fmt: skip
         monkeypatch.setattr("hitl_django.admin.queue_list.MOST", many)
         ContentType.objects.clear_cache()
-        with django_assert_max_num_queries(12):
+        # Without an index of words it is asked as well whether there were more to look at.
+        is_cut = many == 20 and connection.vendor != "postgresql"
+        with django_assert_max_num_queries(12 + is_cut):
             page = reviewer.get(most)
         assert "52 questions wait" in words(page)
         assert "No worker reports" in words(page)
@@ -212,7 +214,7 @@ class TestWhatItCosts:
             f'"{field.column}"'
             for model in (Interrupt, Run, Thread)
             for field in model._meta.concrete_fields
-            if isinstance(field, TextField) and field.name != "allowed_decisions"
+            if isinstance(field, TextField) and not field.name.startswith("search_")
         ]
         assert {'"payload"', '"response_schema"', '"metadata"', '"traceback"'} <= {*large}
         history = [model._meta.db_table for model in (Checkpoint, ChannelBlob, PendingWrite)]
@@ -346,6 +348,31 @@ class TestCountsAndFilters:
             monkeypatch.setattr("hitl_django.admin.queue_list.MOST", most)
             found = reviewer.get(list_of(), {"q": "refu"})
             assert found.context["cl"].result_list == rows
+
+    def test_what_waits_is_found_by_all_that_its_run_is_called_by(
+        self, reviewer: Client, person: Callable[[str], Any], advance: Callable[[], int]
+    ) -> None:
+        customer = User.objects.create(pk=774411, username="customer")
+        services.start("typed", {"amount": 1, "customer": "Dana"}, key="refund:90210")
+        services.start("typed", {"amount": 1, "customer": "Kim"}, subject=customer)
+        advance()
+        for text, found in (("9021", "Dana"), ("74411", "Kim"), ("ana", "Dana")):
+            rows = reviewer.get(list_of(), {"q": text}).context["cl"].result_list
+            assert [row.title for row in rows] == [f"Refund {found}?"], text
+
+    def test_a_search_without_an_index_says_how_far_it_looked(
+        self, reviewer: Client, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr("hitl_django.services.reviews.queue_filters.SCANNED", 2)
+        for number in range(3):
+            make_question({}, title=f"Refund {number}?", priority=-number)
+        response = reviewer.get(list_of(), {"q": "refund"})
+        found = [row.title for row in response.context["cl"].result_list]
+        has_index = connection.vendor == "postgresql"
+        assert found == [f"Refund {number}?" for number in range(3 if has_index else 2)]
+        assert ("The search stopped at question 2." in words(response)) is not has_index
+        narrowed = reviewer.get(list_of(), {"q": "refund", "show": "mine"})
+        assert "The search stopped" not in words(narrowed)
 
     def test_a_page_that_is_not_there_leads_back(self, reviewer: Client) -> None:
         make_question({})

@@ -46,12 +46,13 @@ class TestTheList:
         nothing = text_of(reviewer.get(list_of(), {"q": "no such title"}))
         assert "Nothing here matches" in nothing
 
-    def test_filters_by_graph_and_searches_titles_but_not_payloads(self, reviewer: Client) -> None:
-        make_question({"secret": "needle"}, title="Alpha", graph="one")
+    def test_filters_by_graph_and_searches_titles_and_payloads(self, reviewer: Client) -> None:
+        make_question({"found": "needle"}, title="Alpha", graph="one")
         make_question({}, title="Beta", graph="two")
         assert "Beta" not in text_of(reviewer.get(list_of(), {"graph": "one"}))
         assert "Alpha" in text_of(reviewer.get(list_of(), {"q": "alph"}))
-        assert "Alpha" not in text_of(reviewer.get(list_of(), {"q": "needle"}))
+        assert "Alpha" in text_of(reviewer.get(list_of(), {"q": "eedl"}))
+        assert "Beta" not in text_of(reviewer.get(list_of(), {"q": "eedl"}))
 
     @pytest.mark.parametrize(
         "query", ["payload__contains=x", "run__started_by__password__startswith=a", "o=99", "p=99"]

@@ -183,3 +183,22 @@ def test_questions_and_decisions_of_all_times_can_be_looked_up(
     page = client.get(page_of(Decision.objects.get(), "decision")).content.decode()
     assert "No." in page
     assert "Sent to the graph" in page
+
+
+def test_runs_and_threads_show_key_and_subject_and_are_found_by_them(
+    browse: Browse, advance: Callable[[], int]
+) -> None:
+    customer = get_user_model().objects.create(pk=774411, username="customer")
+    given = {"amount": 1, "customer": "Dana"}
+    named = services.start("typed", given, key="refund:90210", subject=customer)
+    services.start("typed", given)
+    advance()
+    texts = ("refund:90210", str(customer.pk), named.thread_id)
+    for model, pk in (("run", named.id), ("thread", Run.objects.get(pk=named.id).thread_id)):
+        for text in texts:
+            found = browse("reader").get(list_of(model), {"q": text})
+            assert [str(row.pk) for row in found.context["cl"].result_list] == [str(pk)], text
+            page = found.content.decode()
+            assert "refund:90210" in page
+            assert f"user {customer.pk}" in page
+        assert not browse("reader").get(list_of(model), {"q": "90210"}).context["cl"].result_list
