@@ -10,7 +10,7 @@ from django.db.models import F, QuerySet
 from django.utils import timezone
 from django.utils.formats import localize
 from django.utils.html import format_html, format_html_join
-from django.utils.timesince import timesince, timeuntil
+from django.utils.timesince import timeuntil
 from django.utils.timezone import localtime
 from django.utils.translation import gettext as _
 
@@ -82,7 +82,8 @@ def format_due(item: Any) -> str:
     now = timezone.now()
     lines: list[str] = []
     if item.due_at is not None and item.due_at <= now:
-        words = _("overdue: %(time)s") % {"time": timesince(item.due_at, now, depth=1)}
+        late = format_age(item.due_at) or _("less than a minute")
+        words = _("overdue: %(time)s") % {"time": late}
         lines.append(format_html('<strong class="hitl-late">{}</strong>', words))
     elif item.due_at is not None:
         words = _("in %(time)s") % {"time": _until(item.due_at)}

@@ -19,6 +19,7 @@ from hitl_django.models.review import LARGE_COLUMNS
 from hitl_django.permissions import get_policy, select_visible
 
 from .base import (
+    NOTHING,
     GraphFilter,
     LinkedChangeList,
     ReadOnlyAdmin,
@@ -109,10 +110,11 @@ class RunAdmin(RunOperations, ReadOnlyAdmin):
 
     @admin.display(description=_("where"))
     def where(self, run: Any) -> str:
-        step = _("step %(step)s") % {"step": run.step}
-        if run.state != Run.State.INTERRUPTED or not run.waits_at:
-            return str(step)
-        return f"{escape_hidden(run.waits_at)} · {step}"
+        is_asking = run.state == Run.State.INTERRUPTED and run.waits_at
+        node = escape_hidden(run.waits_at) if is_asking else ""
+        # Before its first step it is nowhere yet.
+        step = _("step %(step)s") % {"step": run.step} if run.step >= 0 else ""
+        return " · ".join(filter(None, (node, str(step)))) or NOTHING
 
     @admin.display(description=_("state"), ordering="state")
     def state_badge(self, run: Run) -> str:

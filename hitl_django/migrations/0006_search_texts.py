@@ -63,4 +63,18 @@ class Migration(migrations.Migration):
             ),
         ),
         migrations.RemoveIndex(model_name="interrupt", name="hitl_interrupt_words"),
+        migrations.AlterModelOptions(
+            name="interrupt",
+            options={
+                "ordering": ["-created_at", "-id"],
+                "permissions": [
+                    ("decide_interrupt", "Can decide questions"),
+                    ("link_interrupt", "Can make links with which others decide questions"),
+                    ("assign_interrupt", "Can assign questions to people and groups"),
+                    ("take_over_interrupt", "Can take over a question that somebody else holds"),
+                ],
+                "verbose_name": "question",
+                "verbose_name_plural": "all questions",
+            },
+        ),
     ]

@@ -181,7 +181,7 @@ class Interrupt(models.Model):
 
     class Meta:
         verbose_name = _("question")
-        verbose_name_plural = _("questions")
+        verbose_name_plural = _("all questions")
         ordering: ClassVar = ["-created_at", "-id"]
         constraints: ClassVar = [
             models.UniqueConstraint(fields=["thread", "interrupt_id"], name="hitl_interrupt_id"),

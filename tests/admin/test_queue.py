@@ -94,6 +94,12 @@ class TestARow:
         assert page.count("its time is up") == 2
         assert "gone" not in page
 
+    def test_that_is_due_since_a_moment_is_overdue_by_less_than_a_minute(
+        self, reviewer: Client
+    ) -> None:
+        make_question({}, due_at=timezone.now() - timedelta(seconds=5))
+        assert "overdue: less than a minute" in words(reviewer.get(list_of()))
+
     def test_says_that_an_answer_has_to_wait_where_its_run_has_stopped(
         self, reviewer: Client, asked: Asked
     ) -> None:

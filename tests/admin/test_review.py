@@ -79,13 +79,13 @@ class TestTheList:
         WorkerHeartbeat.objects.update(at=timezone.now() - timedelta(hours=1))
         page = text_of(reviewer.get(list_of()))
         assert "No worker reports" in page
-        assert "None was seen after" in page
+        assert "One last reported:" in page
         worker.delete()
         make_question({})
         Run.objects.update(state="queued", queued_at=timezone.now() - timedelta(hours=1))
         page = text_of(reviewer.get(list_of()))
         assert "No worker reports" in page
-        assert "None was seen after" not in page
+        assert "One last reported:" not in page
 
     def test_turns_its_pages(self, reviewer: Client) -> None:
         for _ in range(60):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
@@ -16,7 +16,7 @@ from django.utils.html import escape
 from hitl_django import START, StateGraph, interrupt, services
 from hitl_django.graph_registry import registry
 from hitl_django.graph_registry.registry import ReviewPolicy
-from hitl_django.models import Decision, Interrupt, Run, WorkerHeartbeat
+from hitl_django.models import Checkpoint, Decision, Interrupt, Run, WorkerHeartbeat
 from tests import graphs
 
 from .conftest import list_of, page_of
@@ -202,3 +202,48 @@ def test_runs_and_threads_show_key_and_subject_and_are_found_by_them(
             assert "refund:90210" in page
             assert f"user {customer.pk}" in page
         assert not browse("reader").get(list_of(model), {"q": "90210"}).context["cl"].result_list
+
+
+def test_a_run_that_has_not_begun_is_at_no_step(browse: Browse) -> None:
+    run = services.start("typed", {"amount": 1, "customer": "Dana"})
+    thread = Run.objects.get(pk=run.id).thread_id
+    for page in (list_of("run"), page_of(run.id, "run"), page_of(thread, "thread")):
+        shown = browse("engineer").get(page).content.decode()
+        assert "tep -1" not in shown, page
+
+
+def test_no_sentence_of_the_admin_ends_in_two_full_stops(browse: Browse) -> None:
+    worker = WorkerHeartbeat.objects.create(owner="host:7", host="host", pid=7)
+    WorkerHeartbeat.objects.filter(pk=worker.pk).update(at=timezone.now() - timedelta(hours=1))
+    page = browse("reviewer").get(list_of()).content.decode()
+    assert "One last reported:" in page
+    assert ".m.." not in page
+
+
+def test_times_have_one_style_and_pages_say_their_zone_once(
+    browse: Browse, asked: Callable[..., Interrupt], settings: Any
+) -> None:
+    settings.TIME_ZONE = "Asia/Tokyo"
+    item = asked()
+    moment = datetime(2026, 3, 4, 20, 6, 7, tzinfo=UTC)
+    Interrupt.objects.update(created_at=moment)
+    Run.objects.update(created_at=moment)
+    Checkpoint.objects.update(created_at=moment)
+    pages = [
+        list_of(),
+        list_of("run"),
+        page_of(item.run_id, "run"),
+        page_of(item.thread_id, "thread"),
+    ]
+    for page in pages:
+        shown = browse("engineer").get(page).content.decode()
+        assert "March 5, 2026, 5:06 a.m." in shown, page
+        assert shown.count("Asia/Tokyo") == 1, page
+        for other in ("03/05/2026", "2026-03-05 05:06", "05:06:07 "):
+            assert other not in shown, page
+
+
+def test_the_index_tells_the_queue_from_all_questions(browse: Browse) -> None:
+    index = browse("reviewer").get("/admin/").content.decode()
+    assert "Review queue" in index
+    assert "All questions" in index
