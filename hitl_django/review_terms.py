@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
@@ -62,7 +63,7 @@ def review(
     *,
     title: str | None = None,
     why: str = "",
-    schema: Any = None,
+    response_schema: Any = None,
     decisions: Sequence[str] | None = None,
     editable: Sequence[str] | None = None,
     group: str | None = None,
@@ -75,12 +76,13 @@ def review(
     claim_required: bool | None = None,
     dialect: str | None = None,
     key: str | None = None,
+    schema: Any = None,
 ) -> Any:
     """Stops the node to ask people, as ``interrupt()`` does, and says how they are to be asked.
 
-    ``payload`` is what they see, ``schema`` what the answer must look like, ``key`` the name to
-    ask under. What else is given travels beside the question: it changes neither what is asked nor
-    what is answered, so it may differ when the node runs again.
+    ``payload`` is what they see, ``response_schema`` what the answer must look like, ``key`` the
+    name to ask under. What else is given travels beside the question: it changes neither what is
+    asked nor what is answered, so it may differ when the node runs again.
 
     ``title`` and ``why`` are the words that head it. ``decisions`` are those of "approve", "edit",
     "reject" and "respond" that are offered, of those that the question can be given; ``editable``
@@ -94,7 +96,14 @@ def review(
     from the payload.
 
     Raises what ``interrupt()`` raises, and ValueError or TypeError for terms that mean nothing.
+    ``schema`` is the old name of ``response_schema``; it works for one more release.
     """
+    if schema is not None:
+        if response_schema is not None:
+            raise TypeError("review() takes response_schema or schema, its old name, and not both.")
+        message = "review(schema=...) is now review(response_schema=...)"
+        warnings.warn(message, DeprecationWarning, stacklevel=2)
+        response_schema = schema
     terms = ReviewTerms(
         title=title, why=why, decisions=decisions, editable=editable, group=group,
         assignee=assignee, due=due, priority=priority, quorum=quorum,
@@ -102,7 +111,7 @@ def review(
     )  # fmt: skip
     if isinstance(expires, timedelta):
         expires = Expiry(expires)
-    return ask(payload, schema, key, expires, terms)
+    return ask(payload, response_schema, key, expires, terms)
 
 
 def check_decisions(names: Sequence[str] | None) -> None:

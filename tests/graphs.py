@@ -59,7 +59,7 @@ def ask_in_terms(state: Reviewed) -> Reviewed:
     """Asks for a review on the terms that it is given; ``typed`` asks for a Booking."""
     terms = dict(state.get("terms", {}))
     if terms.pop("typed", False):
-        return {"answer": ask_for_review(state["payload"], schema=Booking, **terms).seats}
+        return {"answer": ask_for_review(state["payload"], response_schema=Booking, **terms).seats}
     return {"answer": ask_for_review(state["payload"], **terms)}
 
 

@@ -17,7 +17,7 @@ from hitl_django.graph_registry import registry
 from hitl_django.models import ArchivedThread, Run
 from hitl_django.notifications.redaction import redact_value
 
-from .base import ReadOnlyAdmin, format_entry, format_state
+from .base import NOTHING, ReadOnlyAdmin, format_entry, format_state, name_graph
 from .checkpoint_admin import DECODED, BoundedPaginator
 from .payload_display import MAX_TEXT, DisplayedValue
 
@@ -53,11 +53,11 @@ class ArchivedThreadAdmin(ReadOnlyAdmin):
 
     @admin.display(description=_("thread"), ordering="thread_id")
     def thread(self, row: ArchivedThread) -> str:
-        return format_entry(row, row.thread_id, escape_hidden(row.graph))
+        return format_entry(row, row.thread_id, name_graph(row.graph))
 
     @admin.display(description=_("state"))
     def state_badge(self, row: ArchivedThread) -> str:
-        return format_state(row.state) if row.state else "–"
+        return format_state(row.state) if row.state else NOTHING
 
     def show(self, request: HttpRequest, row: ArchivedThread) -> HttpResponse:
         """Shows what became of a thread, and what was asked and decided."""

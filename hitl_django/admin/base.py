@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Sequence
 from datetime import timedelta
 from typing import Any
@@ -10,8 +11,8 @@ from django import forms
 from django.conf import settings
 from django.contrib import admin
 from django.contrib.admin.templatetags.admin_urls import add_preserved_filters
-from django.contrib.admin.utils import unquote
-from django.contrib.admin.views.main import ChangeList
+from django.contrib.admin.utils import lookup_field, unquote
+from django.contrib.admin.views.main import ORDER_VAR, ChangeList
 from django.db.models import QuerySet
 from django.http import Http404, HttpRequest, HttpResponse
 from django.template.defaultfilters import filesizeformat
@@ -24,6 +25,7 @@ from django.utils.timesince import timesince
 from django.utils.translation import gettext_lazy as _
 
 from hitl_django.forms.json_input import escape_hidden
+from hitl_django.graph_registry import registry
 from hitl_django.models import Run
 from hitl_django.permissions import find_row, select_visible, select_visible_through
 
@@ -37,20 +39,61 @@ MINUTE = timedelta(minutes=1)
 SEARCHED = 200
 #: Stands for the title of a question whose thread was forgotten.
 ERASED = _("(erased)")
+#: What a cell shows that has nothing to show; on a phone it is left out.
+NOTHING = format_html('<span class="{}">–</span>', "hitl-none")
 
 
 class LinkedChangeList(ChangeList):
-    """A list whose rows know the way to their own page and back."""
+    """A list whose rows know the way to their own page and back.
+
+    A column in which no row of the page has anything isn't there.
+    """
 
     model_admin: ReadOnlyAdmin
+    #: The numbers of the columns that are there, among all of them; addresses name those.
+    shown_columns: Sequence[int] | None = None
 
     def get_results(self, request: HttpRequest) -> None:
         super().get_results(request)
         if not self.get_filters_params() and not self.query:
             # Then all there is was counted; Django would offer to show all of it.
             self.full_result_count = self.result_count
+        self.complete_rows(request)
+        self.drop_columns()
+
+    def complete_rows(self, request: HttpRequest) -> None:
+        """Gives the page's rows what their cells show besides their columns."""
         for row in self.result_list:
             row.link = self.model_admin.url("change", request, row.pk)
+
+    def drop_columns(self, *names: str) -> None:
+        """Leaves out the columns of these names, and those that are empty on this page."""
+        shown = [
+            (number, name)
+            for number, name in enumerate(self.list_display)
+            if name not in names and self._has_anything(name)
+        ]
+        self.shown_columns = [number for number, _name in shown]
+        self.list_display = [name for _number, name in shown]
+
+    def _has_anything(self, column: Any) -> bool:
+        cells = (lookup_field(column, row, self.model_admin)[2] for row in self.result_list)
+        return any(cell not in (None, "", NOTHING) for cell in cells)
+
+    def get_ordering_field_columns(self) -> Any:
+        columns = super().get_ordering_field_columns()
+        if self.shown_columns is None or ORDER_VAR not in self.params:
+            return columns
+        places = {number: place for place, number in enumerate(self.shown_columns)}
+        return {places[number]: way for number, way in columns.items() if number in places}
+
+    def get_query_string(self, new_params: Any = None, remove: Any = None) -> str:
+        terms = (new_params or {}).get(ORDER_VAR)
+        if terms and self.shown_columns is not None:
+            found = (re.fullmatch(r"(-?)(\d+)", term) for term in terms.split("."))
+            named = [f"{term[1]}{self.shown_columns[int(term[2])]}" for term in found if term]
+            new_params = {**new_params, ORDER_VAR: ".".join(named)}
+        return super().get_query_string(new_params, remove)
 
 
 class ReadOnlyAdmin(admin.ModelAdmin):
@@ -229,7 +272,7 @@ class GraphFilter(admin.SimpleListFilter):
     def lookups(self, request: HttpRequest, model_admin: Any) -> list[tuple[str, str]]:
         seen = model_admin.get_queryset(request).order_by("graph")
         return [
-            (name, escape_hidden(name)) for name in seen.values_list("graph", flat=True).distinct()
+            (name, name_graph(name)) for name in seen.values_list("graph", flat=True).distinct()
         ]
 
     def has_output(self) -> bool:
@@ -251,21 +294,28 @@ def format_state(state: str) -> str:
     return format_html('<span class="hitl-state hitl-state-{}">{}</span>', state, label)
 
 
-def format_entry(row: Any, title: str, *words: Any) -> str:
-    """Returns a row's first column: a link to its page, and below it a line in small print."""
-    line = format_html_join(" · ", "<bdi>{}</bdi>", ((word,) for word in words))
+def format_entry(row: Any, title: Any, *words: Any) -> str:
+    """Returns a row's first column: a link to its page, and beside it what is in small print."""
+    line = format_html_join(" · ", "<bdi>{}</bdi>", ((word,) for word in words if word))
     return format_html(
-        '<a href="{}" class="hitl-title">{}</a><span class="hitl-sub">{}</span>',
+        '<div class="hitl-cell"><a href="{}" class="hitl-title">{}</a>'
+        '<span class="hitl-sub">{}</span></div>',
         row.link,
-        escape_hidden(title) or ERASED,
+        escape_hidden(str(title)) or ERASED,
         line,
     )
 
 
+def name_graph(graph: str) -> str:
+    """Returns what people call a graph: its title, where it is registered with one."""
+    return escape_hidden(str(registry.get_title(graph)))
+
+
 def describe_place(row: Any) -> str:
     """Returns where a question was asked: its graph and node."""
-    names = escape_hidden(row.graph), escape_hidden(row.node)
-    return format_html("<bdi>{}</bdi> ▸ <bdi>{}</bdi>", *names)
+    return format_html(
+        "<bdi>{}</bdi> ▸ <bdi>{}</bdi>", name_graph(row.graph), escape_hidden(row.node)
+    )
 
 
 def can_view_runs(request: HttpRequest) -> bool:

@@ -105,8 +105,7 @@ class BulkPages(QuestionPages):
             raise PermissionDenied
         if request.method != "POST":  # whoever had to log in first comes like this
             return HttpResponseRedirect(self.url("changelist", request))
-        read = [ListedQuestion.parse(text) for text in request.POST.getlist("item")[:MOST]]
-        choices = list({choice.pk: choice for choice in read if choice is not None}.values())
+        choices = self.read_choices(request)
         decision = request.POST.get("decision", "")
         if not choices or decision not in BULK:
             self.message_user(request, _("Nothing was selected."), level=messages.WARNING)
@@ -118,6 +117,11 @@ class BulkPages(QuestionPages):
             return self._confirm_many(request, decision, choices, error=error)
         return self._decide_many(request, decision, choices)
 
+    def read_choices(self, request: HttpRequest) -> list[ListedQuestion]:
+        """Returns what was selected, each once."""
+        read = [ListedQuestion.parse(text) for text in request.POST.getlist("item")[:MOST]]
+        return list({choice.pk: choice for choice in read if choice is not None}.values())
+
     def _confirm_many(
         self,
         request: HttpRequest,
@@ -126,13 +130,13 @@ class BulkPages(QuestionPages):
         *,
         error: Any = "",
     ) -> HttpResponse:
-        rows = self._chosen(request, choices)
+        rows = self.find_rows(request, choices)
         refused = services.find_refusals(rows, decision, by=request.user)
         lines = []
         for choice in choices:
             row = rows.get(choice.pk)
             problem = self._obstacle(row, choice, refused.get(choice.pk), request.user)
-            lines.append(self._line(request, row, problem=problem))
+            lines.append(self.describe_row(request, row, problem=problem))
         ready = [line for line in lines if not line.problem]
         key = request.POST.get("key", "")
         return self._bulk_page(
@@ -152,9 +156,9 @@ class BulkPages(QuestionPages):
         self, request: HttpRequest, decision: str, choices: Sequence[ListedQuestion]
     ) -> HttpResponse:
         found = [self._decide_one(request, decision, choice) for choice in choices]
-        rows = self._chosen(request, choices)
+        rows = self.find_rows(request, choices)
         lines = [
-            self._line(request, rows.get(choice.pk), done=done, problem=problem)
+            self.describe_row(request, rows.get(choice.pk), done=done, problem=problem)
             for choice, (done, problem) in zip(choices, found, strict=True)
         ]
         made = [line for line in lines if line.done]
@@ -213,16 +217,18 @@ class BulkPages(QuestionPages):
                 return PROBLEMS[ClaimRequiredError]
         return "" if refused is None else describe_problem(refused)
 
-    def _chosen(
+    def find_rows(
         self, request: HttpRequest, choices: Sequence[ListedQuestion]
     ) -> dict[UUID, Interrupt]:
+        """Reads the selected questions, as far as the user may see them."""
         rows = Interrupt.objects.filter(pk__in=[choice.pk for choice in choices])
         found = select_visible(rows, request.user).select_related("run").defer(*LARGE_COLUMNS)
         return {row.pk: row for row in found}
 
-    def _line(
+    def describe_row(
         self, request: HttpRequest, row: Interrupt | None, *, done: Any = "", problem: Any = ""
     ) -> BulkRow:
+        """Returns what a page says of one of them."""
         if row is None:
             return BulkRow("–", "", "", problem=problem, done=done)
         pending = row.status == Interrupt.Status.PENDING

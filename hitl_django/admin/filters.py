@@ -17,7 +17,7 @@ from hitl_django import services
 from hitl_django.forms.json_input import escape_hidden
 from hitl_django.services.reviews import queue_filters
 
-from .base import GraphFilter
+from .base import GraphFilter, name_graph
 
 #: The parameter of the list that says whose.
 TAB_PARAMETER = "show"
@@ -60,7 +60,7 @@ class WaitingGraphFilter(GraphFilter):
     """Filters by graph, among those of which something waits."""
 
     def lookups(self, request: HttpRequest, model_admin: Any) -> list[tuple[str, str]]:
-        return [(name, escape_hidden(name)) for name in services.waiting_graphs(request.user)]
+        return [(name, name_graph(name)) for name in services.waiting_graphs(request.user)]
 
     def get_facet_counts(self, pk_attname: str, filtered_qs: QuerySet[Any]) -> dict[str, Any]:
         return _counts(pk_attname, "graph", self.lookup_choices)

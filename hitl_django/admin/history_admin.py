@@ -13,8 +13,10 @@ from hitl_django.forms.json_input import escape_hidden
 from hitl_django.models import Decision, Interrupt, ReviewItem
 from hitl_django.models.review import LARGE_COLUMNS
 from hitl_django.page_urls import find_admin_page
+from hitl_django.services.reviews.queue_filters import match_words
 
 from .base import (
+    SEARCHED,
     GraphFilter,
     ReadOnlyAdmin,
     can_view_runs,
@@ -23,6 +25,7 @@ from .base import (
 )
 from .diff_display import get_decision_context
 from .payload_display import display_raw
+from .queue_admin import ReviewItemAdmin
 
 
 class InterruptAdmin(ReadOnlyAdmin):
@@ -32,7 +35,14 @@ class InterruptAdmin(ReadOnlyAdmin):
     list_filter = ("status", GraphFilter)
     empty_text = _("No question was asked yet. Questions appear here as soon as a graph asks one.")
     search_fields = ("title",)
-    search_help_text = _("Searches the questions' titles.")
+    search_help_text = ReviewItemAdmin.search_help_text
+
+    def get_search_results(
+        self, request: HttpRequest, queryset: QuerySet[Any], search_term: str
+    ) -> tuple[QuerySet[Any], bool]:
+        if not search_term:
+            return queryset, False
+        return queryset.filter(match_words(search_term[:SEARCHED], common=True)), False
 
     def get_queryset(self, request: HttpRequest) -> QuerySet[Any]:
         return super().get_queryset(request).defer(*LARGE_COLUMNS)

@@ -136,7 +136,8 @@ def _questions(
 def _steps(request: HttpRequest, thread: Thread, until: datetime | None) -> Iterator[HistoryEntry]:
     rows = Checkpoint.objects.filter(thread=thread, ns="")
     for row in _bounded(rows.only("step", "source", "created_at"), "created_at", until):
-        yield HistoryEntry(row.created_at, "step", _("Step %(step)s") % {"step": row.step})
+        label = _("Step %(step)s") % {"step": row.step} if row.step >= 0 else _("Input")
+        yield HistoryEntry(row.created_at, "step", label)
 
 
 def _entries(

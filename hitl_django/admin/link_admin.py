@@ -61,8 +61,8 @@ class LinkForm(forms.Form):
 class LinkChangeList(LinkedChangeList):
     """A page of links that know whether they can be used."""
 
-    def get_results(self, request: HttpRequest) -> None:
-        super().get_results(request)
+    def complete_rows(self, request: HttpRequest) -> None:
+        super().complete_rows(request)
         states = services.link_states([row.pk for row in self.result_list])
         for row in self.result_list:
             row.found = states[row.pk]

@@ -8,21 +8,19 @@ from typing import Any
 
 from django.db.models import F, QuerySet
 from django.utils import timezone
+from django.utils.formats import localize
 from django.utils.html import format_html, format_html_join
-from django.utils.text import get_text_list
-from django.utils.timesince import timesince, timeuntil
+from django.utils.timesince import timeuntil
+from django.utils.timezone import localtime
 from django.utils.translation import gettext as _
 
 from hitl_django.forms.json_input import escape_hidden
-from hitl_django.models import Decision, Interrupt, Run
+from hitl_django.models import Interrupt, Run
 from hitl_django.models.review import QUEUE_COLUMNS
 
-from .base import describe_place, format_age, format_entry
+from .base import NOTHING, describe_place, format_age, format_entry
 
 MINUTE = timedelta(minutes=1)
-
-#: Left out on a phone, where there is no column to keep free.
-NOTHING = format_html('<span class="{}">–</span>', "hitl-none")
 
 
 def select_columns(rows: QuerySet[Any]) -> QuerySet[Any]:
@@ -50,16 +48,8 @@ def get_checkbox_value(item: Interrupt) -> str:
 
 
 def format_question(item: Any) -> str:
-    """Returns what is asked, where, what may be decided, and what else there is to know."""
-    return format_entry(
-        item, item.title, describe_place(item), format_decisions(item), *list_marks(item)
-    )
-
-
-def format_decisions(item: Any) -> str:
-    """Names the decisions that a question takes."""
-    words = [str(Decision.Type(word).label) for word in item.allowed_decisions]
-    return get_text_list(words, _("or"))
+    """Returns what is asked, where, and what makes it unlike others."""
+    return format_entry(item, item.title, describe_place(item), *list_marks(item))
 
 
 def list_marks(item: Any) -> Iterator[str]:
@@ -92,7 +82,8 @@ def format_due(item: Any) -> str:
     now = timezone.now()
     lines: list[str] = []
     if item.due_at is not None and item.due_at <= now:
-        words = _("overdue: %(time)s") % {"time": timesince(item.due_at, now, depth=1)}
+        late = format_age(item.due_at) or _("less than a minute")
+        words = _("overdue: %(time)s") % {"time": late}
         lines.append(format_html('<strong class="hitl-late">{}</strong>', words))
     elif item.due_at is not None:
         words = _("in %(time)s") % {"time": _until(item.due_at)}
@@ -139,6 +130,6 @@ def _moment(moment: datetime, words: Any) -> str:
     return format_html(
         '<time datetime="{}" title="{}">{}</time>',
         moment.isoformat(),
-        moment.strftime("%Y-%m-%d %H:%M %Z"),
+        localize(localtime(moment)),
         words,
     )

@@ -19,13 +19,13 @@ from hitl_django.models import ReviewItem
 
 from . import list_columns
 from .base import View
-from .bulk_decide import BulkPages
+from .bulk_actions import BulkActionPages, may_assign_any
 from .filters import WaitingGraphFilter, WaitingGroupFilter
 from .queue_list import PICK, QueueChangeList
 from .refusal_messages import describe_silence
 
 
-class ReviewItemAdmin(BulkPages):
+class ReviewItemAdmin(BulkActionPages):
     """What waits for a decision, the most pressing first."""
 
     list_display = (PICK, "question", "subject", "waiting", "due", "holder")
@@ -33,7 +33,10 @@ class ReviewItemAdmin(BulkPages):
     list_filter = (WaitingGraphFilter, WaitingGroupFilter)
     list_title = _("Review queue")
     search_fields = ("title",)
-    search_help_text = _("Searches the questions' titles, by the beginnings of their words.")
+    search_help_text = _(
+        "Searches what is asked, where, about what and under which key: words, or three letters of "
+        "one and more."
+    )
     sortable_by = ("waiting",)
 
     def get_queryset(self, request: HttpRequest) -> QuerySet[Any]:
@@ -50,7 +53,7 @@ class ReviewItemAdmin(BulkPages):
     def changelist_view(
         self, request: HttpRequest, extra_context: dict[str, Any] | None = None
     ) -> HttpResponse:
-        own = {"next_url": self.url("next", request), "bulk_url": self.url("bulk", request)}
+        own = {f"{name}_url": self.url(name, request) for name in ("next", "bulk", "many")}
         return super().changelist_view(request, {**own, **(extra_context or {})})
 
     def list_context(self, changes: ChangeList) -> dict[str, Any]:
@@ -61,8 +64,10 @@ class ReviewItemAdmin(BulkPages):
             "silence": None if missing is None else describe_silence(missing),
             "tabs": changes.tabs(),
             "count": changes.count_in_words(),
+            "search_limit": changes.describe_limit(),
             "reasons": [] if rows else changes.emptiness(),
             "may_decide": changes.may_decide,
+            "may_assign": may_assign_any(changes.user, rows),
             # Where nothing is listed, something else may wait for them.
             "may_take": changes.may_decide or not rows,
             "page_range": changes.paginator.get_elided_page_range(changes.page_num),

@@ -6,7 +6,6 @@ from dataclasses import dataclass
 from typing import Any
 
 from django.contrib.admin.options import IncorrectLookupParameters
-from django.contrib.admin.views.main import ChangeList
 from django.core.paginator import InvalidPage, Paginator
 from django.db.models import QuerySet
 from django.http import HttpRequest
@@ -22,7 +21,7 @@ from hitl_django.services.reviews import queue_filters
 from hitl_django.services.reviews.queue_stats import CAP
 
 from . import list_columns
-from .base import ReadOnlyAdmin
+from .base import LinkedChangeList
 from .filters import (
     TAB_PARAMETER,
     TABS,
@@ -49,15 +48,16 @@ class Tab:
     is_current: bool
 
 
-class QueueChangeList(ChangeList):
+class QueueChangeList(LinkedChangeList):
     """A page of the queue. Its rows know their place, their subject and the way to their page.
 
     All counts come from one query; those of the tabs go no further than MOST, and the pages no
     further than CAP: who looks for something beyond narrows the list.
     """
 
-    model_admin: ReadOnlyAdmin
     counts: services.QueueCounts
+    #: What is searched for, if anything is.
+    search: queue_filters.Search | None = None
     #: Whether the user may decide any of the page's rows.
     may_decide: bool
 
@@ -134,16 +134,16 @@ class QueueChangeList(ChangeList):
         self.full_result_count: int | None = count
         self.show_full_result_count = self.show_admin_actions = self.can_show_all = False
         self.multi_page = count > self.list_per_page
-        self._add_what_rows_show(request, rows)
+        self.complete_rows(request)
         policy = get_policy()
         self.may_decide = any(policy.may_decide(self.user, row) for row in rows)
-        if not self.may_decide:
-            # Nothing can be done with what they would select.
-            self.list_display = [name for name in self.list_display if name != PICK]
+        # Where nothing can be decided, nothing can be done with what they would select.
+        self.drop_columns(*(() if self.may_decide else (PICK,)))
 
     def _count(self) -> int:
         """Counts what the tabs say and what is listed, and chooses how a search finds its rows."""
         search = queue_filters.Search.build(self.queryset, self.query) if self.query else None
+        self.search = search
         self.counts, count = services.count_queue(
             self.user,
             graph=_first(self.get_filters_params().get("graph")) or None,
@@ -156,11 +156,12 @@ class QueueChangeList(ChangeList):
             self.queryset = search.find(count, MOST)
         return count
 
-    def _add_what_rows_show(self, request: HttpRequest, rows: list[Any]) -> None:
+    def complete_rows(self, request: HttpRequest) -> None:
+        super().complete_rows(request)
+        rows = self.result_list
         keys = [(row.subject_app, row.subject_model, row.subject_id) for row in rows]
         subjects = link_subjects(request, keys)
         for row, key in zip(rows, keys, strict=True):
-            row.link = self.model_admin.url("change", request, row.pk)
             row.subject = subjects.get(key, SubjectLink(""))
             row.viewer = request.user
 
@@ -185,6 +186,14 @@ class QueueChangeList(ChangeList):
         # The queue's own name doesn't count: three "review queue" wait.
         words = ngettext("%(n)d question waits", "%(n)d questions wait", self.result_count)
         return words % {"n": self.result_count}
+
+    def describe_limit(self) -> str:
+        """Says how far a search has looked that stopped before the end."""
+        is_long = self.counts.pending >= min(MOST, queue_filters.SCANNED)
+        if self.search is None or not is_long or not self.search.is_cut_short():
+            return ""
+        words = _("The search stopped at question %(n)s. Narrow the list to search the others.")
+        return words % {"n": localize(queue_filters.SCANNED)}
 
     def emptiness(self) -> list[str]:
         """Says why there is nothing here."""

@@ -97,8 +97,9 @@ def _select_listed(request: HttpRequest) -> QuerySet[Any]:
     chosen = filters.get(TAB_PARAMETER, "")
     tab = chosen if chosen in TABS else ""
     if words := filters.get("q", "")[:SEARCHED]:
-        found = rows.filter(get_tab_condition(tab, request.user), queue_filters.match_words(words))
-        return found.order_by(*queue_order())
+        rows = rows.filter(get_tab_condition(tab, request.user))
+        search = queue_filters.Search.build(rows, words)
+        return search.find(search.few[:MOST].count(), MOST).order_by(*queue_order())
     groups = queue_filters.list_group_keys(request.user) if tab == "free" else ()
     parts = get_tab_parts(tab, request.user, groups, group)
     return queue_filters.read_first(rows, parts, MOST)

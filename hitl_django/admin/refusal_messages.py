@@ -159,7 +159,6 @@ def describe_silence(silence: Silence) -> Notice:
     lines: list[Any] = [_("What you decide is recorded. Runs go on when a worker does.")]
     if silence.last_seen is not None:
         moment = localize(localtime(silence.last_seen))
-        lines.append(
-            _("None was seen after %(moment)s. See whether one runs.") % {"moment": moment}
-        )
+        # At the end, since moments may end in a full stop of their own.
+        lines.append(_("See whether one runs. One last reported: %(moment)s") % {"moment": moment})
     return Notice(_("No worker reports"), tuple(lines))

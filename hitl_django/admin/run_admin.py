@@ -13,17 +13,26 @@ from django.utils.translation import gettext_lazy as _
 
 from hitl_django import services
 from hitl_django.forms.json_input import escape_hidden
+from hitl_django.graph_registry import registry
 from hitl_django.models import Interrupt, Run, Thread
 from hitl_django.models.review import LARGE_COLUMNS
 from hitl_django.permissions import get_policy, select_visible
 
-from .base import GraphFilter, LinkedChangeList, ReadOnlyAdmin, format_entry, format_state
+from .base import (
+    NOTHING,
+    GraphFilter,
+    LinkedChangeList,
+    ReadOnlyAdmin,
+    format_entry,
+    format_state,
+    name_graph,
+)
 from .history_display import describe_entry, get_reason, visible_entries
 from .payload_display import MAX_TEXT
 from .question_status import link_subject
 from .run_actions import RunOperations
 from .run_status import NOBODY_WORKS
-from .thread_admin import list_steps
+from .thread_admin import SEARCH_HELP, describe_subject, list_steps, search_threads
 
 MAX_QUESTIONS = 200
 MAX_ENTRIES = 200
@@ -42,38 +51,37 @@ EXPLAINED = {
 }
 
 
-def describe_fault(user: Any, run: Run, error: str) -> str:
-    """Returns an error in full to who may operate the run, and of what kind it is to all others.
-
-    Its words quote whatever the node was handling.
-    """
-    if get_policy().may_operate(user, run):
-        return error
-    kind = error.partition(":")[0]
-    return kind if kind.isidentifier() else ""
+def get_error(user: Any, run: Run, error: str) -> str:
+    """Returns an error to who may operate the run, as the API does; its words quote payloads."""
+    return error if get_policy().may_operate(user, run) else ""
 
 
 class RunChangeList(LinkedChangeList):
-    """A page of runs that know how much of their error may be shown."""
+    """A page of runs that know what of their error may be shown."""
 
-    def get_results(self, request: HttpRequest) -> None:
-        super().get_results(request)
+    def complete_rows(self, request: HttpRequest) -> None:
+        super().complete_rows(request)
         for row in self.result_list:
-            row.fault = describe_fault(request.user, row, row.error_start)
+            row.fault = get_error(request.user, row, row.error_start)
 
 
 class RunAdmin(RunOperations, ReadOnlyAdmin):
     """Runs, newest first."""
 
-    list_display = ("run", "state_badge", "where", "created_at", "starter")
+    list_display = ("run", "about", "state_badge", "where", "created_at", "starter")
     list_filter = ("state", GraphFilter)
-    list_select_related = ("thread",)
+    list_select_related = ("thread__subject_type",)
     empty_text = _("There is no run yet. Runs appear here as soon as one is started.")
-    search_fields = ("thread__thread_id__startswith",)
-    search_help_text = _("Searches for the beginning of a thread id.")
+    search_fields = ("key",)
+    search_help_text = SEARCH_HELP
 
     def get_changelist(self, request: HttpRequest, **kwargs: Any) -> type[ChangeList]:
         return RunChangeList
+
+    def get_search_results(
+        self, request: HttpRequest, queryset: QuerySet[Any], search_term: str
+    ) -> tuple[QuerySet[Any], bool]:
+        return search_threads(queryset, "thread", search_term), False
 
     def rows(self) -> QuerySet[Any]:
         return Run.objects.select_related("thread__subject_type")
@@ -90,15 +98,23 @@ class RunAdmin(RunOperations, ReadOnlyAdmin):
     def run(self, run: Any) -> str:
         fault = escape_hidden(run.fault) if run.state in STUCK else ""
         return format_entry(
-            run, run.graph, escape_hidden(run.thread.thread_id), *filter(None, [fault])
+            run,
+            registry.get_title(run.graph),
+            escape_hidden(run.key or run.thread.thread_id),
+            fault,
         )
+
+    @admin.display(description=_("about"))
+    def about(self, run: Run) -> str:
+        return describe_subject(run.thread)
 
     @admin.display(description=_("where"))
     def where(self, run: Any) -> str:
-        step = _("step %(step)s") % {"step": run.step}
-        if run.state != Run.State.INTERRUPTED or not run.waits_at:
-            return str(step)
-        return f"{escape_hidden(run.waits_at)} · {step}"
+        is_asking = run.state == Run.State.INTERRUPTED and run.waits_at
+        node = escape_hidden(run.waits_at) if is_asking else ""
+        # Before its first step it is nowhere yet.
+        step = _("step %(step)s") % {"step": run.step} if run.step >= 0 else ""
+        return " · ".join(filter(None, (node, str(step)))) or NOTHING
 
     @admin.display(description=_("state"), ordering="state")
     def state_badge(self, run: Run) -> str:
@@ -115,10 +131,10 @@ class RunAdmin(RunOperations, ReadOnlyAdmin):
             request,
             run,
             "run.html",
-            title=_("Run of %(graph)s") % {"graph": run.graph},
+            title=_("Run of %(graph)s") % {"graph": name_graph(run.graph)},
             explained=self._explained(run),
             questions=self._questions(request, run),
-            error=describe_fault(request.user, run, run.error)[:MAX_TEXT],
+            error=get_error(request.user, run, run.error)[:MAX_TEXT],
             traceback=self._traceback(request, run),
             entries=[
                 {"entry": entry, "label": describe_entry(entry), "reason": get_reason(entry)}

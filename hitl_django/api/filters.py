@@ -173,7 +173,9 @@ class InterruptFilterSet(filters.FilterSet):
     overdue = YesNoFilter(method="by_condition", label="What is past its due time; or what isn't.")
     snoozed = YesNoFilter(method="by_condition", label="What is put off; or what isn't.")
     search = TextFilter(
-        method="by_words", max_length=200, label="Words of the title, or their beginnings."
+        method="by_words",
+        max_length=200,
+        label="Words of what is asked, or three letters of one and more.",
     )
     ordering = OrderFilter("created_at")
 
@@ -195,9 +197,10 @@ class InterruptFilterSet(filters.FilterSet):
         return queryset.alias(holds=holds).filter(holds=False)
 
     def by_words(self, queryset: QuerySet[Any], name: str, value: str) -> QuerySet[Any]:
-        search = queue_filters.Search.build(queryset, value)
         if self.form.cleaned_data["status"] != Interrupt.Status.PENDING:
-            return search.many  # there is an index of the words of what waits
+            # The index is of what waits.
+            return queryset.filter(queue_filters.match_words(value, common=True))
+        search = queue_filters.Search.build(queryset, value)
         return search.find(search.few.values("pk")[:INDEXED_MATCHES].count(), INDEXED_MATCHES)
 
     def filter_queryset(self, queryset: QuerySet[Any]) -> QuerySet[Any]:

@@ -12,6 +12,7 @@ from typing import Any
 from django.core.exceptions import ValidationError
 from django.utils.translation import gettext_lazy as _
 
+from hitl_django.json_text.sanitize import is_joiner
 from hitl_django.json_text.strict_json import (
     MAX_INTEGER_DIGITS,
     StrictJSONError,
@@ -118,7 +119,6 @@ def normalize_newlines(text: str) -> str:
 #: characters (bidirectional ones among them), line separators, private use.
 _HIDDEN_CATEGORIES = frozenset({"Cc", "Cf", "Co", "Cs", "Zl", "Zp"})
 _HIDDEN_LETTERS = frozenset("\u115f\u1160\u3164\uffa0")
-_JOINERS = frozenset("\u200c\u200d")
 
 
 def escape_hidden(text: str) -> str:
@@ -146,6 +146,4 @@ def _is_hidden(text: str, at: int) -> bool:
     char = text[at]
     if char.isprintable() or char in "\n\t":
         return char in _HIDDEN_LETTERS
-    if char in _JOINERS and 0 < at < len(text) - 1:
-        return text[at - 1].isascii() or text[at + 1].isascii()
-    return unicodedata.category(char) in _HIDDEN_CATEGORIES
+    return unicodedata.category(char) in _HIDDEN_CATEGORIES and not is_joiner(text, at)

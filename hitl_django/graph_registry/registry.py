@@ -182,6 +182,12 @@ def list_names() -> list[str]:
     return sorted(_entries)
 
 
+def get_title(name: str) -> Any:
+    """Returns what people call a graph, whether or not it can be built here; else its name."""
+    entry = _entries.get(name)
+    return name if entry is None else entry.title
+
+
 def get_review_policy(name: str) -> ReviewPolicy:
     """Returns the review policy of a graph, whether or not it can be built here."""
     entry = _entries.get(name)

@@ -12,6 +12,7 @@ TITLE_KEYS = ("title", "question", "message")
 # Controls, invisible marks (which can turn "reject" into "approve" for the eye), lone surrogates,
 # and the two separators that break a line where nobody expects it.
 _UNSEEN = frozenset({"Cc", "Cf", "Cs", "Zl", "Zp"})
+_JOINERS = frozenset("\u200c\u200d")
 _UNSTORABLE = re.compile("[\x00\ud800-\udfff]")
 
 
@@ -21,8 +22,18 @@ def escape_invisible(text: str) -> str:
     if line.isascii() and line.isprintable():
         return line
     return "".join(
-        _code_point(char) if unicodedata.category(char) in _UNSEEN else char for char in line
+        _code_point(char)
+        if unicodedata.category(char) in _UNSEEN and not is_joiner(line, at)
+        else char
+        for at, char in enumerate(line)
     )
+
+
+def is_joiner(text: str, at: int) -> bool:
+    """Says whether a character joins two letters or signs, as Persian and emoji are written."""
+    if text[at] not in _JOINERS or not 0 < at < len(text) - 1:
+        return False
+    return not text[at - 1].isascii() and not text[at + 1].isascii()
 
 
 def format_count(number: int, one: str, several: str) -> str:

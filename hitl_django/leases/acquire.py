@@ -66,6 +66,7 @@ def claim(run_id: UUID) -> Lease | None:
         has_asked=bool(claimed.asked),
         fingerprint=begun.fingerprint,
         stored=stored,
+        names=tuple(filter(None, (begun.key, claimed.subject_id))),
     )
     if lease.attempt > hitl.MAX_ATTEMPTS:
         transitions.park(lease, begun.error or _no_progress())

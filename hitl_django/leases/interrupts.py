@@ -21,7 +21,8 @@ from hitl_django.graph_registry import registry
 from hitl_django.json_text.sanitize import escape_unstorable
 from hitl_django.models import Decision, Delivery, Interrupt, Thread
 from hitl_django.models.fields import digest_json
-from hitl_django.models.review import get_cleared_claim
+from hitl_django.models.review import get_closed_columns
+from hitl_django.models.search import build_grams, build_search_text, has_index
 from hitl_django.notifications import outbox
 
 from . import queries
@@ -107,8 +108,7 @@ def withdraw_interrupts(lease: Lease, using: str, *, stays: Sequence[str] = ()) 
     found = [str(pk) for pk in left.order_by("pk").values_list("pk", flat=True)]
     if not found:
         return  # they were decided since somebody looked
-    ended = {"closed_at": Now(), "version": F("version") + 1, **get_cleared_claim()}
-    left.update(status=Interrupt.Status.SUPERSEDED, **ended)
+    left.update(status=Interrupt.Status.SUPERSEDED, **get_closed_columns())
     thread = lock_thread(pk=lease.thread.pk)
     _append_audit(thread, "supersede", str(lease.run_id), {"questions": found})
 
@@ -204,6 +204,8 @@ def _raise_again(row: Interrupt, asked: Interrupt, question: Question, using: st
         payload=asked.payload,
         payload_digest=asked.payload_digest,
         response_schema=asked.response_schema,
+        search_text=source.search_text,
+        search_grams=_index_text(source.search_text, using),
         version=F("version") + 1,
         **terms,
         **build_assignment_columns(question.terms, using),
@@ -250,6 +252,10 @@ def encode_expiry(expires: Expiry | None) -> dict[str, Any] | None:
 
 def _build_row(lease: Lease, question: Question, using: str) -> Interrupt:
     asked = question.interrupt
+    columns = build_review_columns(question, lease.graph)
+    text = build_search_text(
+        columns["title"], question.node, *lease.names, columns["why"], asked.value
+    )
     return queries.INTERRUPT_ROW.new(
         thread_id=lease.thread.pk,
         run_id=lease.run_id,
@@ -267,6 +273,13 @@ def _build_row(lease: Lease, question: Question, using: str) -> Interrupt:
         payload_digest=digest_json(asked.value),
         response_schema=asked.response_schema,
         expiry=encode_expiry(question.expires),
-        **build_review_columns(question, lease.graph),
+        search_text=text,
+        search_grams=_index_text(text, using),
+        **columns,
         **build_assignment_columns(question.terms, using),
     )
+
+
+def _index_text(text: str | None, using: str) -> str | None:
+    """Returns the grams of a search text, where the database has an index of them."""
+    return build_grams(text) if text and has_index(using) else None

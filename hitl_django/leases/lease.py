@@ -35,7 +35,8 @@ class Lease:
     ``attempt`` counts claims without progress. ``fingerprint`` names the shape of the graph that
     the run was stored under. ``has_asked`` is whether the thread has ever had an interrupt: only
     the holder of a lease adds one, so without it there is none to find. ``log`` takes the events of
-    the run, ``stored`` is what was read with the claim, where anything was.
+    the run, ``stored`` is what was read with the claim, where anything was. ``names`` are the run's
+    key and the id of the thread's subject, where they have any: what it asks is found by them.
     """
 
     run_id: UUID
@@ -46,6 +47,7 @@ class Lease:
     has_asked: bool = True
     fingerprint: str = ""
     stored: StoredRun | None = None
+    names: tuple[str, ...] = ()
 
     def fence_values(self) -> dict[str, Any]:
         """Returns the values of a statement that finds the thread only while the lease holds."""

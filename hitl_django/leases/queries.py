@@ -67,6 +67,7 @@ class ClaimedThread(NamedTuple):
     epoch: int
     attempts: int
     asked: bool
+    subject_id: str
 
 
 class BegunRun(NamedTuple):
@@ -77,6 +78,7 @@ class BegunRun(NamedTuple):
     fingerprint: str
     events: str
     last_event: int
+    key: str | None
 
 
 #: Takes the thread of a run that is due, if its lease is free or, as the database sees it at this

@@ -21,7 +21,7 @@ from hitl_django.engine.ids import new_id
 from hitl_django.json_text.sanitize import escape_invisible
 
 from .fields import JSONTextField
-from .search import WordIndex
+from .search import GramIndex
 from .threads import Run, Thread
 
 
@@ -39,6 +39,16 @@ def queue_order() -> tuple[Any, ...]:
 def get_cleared_claim() -> dict[str, Any]:
     """Returns what is set where a claim ends: by its holder, or because the question is closed."""
     return {"claimed_by": None, "claimed_label": "", "claimed_until": None}
+
+
+def get_closed_columns() -> dict[str, Any]:
+    """Returns what is set besides its status where a question is closed, in whichever way."""
+    return {
+        "closed_at": Now(),
+        "version": F("version") + 1,
+        "search_grams": None,
+        **get_cleared_claim(),
+    }
 
 
 class Interrupt(models.Model):
@@ -87,6 +97,9 @@ class Interrupt(models.Model):
     why = models.TextField(_("why"), blank=True)
     payload = JSONTextField(_("payload"))
     payload_digest = models.CharField(max_length=32)
+    #: By what it is found (models.search), and the same for PostgreSQL's index as long as it waits.
+    search_text = models.TextField(null=True, blank=True, editable=False)
+    search_grams = models.TextField(null=True, blank=True, editable=False)
     response_schema = JSONTextField(_("response schema"), null=True, blank=True)
     #: The shape in which it is asked and answered (dialects).
     dialect = models.CharField(max_length=20, default="raw")
@@ -168,7 +181,7 @@ class Interrupt(models.Model):
 
     class Meta:
         verbose_name = _("question")
-        verbose_name_plural = _("questions")
+        verbose_name_plural = _("all questions")
         ordering: ClassVar = ["-created_at", "-id"]
         constraints: ClassVar = [
             models.UniqueConstraint(fields=["thread", "interrupt_id"], name="hitl_interrupt_id"),
@@ -210,8 +223,10 @@ class Interrupt(models.Model):
                 condition=models.Q(status="pending"),
                 name="hitl_interrupt_queue",
             ),
-            WordIndex(
-                words="title", condition=models.Q(status="pending"), name="hitl_interrupt_words"
+            GramIndex(
+                grams="search_grams",
+                condition=models.Q(status="pending"),
+                name="hitl_interrupt_grams",
             ),
             models.Index(
                 fields=["due_at"],
@@ -343,10 +358,12 @@ QUESTION_COLUMNS = {
     "why": QuestionColumn(api="detail", erased=""),
     "payload": QuestionColumn(api="detail", large=True, in_webhook=True, erased=None),
     "payload_digest": QuestionColumn(api="detail", in_queue=True),
+    "search_text": QuestionColumn(large=True, erased=None),
+    "search_grams": QuestionColumn(large=True, erased=None),
     "response_schema": QuestionColumn(api="detail", large=True, in_webhook=True, erased=None),
     # A payload that is gone is of no other dialect.
     "dialect": QuestionColumn(api="list", erased="raw"),
-    "allowed_decisions": QuestionColumn(api="list", in_queue=True),
+    "allowed_decisions": QuestionColumn(api="list"),
     "editable": QuestionColumn(api="detail", erased=None),
     "quorum": QuestionColumn(api="detail", in_queue=True),
     "approvals": QuestionColumn(api="detail", in_queue=True, in_etag=True),

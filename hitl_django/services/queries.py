@@ -10,7 +10,7 @@ own. Where zero rows mean something, the caller says what.
 from __future__ import annotations
 
 from django.db import models
-from django.db.models import F, Q
+from django.db.models import Q
 from django.db.models.functions import Now
 
 from hitl_django.checkpoints.queries import answer_columns
@@ -18,7 +18,7 @@ from hitl_django.db.bulk_insert import BulkInsert, insertable_columns
 from hitl_django.db.prepared_query import NO_STATE, Parameter, PreparedSelect, PreparedUpdate
 from hitl_django.db.row_mapper import RowMapper
 from hitl_django.models import Decision, Interrupt, Run, Thread
-from hitl_django.models.review import get_cleared_claim
+from hitl_django.models.review import get_closed_columns
 
 _INTERRUPT = Parameter("interrupt", models.UUIDField())
 
@@ -70,9 +70,7 @@ CLOSE = PreparedUpdate(
     ),
     lambda: {
         "status": Interrupt.Status.DECIDED,
-        "closed_at": Now(),
-        "version": F("version") + 1,
-        **get_cleared_claim(),
+        **get_closed_columns(),
     },
 )
 

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from datetime import datetime
 from typing import Any
 
 from django import template
+from django.utils.formats import localize
+from django.utils.html import format_html
 from django.utils.translation import gettext
 
 from hitl_django.forms.json_input import escape_hidden
+from hitl_django.graph_registry import registry
 from hitl_django.models import Decision
 
 register = template.Library()
@@ -18,6 +22,18 @@ def visible(value: Any) -> str:
     """Shows characters that a screen hides by their code points."""
     # The text is escaped like any other: what comes out was never marked as safe.
     return escape_hidden(str(value)) if value is not None else ""
+
+
+@register.filter
+def graph_title(name: str) -> str:
+    """Says what people call a graph."""
+    return visible(registry.get_title(name))
+
+
+@register.filter(expects_localtime=True)
+def moment(value: datetime) -> str:
+    """Shows a moment as everywhere, and says it to programs with all its digits."""
+    return format_html('<time datetime="{}">{}</time>', value.isoformat(), localize(value))
 
 
 @register.filter

@@ -79,7 +79,7 @@ def address_of(name: str, rows: dict[str, Any]) -> str:
     model, _, page = name.partition("_")
     row = rows[model]
     pk = str(getattr(row, "pk", row))
-    if page in ("changelist", "next", "bulk"):
+    if page in ("changelist", "next", "bulk", "many"):
         return reverse(f"admin:hitl_django_{name}")
     if page == "add":
         return reverse(f"admin:hitl_django_{name}") + f"?interrupt={rows['reviewitem'].pk}"

@@ -16,6 +16,7 @@ from hitl_django import services, testing
 from hitl_django.answers import AnswerOptions
 from hitl_django.dialects import recognise_dialect
 from hitl_django.models import Interrupt, Run, Thread
+from hitl_django.models.search import build_grams, build_search_text
 
 VIEW = ("view_interrupt", "view_run", "view_thread")
 #: Who there is, and the permissions each has. Everybody but "public" is staff.
@@ -120,8 +121,16 @@ def make_question(payload: Any, schema: Any = None, **fields: Any) -> Interrupt:
         dialect=fields.get("dialect", values["dialect"]),
     )
     values["allowed_decisions"] = list(asked.possible)
+    values |= fields
+    text = build_search_text(values["title"], values["node"], payload)
     return Interrupt.objects.create(
-        thread=thread, run=run, payload=payload, response_schema=schema, **{**values, **fields}
+        thread=thread,
+        run=run,
+        payload=payload,
+        response_schema=schema,
+        search_text=text,
+        search_grams=build_grams(text),
+        **values,
     )
 
 

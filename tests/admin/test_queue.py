@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator
 from datetime import timedelta
+from html import unescape
 from typing import Any
 
 import pytest
@@ -92,6 +93,12 @@ class TestARow:
             assert said in page, page
         assert page.count("its time is up") == 2
         assert "gone" not in page
+
+    def test_that_is_due_since_a_moment_is_overdue_by_less_than_a_minute(
+        self, reviewer: Client
+    ) -> None:
+        make_question({}, due_at=timezone.now() - timedelta(seconds=5))
+        assert "overdue: less than a minute" in words(reviewer.get(list_of()))
 
     def test_says_that_an_answer_has_to_wait_where_its_run_has_stopped(
         self, reviewer: Client, asked: Asked
@@ -188,7 +195,9 @@ class TestWhatItCosts:
     ) -> None:  # fmt: skip
         monkeypatch.setattr("hitl_django.admin.queue_list.MOST", many)
         ContentType.objects.clear_cache()
-        with django_assert_max_num_queries(12):
+        # Without an index of words it is asked as well whether there were more to look at.
+        is_cut = many == 20 and connection.vendor != "postgresql"
+        with django_assert_max_num_queries(12 + is_cut):
             page = reviewer.get(most)
         assert "52 questions wait" in words(page)
         assert "No worker reports" in words(page)
@@ -211,7 +220,7 @@ class TestWhatItCosts:
             f'"{field.column}"'
             for model in (Interrupt, Run, Thread)
             for field in model._meta.concrete_fields
-            if isinstance(field, TextField) and field.name != "allowed_decisions"
+            if isinstance(field, TextField) and not field.name.startswith("search_")
         ]
         assert {'"payload"', '"response_schema"', '"metadata"', '"traceback"'} <= {*large}
         history = [model._meta.db_table for model in (Checkpoint, ChannelBlob, PendingWrite)]
@@ -284,9 +293,9 @@ class TestCountsAndFilters:
 
     @pytest.mark.parametrize(
         ("query", "counts"),
-        [("", ["approval (1)", "typed (3)", "Crew (1)"]),
-         ("&show=mine", ["approval (0)", "typed (1)", "Crew (0)"]),
-         ("&show=free&q=the", ["approval (0)", "typed (2)", "Crew (0)"])],
+        [("", ["Approval (1)", "typed (3)", "Crew (1)"]),
+         ("&show=mine", ["Approval (0)", "typed (1)", "Crew (0)"]),
+         ("&show=free&q=the", ["Approval (0)", "typed (2)", "Crew (0)"])],
     )  # fmt: skip
     def test_the_filters_show_counts_where_these_are_asked_for(
         self, query: str, counts: list[str], reviewer: Client, me: User,
@@ -346,6 +355,31 @@ class TestCountsAndFilters:
             found = reviewer.get(list_of(), {"q": "refu"})
             assert found.context["cl"].result_list == rows
 
+    def test_what_waits_is_found_by_all_that_its_run_is_called_by(
+        self, reviewer: Client, person: Callable[[str], Any], advance: Callable[[], int]
+    ) -> None:
+        customer = User.objects.create(pk=774411, username="customer")
+        services.start("typed", {"amount": 1, "customer": "Dana"}, key="refund:90210")
+        services.start("typed", {"amount": 1, "customer": "Kim"}, subject=customer)
+        advance()
+        for text, found in (("9021", "Dana"), ("74411", "Kim"), ("ana", "Dana")):
+            rows = reviewer.get(list_of(), {"q": text}).context["cl"].result_list
+            assert [row.title for row in rows] == [f"Refund {found}?"], text
+
+    def test_a_search_without_an_index_says_how_far_it_looked(
+        self, reviewer: Client, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr("hitl_django.services.reviews.queue_filters.SCANNED", 2)
+        for number in range(3):
+            make_question({}, title=f"Refund {number}?", priority=-number)
+        response = reviewer.get(list_of(), {"q": "refund"})
+        found = [row.title for row in response.context["cl"].result_list]
+        has_index = connection.vendor == "postgresql"
+        assert found == [f"Refund {number}?" for number in range(3 if has_index else 2)]
+        assert ("The search stopped at question 2." in words(response)) is not has_index
+        narrowed = reviewer.get(list_of(), {"q": "refund", "show": "mine"})
+        assert "The search stopped" not in words(narrowed)
+
     def test_a_page_that_is_not_there_leads_back(self, reviewer: Client) -> None:
         make_question({})
         assert reviewer.get(list_of(), {"p": "7"}).status_code == 302
@@ -356,6 +390,28 @@ class TestCountsAndFilters:
         assert response.context["cl"].result_list == [second, first]
         assert "sorted" not in text_of(response)
         assert reviewer.get(list_of(), {"o": "3"}).context["cl"].result_list == [first, second]
+
+    @pytest.mark.parametrize("role", ["reviewer", "reader"])
+    def test_a_column_that_is_empty_is_not_there_and_the_others_sort_as_before(
+        self, role: str, browse: Callable[[str], Client]
+    ) -> None:
+        first, second = make_question({}), make_question({}, priority=1)
+        client = browse(role)
+        page = text_of(client.get(list_of()))
+        assert "column-question" in page
+        for name in ("subject", "due", "holder"):
+            assert f"column-{name}" not in page
+        Interrupt.objects.filter(pk=second.pk).update(due_at=timezone.now() + HOUR)
+        page = text_of(client.get(list_of()))
+        assert "column-due" in page
+        assert "column-holder" not in page
+        for rows in ([first, second], [second, first]):
+            link = re.search(r'column-waiting.*?class="text"><a href="([^"]+)"', page, re.S)
+            assert link is not None
+            found = client.get(list_of() + unescape(link[1]))
+            assert found.context["cl"].result_list == rows
+            page = text_of(found)
+            assert "sorted" in page
 
 
 class TestAnEmptyQueue:

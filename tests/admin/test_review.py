@@ -28,7 +28,6 @@ class TestTheList:
         assert "Refund Dana?" in page
         assert page_of(item) in page
         assert "<bdi>typed</bdi> ▸ <bdi>ask</bdi>" in page
-        assert "approve, edit or reject" in page
         assert "1 question waits" in page
 
     def test_shows_only_what_is_pending_the_oldest_first(self, reviewer: Client) -> None:
@@ -47,12 +46,13 @@ class TestTheList:
         nothing = text_of(reviewer.get(list_of(), {"q": "no such title"}))
         assert "Nothing here matches" in nothing
 
-    def test_filters_by_graph_and_searches_titles_but_not_payloads(self, reviewer: Client) -> None:
-        make_question({"secret": "needle"}, title="Alpha", graph="one")
+    def test_filters_by_graph_and_searches_titles_and_payloads(self, reviewer: Client) -> None:
+        make_question({"found": "needle"}, title="Alpha", graph="one")
         make_question({}, title="Beta", graph="two")
         assert "Beta" not in text_of(reviewer.get(list_of(), {"graph": "one"}))
         assert "Alpha" in text_of(reviewer.get(list_of(), {"q": "alph"}))
-        assert "Alpha" not in text_of(reviewer.get(list_of(), {"q": "needle"}))
+        assert "Alpha" in text_of(reviewer.get(list_of(), {"q": "eedl"}))
+        assert "Beta" not in text_of(reviewer.get(list_of(), {"q": "eedl"}))
 
     @pytest.mark.parametrize(
         "query", ["payload__contains=x", "run__started_by__password__startswith=a", "o=99", "p=99"]
@@ -60,22 +60,6 @@ class TestTheList:
     def test_takes_no_filter_of_a_strangers_making(self, reviewer: Client, query: str) -> None:
         make_question({"x": 1})
         assert reviewer.get(f"{list_of()}?{query}").status_code in (200, 302, 400)
-
-    @pytest.mark.parametrize(
-        ("payload", "schema", "offered"),
-        [
-            ({}, None, "approve, edit, reject or respond"),
-            (None, None, "approve, reject or respond"),
-            ("null", None, "approve, edit, reject or respond"),
-            ({}, {"type": "boolean"}, "approve or reject"),
-            ({}, {"type": "integer"}, "<bdi>respond"),
-        ],
-    )
-    def test_offers_what_the_question_allows(
-        self, reviewer: Client, payload: Any, schema: Any, offered: str
-    ) -> None:
-        make_question(payload, schema)
-        assert offered in text_of(reviewer.get(list_of()))
 
     @pytest.mark.parametrize("rows", [1, 60])
     def test_needs_few_queries_however_many_wait(
@@ -95,13 +79,13 @@ class TestTheList:
         WorkerHeartbeat.objects.update(at=timezone.now() - timedelta(hours=1))
         page = text_of(reviewer.get(list_of()))
         assert "No worker reports" in page
-        assert "None was seen after" in page
+        assert "One last reported:" in page
         worker.delete()
         make_question({})
         Run.objects.update(state="queued", queued_at=timezone.now() - timedelta(hours=1))
         page = text_of(reviewer.get(list_of()))
         assert "No worker reports" in page
-        assert "None was seen after" not in page
+        assert "One last reported:" not in page
 
     def test_turns_its_pages(self, reviewer: Client) -> None:
         for _ in range(60):

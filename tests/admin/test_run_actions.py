@@ -222,9 +222,9 @@ def test_the_list_says_where_runs_are_and_why_they_stopped(
 ) -> None:
     runs = reverse("admin:hitl_django_run_changelist")
     assert "RuntimeError: the printer is on fire" in browse("operator").get(runs).content.decode()
-    page = browse("reader").get(runs).content.decode()  # what the error says may be a secret
-    assert "RuntimeError" in page
-    assert "the printer is on fire" not in page
+    page = browse("reader").get(runs).content.decode()
+    assert "RuntimeError" not in page
+    assert "failed" in page
     assert "ask · step 0" in page
 
 

@@ -82,7 +82,7 @@ def test_forms_and_lists_have_what_they_are_used_with(root: Client, rows: dict[s
     for part in ('name="item"', 'id="searchbar"', 'id="result_list"', "Take next", "Approve…"):
         assert part in queue
     runs = root.get(list_of("run")).content.decode()
-    for part in ('id="changelist-filter"', "?state__exact=failed", 'class="hitl-title"'):
+    for part in ('class="hitl-filters"', "?state__exact=failed", 'class="hitl-title"'):
         assert part in runs
     links = root.get(list_of("reviewlink")).content.decode()
     for part in ('name="action"', 'value="take_back"', 'name="_selected_action"'):

@@ -18,6 +18,7 @@ from django.urls import reverse
 from hitl_django import END, START, StateGraph, interrupt, services
 from hitl_django.graph_registry import registry
 from hitl_django.models import Interrupt, Run, Thread
+from hitl_django.models.search import build_grams, build_search_text
 from hitl_django.worker import runner
 
 from . import document
@@ -203,6 +204,8 @@ def make_question(make_run: Callable[..., Run]) -> Callable[..., Interrupt]:
         run = run or make_run(state=Run.State.INTERRUPTED)
         fields.setdefault("title", "Pay the invoice?")
         fields.setdefault("payload", {"amount": 12})
+        text = build_search_text(fields["title"], fields["payload"])
+        fields = {"search_text": text, "search_grams": build_grams(text), **fields}
         number = next(_numbers)
         question = Interrupt.objects.create(
             thread=run.thread,

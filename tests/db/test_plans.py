@@ -19,6 +19,7 @@ from hitl_django import services
 from hitl_django.archive.thread_tables import THREAD_TABLES
 from hitl_django.graph_registry import compatibility, registry
 from hitl_django.models import ArchivedThread, Interrupt, Run, Thread
+from hitl_django.services.reviews import queue_filters
 from hitl_django.worker import retention, runner, sweeper
 from tools.benchmarks import filled_rows
 
@@ -153,6 +154,15 @@ def plan(sql: str, params: Any, mode: str) -> Iterator[dict[str, Any]]:
         ((found,),) = cursor.fetchall()
         cursor.execute("DEALLOCATE planned")
     yield from walk(found[0]["Plan"])
+
+
+@pytest.mark.parametrize("database", ["full"], indirect=True)
+@pytest.mark.parametrize("text", ["zebra", "ebr inside", "x"])
+def test_a_search_of_what_waits_is_narrowed_by_its_index(text: str, database: str) -> None:
+    found = queue_filters.Search.build(queue_filters.list_waiting(None), text)
+    sql, params = found.few.values("pk")[:100].query.sql_with_params()
+    nodes = list(plan(sql, params, MODES[0]))
+    assert "hitl_interrupt_grams" in {node.get("Index Name") for node in nodes}, nodes
 
 
 def find_type(value: Any) -> str:

@@ -211,6 +211,7 @@ _ADMIN: dict[str, Page] = {
     "reviewitem_handling": Page(**_ASKED_PAGE, answer=MOVED, posts="comment"),
     "reviewitem_next": Page(lists=(), answer=MOVED, posts="take"),
     "reviewitem_bulk": Page(lists=(), answer=MOVED),
+    "reviewitem_many": Page(lists=(), answer=MOVED),
     "run_retry": Page("run", "operate_run", MOVED, at=of("failed.pk"), posts="operate_run"),
     "run_cancel": Page("run", "operate_run", at=of("run.pk"), posts="operate_run"),
     "run_fork": Page(

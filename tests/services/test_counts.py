@@ -16,6 +16,7 @@ from django.test.utils import CaptureQueriesContext
 from hitl_django import services
 from hitl_django.models import Decision, Interrupt, Run
 from hitl_django.models.review import queue_order
+from hitl_django.models.search import build_grams, build_search_text
 from hitl_django.permissions import ModelPermissionPolicy
 from hitl_django.services.reviews import queue_filters, queue_stats
 
@@ -34,6 +35,9 @@ def ask(advance: Callable[[], int]) -> Callable[..., Interrupt]:
     def make(graph: str = "approval", **changes: Any) -> Interrupt:
         given = {"text": "x"} if graph == "approval" else {"log": []}
         row = asked(graph, given, advance)
+        if "title" in changes:
+            text = build_search_text(changes["title"])
+            changes |= {"search_text": text, "search_grams": build_grams(text)}
         Interrupt.objects.filter(pk=row.pk).update(**changes)
         return row
 

@@ -163,7 +163,7 @@ def test_an_answer_in_own_words_is_put_up_for_approval(
     advance: Advance, people: list[User]
 ) -> None:
     schema = {"type": "integer"}
-    question = jointly(advance, schema=schema)
+    question = jointly(advance, response_schema=schema)
     assert question.allowed_decisions == ["respond"]
     with pytest.raises(InvalidAnswerError):
         services.decide(question.pk, "approve", by=people[0])
@@ -179,7 +179,7 @@ def test_a_typed_approval_with_other_values_is_a_proposal(
 ) -> None:
     properties = {"approved": {"type": "boolean"}, "amount": {"type": "integer"}}
     schema = {"type": "object", "properties": properties}
-    question = jointly(advance, schema=schema)
+    question = jointly(advance, response_schema=schema)
     assert services.decide(question.pk, "approve", {"amount": 5}, by=people[0]).version == 1
     lower = services.decide(question.pk, "approve", {"amount": 4}, by=people[1])
     assert (lower.version, lower.complete) == (2, False)

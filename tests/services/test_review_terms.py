@@ -199,11 +199,13 @@ def test_review_is_interrupt_where_there_is_no_queue() -> None:
 
 def test_only_what_is_possible_is_offered(advance: Advance) -> None:
     boolean = {"type": "boolean"}
-    assert posed(advance, {}, schema=boolean, decisions=["edit"]).allowed_decisions == [
+    assert posed(advance, {}, response_schema=boolean, decisions=["edit"]).allowed_decisions == [
         "approve",
         "reject",
     ]
-    assert posed(advance, {}, schema=boolean, decisions=["reject"]).allowed_decisions == ["reject"]
+    assert posed(advance, {}, response_schema=boolean, decisions=["reject"]).allowed_decisions == [
+        "reject"
+    ]
     assert "edit" not in posed(advance, {}, editable=[]).allowed_decisions
     question = posed(advance, {}, decisions=["approve"])
     with pytest.raises(InvalidAnswerError, match="It takes approve"):
@@ -262,7 +264,7 @@ def test_a_policy_maps_decisions_to_other_answers(advance: Advance, register: Re
         question = posed(advance, "draft", "mapped")
         assert services.check_answer(question.pk, decision, value) == answer
         assert services.decide(question.pk, decision, value).value == answer
-    typed = posed(advance, "draft", "mapped", schema={"type": "boolean"})
+    typed = posed(advance, "draft", "mapped", response_schema={"type": "boolean"})
     assert services.decide(typed.pk, "approve").value is True
 
 
@@ -403,3 +405,16 @@ class TestGoingOn:
             services.decide(question.pk, "respond", 2)
         assert advance() == 1
         assert values_of(run.thread)["zero"] == "late"
+
+
+def test_the_old_name_of_the_response_schema_works_and_warns() -> None:
+    def ask(state: Reviewed) -> Reviewed:
+        return {"answer": review("Go on?", schema={"type": "boolean"})}
+
+    graph = StateGraph(Reviewed).add_node("ask", ask).add_edge(START, "ask")
+    config = {"configurable": {"thread_id": "1"}}
+    with pytest.warns(DeprecationWarning, match="response_schema"):
+        made = graph.compile(InMemorySaver()).invoke({}, config)
+    assert made["__interrupt__"][0].response_schema == {"type": "boolean"}
+    with pytest.raises(TypeError, match="not both"):
+        review("Go on?", schema={"type": "boolean"}, response_schema={"type": "boolean"})

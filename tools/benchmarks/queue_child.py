@@ -26,6 +26,8 @@ PAGES = {
     "search, common word": LIST + "?q=refund",
     "search, rare word": LIST + "?q=zebr",
     "search, no match": LIST + "?q=unicorn",
+    "search in payloads": LIST + "?q=mountain",
+    "search inside words": LIST + "?q=ountai",
     "by age": LIST + "?o=3",
     "a question": LIST + "{item}/change/",
     "API: list": API + "interrupts/",
@@ -35,6 +37,7 @@ PAGES = {
     "API: overdue": API + "interrupts/?overdue=true",
     "API: rare word": API + "interrupts/?search=zebr",
     "API: no match": API + "interrupts/?search=unicorn",
+    "API: in payloads": API + "interrupts/?search=ountai",
     "API: statistics": API + "stats/",
 }
 

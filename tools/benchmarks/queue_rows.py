@@ -19,6 +19,15 @@ EACH = 10
 #: Rows of a kind that is rare at every size.
 FEW = 20
 
+#: What all of them ask.
+WHY = "The customer sent it back. " * 20
+#: The grams of a search text, in SQL.
+GRAMS = (
+    "(SELECT string_agg(DISTINCT gram, ' ') FROM unnest(string_to_array(trim({text}), ' ')) word, "
+    "LATERAL (SELECT substr(word, at, 3) FROM generate_series(1, length(word) - 2) at "
+    "UNION ALL SELECT '^' || left(word, 1) UNION ALL SELECT '^' || left(word, 2)) grams(gram))"
+)
+
 GRAPHS = "(ARRAY['typed', 'approval'])[1 + (k / 8) % 2]"
 
 
@@ -67,6 +76,12 @@ def _asked(waiting: int, reviewer: User, other: User, group: Group) -> dict[str,
 
     held = f"n % {EACH} = 0 AND k % {far} IN (1, 2)"
     late = "k % 2 = 0"
+    titled = rare(
+        4, "'Show a zebra to customer ' || n || '?'", "'Refund order ' || n || ' to customer?'"
+    )
+    written = rare(0, "'Her fountains and mountains. '", "''") + f" || '{WHY}'"
+    # As build_search_text and build_grams would make them.
+    searched = f"lower(' ' || regexp_replace({titled} || ' ask ' || {written}, '\\W+', ' ', 'g'))"
     return {
         "id": "md5('question' || n)::uuid",
         "thread_id": "1000 + k",
@@ -74,9 +89,10 @@ def _asked(waiting: int, reviewer: User, other: User, group: Group) -> dict[str,
         "interrupt_id": "md5('question' || n)",
         "payload_digest": "md5('payload' || n)",
         "graph": GRAPHS,
-        "title": rare(
-            4, "'Show a zebra to customer ' || n || '?'", "'Refund order ' || n || ' to customer?'"
-        ),
+        "title": titled,
+        "payload": f"json_build_object('why', {written})::text",
+        "search_text": searched,
+        "search_grams": f"CASE WHEN n % {EACH} = 0 THEN {GRAMS.format(text=searched)} END",
         "status": f"CASE WHEN n % {EACH} = 0 THEN 'pending' ELSE 'decided' END",
         "created_at": "now() - n * interval '1 second'",
         "overdue": late,
@@ -148,7 +164,7 @@ def _question() -> Interrupt:
         task_id="1",
         interrupt_id="made",
         title="Made?",
-        payload={"why": "The customer sent it back. " * 20},
+        payload={"why": WHY},
         payload_digest="made",
         allowed_decisions=["approve", "edit", "reject"],
     )

@@ -7,7 +7,7 @@ from typing import Any
 from uuid import UUID
 
 from django.contrib.auth.models import Group
-from django.db.models import F, Q, QuerySet
+from django.db.models import Q, QuerySet
 from django.db.models.functions import Now
 
 from hitl_django import audit, leases, notifications, signals
@@ -17,7 +17,7 @@ from hitl_django.db.write_batch import WriteBatch
 from hitl_django.decision_types import EXPIRE
 from hitl_django.models import Decision, Delivery, Interrupt, Run, Thread
 from hitl_django.models.fields import digest_json
-from hitl_django.models.review import get_cleared_claim
+from hitl_django.models.review import get_closed_columns
 from hitl_django.notifications import outbox
 from hitl_django.task_queue import dispatcher
 
@@ -115,8 +115,7 @@ def _expire(pk: UUID) -> bool:
 
 
 def _closed() -> dict[str, Any]:
-    ended = {"closed_at": Now(), "version": F("version") + 1}
-    return {"status": Interrupt.Status.EXPIRED, **ended, **get_cleared_claim()}
+    return {"status": Interrupt.Status.EXPIRED, **get_closed_columns()}
 
 
 def _stays_open(interrupt: Interrupt) -> tuple[dict[str, Any], dict[str, Any]]:

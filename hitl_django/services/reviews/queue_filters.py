@@ -15,10 +15,13 @@ from django.db.models.functions import Now
 from hitl_django.db.alias import write_alias
 from hitl_django.models import Decision, Interrupt, Run
 from hitl_django.models.review import queue_order
-from hitl_django.models.search import has_words
+from hitl_django.models.search import has_index, has_words
 from hitl_django.permissions import select_visible
 
 from . import quorum
+
+#: As many rows are looked at where no index finds their words.
+SCANNED = 10_000
 
 PENDING = Q(status=Interrupt.Status.PENDING)
 HELD = Q(claimed_until__gt=Now())
@@ -64,11 +67,11 @@ def read_first(rows: QuerySet[Any], parts: Sequence[Q], most: int) -> QuerySet[A
 
 
 def match_words(text: str, *, common: bool = False) -> Q:
-    """Matches the questions whose titles have words that begin with those of the text.
+    """Matches the questions that have all words of the text in what they ask.
 
     ``common`` says that there are many of them.
     """
-    return has_words("title", text, write_alias(), common=common)
+    return has_words(text, write_alias(), common=common)
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,6 +80,7 @@ class Search:
 
     ``few`` looks words up in their index, which is best unless very many rows have them. ``many``
     looks at one row after the other in the list's own order, and meets with many of those soon.
+    Where a database has no index, both look at the first SCANNED rows of the queue.
     """
 
     rows: QuerySet[Any]
@@ -86,8 +90,17 @@ class Search:
     @classmethod
     def build(cls, rows: QuerySet[Any], text: str) -> Search:
         """Returns the search of the rows for a text's words."""
-        common = rows.filter(match_words(text, common=True))
-        return cls(rows, rows.filter(match_words(text)).order_by(), common)
+        looked_at = rows
+        if not has_index(write_alias()):
+            looked_at = rows.filter(pk__in=_in_order(rows)[:SCANNED])
+        few = looked_at.filter(match_words(text)).order_by()
+        return cls(rows, few, looked_at.filter(match_words(text, common=True)))
+
+    def is_cut_short(self) -> bool:
+        """Says whether there are rows that it doesn't look at."""
+        if has_index(write_alias()):
+            return False
+        return _in_order(self.rows)[SCANNED : SCANNED + 1].exists()
 
     def find_early(self, most: int) -> QuerySet[Any]:
         """Returns those of the ``many`` that are among the first ``most`` rows."""
@@ -99,6 +112,10 @@ class Search:
             return self.many
         # The limit is what keeps the planner from thinking of another way.
         return self.rows.filter(pk__in=self.few.values("pk")[:most])
+
+
+def _in_order(rows: QuerySet[Any]) -> QuerySet[Any]:
+    return rows.order_by(*queue_order()).values("pk")
 
 
 def match_own(user: Any) -> Q:

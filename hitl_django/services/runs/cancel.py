@@ -11,7 +11,7 @@ from hitl_django import notifications
 from hitl_django.db.write_batch import WriteBatch
 from hitl_django.errors import RunStateError
 from hitl_django.models import Delivery, Interrupt, Run, Thread
-from hitl_django.models.review import get_cleared_claim
+from hitl_django.models.review import get_closed_columns
 from hitl_django.notifications import outbox
 
 CANCELLABLE = tuple(
@@ -52,8 +52,7 @@ def cancel_run(batch: WriteBatch, run: Run, thread: Thread, *, questions: str) -
     waiting = interrupts.filter(run=run, status=Interrupt.Status.PENDING)
     notifications.append_event(batch, run, Run.State.CANCELLED)
     closed = [str(pk) for pk in waiting.order_by("pk").values_list("pk", flat=True)]
-    ended = {"closed_at": Now(), "version": F("version") + 1, **get_cleared_claim()}
-    waiting.update(status=questions, **ended)
+    waiting.update(status=questions, **get_closed_columns())
     ids = {"run_id": run.pk, "thread_id": thread.thread_id}
     outbox.publish(batch, Delivery.Event.RUN_CANCELLED, run.graph, **ids)
     run.refresh_from_db(using, fields=["state", "finished_at"])

@@ -216,16 +216,32 @@
     };
     all("[data-hitl-watch]").forEach((line) => setTimeout(watch, 500, line, 1));
 
-    /* The list: all ticks at once. */
+    /* The list: how many are ticked, all ticks at once, and filters that fold again. */
+
+    const ticks = () => all("#result_list input[name=item]");
+    const countTicks = () => all("[data-hitl-ticked]").forEach((count) => {
+        const ticked = ticks().filter((tick) => tick.checked).length;
+        count.textContent = ticked ? ` (${ticked})` : "";
+    });
+    document.addEventListener("change", countTicks);
+    addEventListener("pageshow", countTicks);
 
     all("[data-hitl-all]").forEach((button) => {
         button.hidden = false;
         button.addEventListener("click", () => {
-            const ticks = all("#result_list input[name=item]");
-            const some = ticks.some((tick) => !tick.checked);
-            ticks.forEach((tick) => (tick.checked = some));
+            const some = ticks().some((tick) => !tick.checked);
+            ticks().forEach((tick) => (tick.checked = some));
+            countTicks();
         });
     });
+
+    const fold = (event) => all(".hitl-filter[open]").forEach((filter) => {
+        const inside = filter.contains(event.target);
+        if (event.key === "Escape" && inside) filter.querySelector("summary").focus();
+        if (event.key === "Escape" || !inside) filter.open = false;
+    });
+    document.addEventListener("click", fold);
+    document.addEventListener("keydown", (event) => event.key === "Escape" && fold(event));
 
     all("#action-toggle").forEach((toggle) => {
         const ticks = all("#result_list .action-select");

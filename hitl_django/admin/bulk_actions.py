@@ -1,0 +1,125 @@
+"""Holding, putting off and assigning many questions at once: each is an action of its own.
+
+What needs a moment or a name asks for it on a page that lists what was selected. The list says
+afterwards how many were done, and why the others were not.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from django import forms
+from django.contrib import messages
+from django.core.exceptions import PermissionDenied
+from django.db import transaction
+from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
+from django.utils.translation import gettext_lazy as _
+
+from hitl_django.engine.errors import HitlError
+from hitl_django.errors import NotAllowedError
+from hitl_django.forms.json_input import escape_hidden
+from hitl_django.models import Interrupt
+from hitl_django.permissions import get_policy
+
+from .base import View
+from .bulk_decide import GONE, BulkPages, describe_problem
+from .queue_actions import FORMS, run_action
+
+#: What can be done with many: how the page is headed that asks for more, and what it has come to.
+ACTIONS: dict[str, tuple[Any, Any]] = {
+    "claim": ("", _("Held by you now: %(n)s")),
+    "snooze": (_("Put off several questions"), _("Put off: %(n)s")),
+    "assign": (_("Assign several questions"), _("Assigned: %(n)s")),
+}
+#: Problems that are named one by one.
+NAMED = 10
+
+
+class BulkActionPages(BulkPages):
+    """The page of an action on several questions."""
+
+    def own_pages(self) -> dict[str, tuple[str, View]]:
+        return {**super().own_pages(), "many": ("many/", self.many_view)}
+
+    # Each action is a transaction of its own, whatever a request is elsewhere.
+    @transaction.non_atomic_requests
+    def many_view(self, request: HttpRequest) -> HttpResponse:
+        """Asks for what an action needs, and does it with each of the selected questions."""
+        if not self.has_view_permission(request):
+            raise PermissionDenied
+        verb = request.POST.get("verb", "")
+        if request.method != "POST" or verb not in ACTIONS:
+            return HttpResponseRedirect(self.url("changelist", request))
+        choices = self.read_choices(request)
+        if not choices:
+            self.message_user(request, _("Nothing was selected."), level=messages.WARNING)
+            return HttpResponseRedirect(self.url("changelist", request))
+        found = self.find_rows(request, choices)
+        rows = [found.get(choice.pk) for choice in choices]
+        if verb == "assign" and not may_assign_any(request.user, rows):
+            # Neither are they shown which users and groups there are.
+            raise PermissionDenied
+        kind = FORMS.get(verb)
+        if kind is not None:
+            form = kind(
+                request.POST if "confirmed" in request.POST else None, use_required_attribute=False
+            )
+            if not form.is_valid():
+                return self._ask_for_more(request, verb, rows, form)
+        problems = [self._act(request, verb, row) for row in rows]
+        self._report(request, verb, [problem for problem in problems if problem], len(rows))
+        return HttpResponseRedirect(self.url("changelist", request))
+
+    def _ask_for_more(
+        self,
+        request: HttpRequest,
+        verb: str,
+        rows: Sequence[Interrupt | None],
+        form: forms.Form,
+    ) -> HttpResponse:
+        page = self.page(
+            request,
+            ACTIONS[verb][0],
+            "bulk_action.html",
+            verb=verb,
+            form=form,
+            lines=[self.describe_row(request, row) for row in rows if row is not None],
+            many_url=self.url("many", request),
+            list_url=self.url("changelist", request),
+        )
+        page["Cache-Control"] = "no-store"
+        return page
+
+    def _act(self, request: HttpRequest, verb: str, row: Interrupt | None) -> str:
+        """Does it with one question; returns why not, or nothing."""
+        if row is None:
+            return str(GONE)
+        kind = FORMS.get(verb)
+        form = None if kind is None else kind(request.POST)
+        try:
+            done = run_action(row, verb, request.user, form)
+        except HitlError as error:
+            denied = type(error) is NotAllowedError
+            problem = _("You may not do this.") if denied else describe_problem(error)
+        else:
+            # A form that has become faulty says why this one can't be assigned to them.
+            faults = [] if done or form is None else form.errors.get_json_data().values()
+            problem = " ".join(fault["message"] for some in faults for fault in some)
+        return f"“{escape_hidden(row.title)}”: {problem}" if problem else ""
+
+    def _report(self, request: HttpRequest, verb: str, problems: list[str], count: int) -> None:
+        if done := count - len(problems):
+            self.message_user(request, ACTIONS[verb][1] % {"n": done}, messages.SUCCESS)
+        for problem in problems[:NAMED]:
+            self.message_user(request, problem, messages.WARNING)
+        if (more := len(problems) - NAMED) > 0:
+            self.message_user(
+                request, _("Not done, besides: %(n)s") % {"n": more}, messages.WARNING
+            )
+
+
+def may_assign_any(user: Any, rows: Sequence[Interrupt | None]) -> bool:
+    """Says whether a user may assign any of the questions."""
+    policy = get_policy()
+    return any(row is not None and policy.may_assign(user, row) for row in rows)

@@ -1,0 +1,100 @@
+"""Several questions held, put off or assigned at once: each on its own, and with its result."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from django.contrib.auth.models import Group, Permission, User
+from django.db.models.functions import Now
+from django.test import Client
+from django.urls import reverse
+
+from hitl_django.models import Interrupt
+
+from .browsing import text_of, told
+from .conftest import list_of, make_question
+from .test_bulk import confirmed, select
+from .test_queue import HOUR, words
+
+MANY = reverse("admin:hitl_django_reviewitem_many")
+
+
+@pytest.fixture
+def three() -> list[Interrupt]:
+    return [make_question({}, title=f"Ship {name}?") for name in ("one", "two", "three")]
+
+
+@pytest.fixture
+def assigner(person: Callable[[str], Any], browse: Callable[[str], Client]) -> Client:
+    person("reviewer").user_permissions.add(Permission.objects.get(codename="assign_interrupt"))
+    return browse("reviewer")
+
+
+def test_the_list_offers_what_the_user_may(
+    reviewer: Client, three: list[Interrupt], browse: Callable[[str], Client]
+) -> None:
+    page = text_of(reviewer.get(list_of()))
+    assert 'name="verb" value="claim"' in page
+    assert 'name="verb" value="assign"' not in page
+    assert 'name="verb"' not in text_of(browse("reader").get(list_of()))
+
+
+def test_many_are_claimed_at_once_and_what_others_hold_is_named(
+    reviewer: Client, three: list[Interrupt], person: Callable[[str], Any]
+) -> None:
+    sam = User.objects.create_user("sam")
+    held = {"claimed_by": sam, "claimed_label": "sam", "claimed_until": Now() + HOUR}
+    Interrupt.objects.filter(pk=three[1].pk).update(**held)
+    response = reviewer.post(MANY, select(three, verb="claim"))
+    assert response.status_code == 302
+    assert told(response) == ["Held by you now: 2", "“Ship two?”: sam holds it."]
+    mine = Interrupt.objects.filter(claimed_by=person("reviewer"))
+    assert set(mine) == {three[0], three[2]}
+
+
+def test_many_are_put_off_after_a_page_that_asks_until_when(
+    reviewer: Client, three: list[Interrupt]
+) -> None:
+    page = reviewer.post(MANY, select(three[:2], verb="snooze"))
+    assert "Ship one?" in words(page)
+    assert not Interrupt.objects.filter(snoozed_until__isnull=False).exists()
+    response = reviewer.post(MANY, confirmed(page, until="week"))
+    assert told(response) == ["Put off: 2"]
+    assert Interrupt.objects.filter(snoozed_until__gt=Now() + 100 * HOUR).count() == 2
+
+
+def test_many_are_assigned_to_a_group(assigner: Client, three: list[Interrupt]) -> None:
+    crew = Group.objects.create(name="Crew")
+    page = assigner.post(MANY, select(three, verb="assign"))
+    wrong = assigner.post(MANY, confirmed(page, user="nobody knows"))
+    assert "There is no user of this name." in words(wrong)
+    response = assigner.post(MANY, confirmed(page, group=str(crew.pk)))
+    assert told(response) == ["Assigned: 3"]
+    assert Interrupt.objects.filter(group=crew, group_label="Crew").count() == 3
+
+
+def test_who_may_not_assign_is_shown_neither_users_nor_groups(
+    reviewer: Client, three: list[Interrupt]
+) -> None:
+    assert reviewer.post(MANY, select(three, verb="assign")).status_code == 403
+    given = select(three, verb="assign", confirmed="1", user="reviewer")
+    assert reviewer.post(MANY, given).status_code == 403
+
+
+def test_who_may_not_decide_changes_nothing_and_is_told(
+    browse: Callable[[str], Client], three: list[Interrupt]
+) -> None:
+    response = browse("reader").post(MANY, select(three[:1], verb="claim"))
+    assert told(response) == ["“Ship one?”: You may not do this."]
+    assert not Interrupt.objects.filter(claimed_until__isnull=False).exists()
+
+
+@pytest.mark.parametrize(
+    "given", [{}, {"verb": "claim"}, {"verb": "nonsense", "item": "x"}, {"item": "x.y.z"}]
+)
+def test_nonsense_leads_back_to_the_list(reviewer: Client, given: dict[str, str]) -> None:
+    response = reviewer.post(MANY, given)
+    assert (response.status_code, response["Location"]) == (302, list_of())
+    assert reviewer.get(MANY).status_code == 302

@@ -1,0 +1,169 @@
+"""Lists at a desk and on a phone: what is asked has the room, and nothing is cut off."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from django.utils import timezone
+
+from hitl_django import services
+from hitl_django.models import Interrupt, Run
+
+from .conftest import PASSWORD
+from .scenes import ask, people
+from .test_reviewing import PHONE
+
+pytestmark = [
+    pytest.mark.browser,
+    pytest.mark.any_database,
+    pytest.mark.django_db(transaction=True),
+]
+
+DESK: dict[str, Any] = {"viewport": {"width": 1280, "height": 800}}
+QUEUE, RUNS = "/admin/hitl_django/reviewitem/", "/admin/hitl_django/run/"
+#: The rows of a list that are on the screen, above the bar for those that are ticked.
+SEEN = """() => {
+    const bar = document.querySelector(".hitl-many")?.getBoundingClientRect().top ?? innerHeight;
+    const rows = [...document.querySelectorAll("#result_list tbody tr")];
+    return rows.filter((row) => row.getBoundingClientRect().bottom <= bar).length;
+}"""
+#: Cells whose text stands out of them, or that stand out of the window.
+CUT = """() => [...document.querySelectorAll("#result_list :is(td, th)")].filter((cell) =>
+    cell.getClientRects().length
+    && getComputedStyle(cell.closest("thead") ?? cell).position !== "absolute"
+    && (cell.scrollWidth > cell.clientWidth + 1 || cell.getBoundingClientRect().right > innerWidth)
+).map((cell) => cell.textContent)"""
+
+
+def fill_queue(count: int = 30) -> Interrupt:
+    """Asks a question, and copies it."""
+    item = ask("typed", customer="Dana K.", amount=120.0)
+    Interrupt.objects.bulk_create(
+        Interrupt(
+            **{
+                field.attname: getattr(item, field.attname)
+                for field in Interrupt._meta.concrete_fields
+                if field.name not in ("id", "interrupt_id", "title")
+            },
+            interrupt_id=f"{number:032}",
+            title=f"Refund {number}.00 EUR to Dana K.?",
+        )
+        for number in range(count)
+    )
+    return item
+
+
+def test_a_screen_of_the_queue_has_fifteen_questions_or_more(
+    log_in: Callable[..., Any], start: Callable[..., Any]
+) -> None:
+    fill_queue()
+    page = log_in("rita", **DESK)
+    page.goto(QUEUE)
+    assert 15 <= page.evaluate(SEEN) <= 20
+    heads = page.locator("#result_list thead th").all_inner_texts()
+    assert [head.strip().lower() for head in heads] == ["select", "question", "waiting"]
+
+
+@pytest.mark.parametrize("look", [DESK, PHONE], ids=["desk", "phone"])
+def test_nothing_of_a_list_is_cut_off_however_long_it_is(
+    log_in: Callable[..., Any], start: Callable[..., Any], look: dict[str, Any]
+) -> None:
+    rita, _ = people(PASSWORD)
+    item = fill_queue(3)
+    word = "Donaudampfschifffahrtsgesellschaft" * 6
+    until = timezone.now() + timezone.timedelta(minutes=30)
+    Interrupt.objects.filter(pk=item.pk).update(
+        title=word, node=word, due_at=until, assignee_label=word, group_label=word[:150]
+    )
+    services.claim(item.pk, by=rita)
+    Run.objects.update(started_by_label=word, state="failed", error=word)
+    page = log_in("rita", **look)
+    for url in (QUEUE, RUNS, "/admin/hitl_django/thread/", "/admin/hitl_django/interrupt/"):
+        page.goto(url)
+        assert page.evaluate(CUT) == [], url
+        assert page.evaluate("document.documentElement.scrollWidth <= innerWidth"), url
+    page.goto(QUEUE)
+    title = page.locator("#result_list .hitl-title", has_text=word)
+    lines = title.evaluate(
+        "(a) => a.getBoundingClientRect().height / parseFloat(getComputedStyle(a).lineHeight)"
+    )
+    assert lines < (2.9 if look is PHONE else 2.2)
+
+
+def test_a_question_has_most_of_the_width_beside_columns_that_are_full(
+    log_in: Callable[..., Any], start: Callable[..., Any]
+) -> None:
+    rita, _ = people(PASSWORD)
+    item = fill_queue(3)
+    Interrupt.objects.filter(pk=item.pk).update(due_at=timezone.now(), group_label="Night shift")
+    services.claim(item.pk, by=rita)
+    page = log_in("rita", **DESK)
+    page.goto(QUEUE)
+    assert page.locator("#result_list .column-holder").is_visible()
+    widths = page.locator("#result_list .column-question").bounding_box()["width"]
+    assert widths > 0.45 * page.locator("#result_list").bounding_box()["width"]
+
+
+def test_the_search_box_of_a_phone_can_be_typed_in(
+    log_in: Callable[..., Any], start: Callable[..., Any]
+) -> None:
+    fill_queue(3)
+    page = log_in("rita", **PHONE)
+    for url in (QUEUE, RUNS):
+        page.goto(url)
+        assert page.get_by_label("Search").bounding_box()["width"] > 180, url
+
+
+@pytest.mark.parametrize("look", [DESK, PHONE], ids=["desk", "phone"])
+def test_the_bar_for_many_is_in_sight_and_says_how_many_are_ticked(
+    log_in: Callable[..., Any], start: Callable[..., Any], look: dict[str, Any]
+) -> None:
+    fill_queue()
+    page = log_in("rita", **look)
+    page.goto(QUEUE)
+    bar = page.locator(".hitl-many")
+    page.wait_for_function("!document.querySelector('[data-hitl-all]').hidden")  # the script is in
+    box = bar.bounding_box()
+    assert box["y"] + box["height"] <= look["viewport"]["height"] + 1
+    assert bar.locator(".hitl-many-label").inner_text() == "With the selected:"
+    for tick in page.locator("#result_list input[name=item]").all()[:3]:
+        tick.check()
+    assert bar.locator(".hitl-many-label").inner_text() == "With the selected (3):"
+    page.click("[data-hitl-all]")
+    assert "(31)" in bar.locator(".hitl-many-label").inner_text()
+    bar.get_by_role("button", name="Approve").click()
+    assert page.locator(".hitl-chosen li").count() == 31
+
+
+def test_a_filter_is_chosen_without_a_script(
+    log_in: Callable[..., Any], start: Callable[..., Any]
+) -> None:
+    fill_queue(1)
+    start("approval", text="the news")
+    page = log_in("rita", java_script_enabled=False, **DESK)
+    page.goto(QUEUE)
+    page.locator(".hitl-filter summary").click()
+    page.locator(".hitl-filter").get_by_role("link", name="Approval").click()
+    assert page.locator("#result_list tbody tr").count() == 1
+    assert page.locator(".hitl-filter summary b").inner_text() == "Approval"
+
+
+def test_an_open_filter_folds_by_escape_and_by_a_click_elsewhere(
+    log_in: Callable[..., Any], start: Callable[..., Any]
+) -> None:
+    fill_queue(1)
+    start("approval", text="the news")
+    page = log_in("rita", **DESK)
+    page.goto(QUEUE)
+    page.wait_for_function("!document.querySelector('[data-hitl-all]').hidden")
+    choices, summary = page.locator(".hitl-filter ul"), page.locator(".hitl-filter summary")
+    summary.press("Enter")
+    assert choices.is_visible()
+    page.keyboard.press("Escape")
+    assert not choices.is_visible()
+    assert summary.evaluate("(one) => one === document.activeElement")
+    summary.click()
+    page.locator("h1").click()
+    assert not choices.is_visible()

@@ -1,0 +1,91 @@
+"""A question is stored with the text that it is found by, and has it as long as it may be read."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from importlib import import_module
+from typing import Any
+
+import pytest
+from django.apps import apps
+from django.contrib.auth.models import User
+from django.db import connection
+
+from hitl_django import services
+from hitl_django.models import Interrupt
+from hitl_django.services.reviews.queue_filters import match_words
+
+from .conftest import asked
+
+pytestmark = pytest.mark.django_db(transaction=True)
+HAS_INDEX = connection.vendor == "postgresql"
+
+
+def finds(text: str) -> bool:
+    return Interrupt.objects.filter(match_words(text)).exists()
+
+
+@pytest.fixture
+def question(advance: Callable[[], int]) -> Interrupt:
+    customer = User.objects.create(pk=774411, username="customer")
+    given = {"amount": 1917.25, "customer": "Dana"}
+    run = services.start("typed", given, key="refund:90210", subject=customer)
+    advance()
+    return Interrupt.objects.get(run=run.id)
+
+
+def test_what_is_asked_is_found_by_title_node_key_subject_and_payload(question: Interrupt) -> None:
+    for text in ("dana", "ask", "0210", "74411", "917"):
+        assert finds(text), text
+    assert not finds("kim")
+    assert (question.search_grams is not None) is HAS_INDEX
+
+
+@pytest.mark.parametrize("how", ["decided", "cancelled"])
+def test_what_is_closed_is_in_no_index_and_still_has_its_text(
+    question: Interrupt, how: str
+) -> None:
+    if how == "decided":
+        services.decide(question.pk, "approve")
+    else:
+        services.cancel(question.run_id)
+    question.refresh_from_db()
+    assert question.search_grams is None
+    assert "dana" in (question.search_text or "")
+
+
+def test_erasing_a_thread_erases_what_its_questions_were_found_by(question: Interrupt) -> None:
+    services.cancel(question.run_id)
+    services.forget(question.thread.thread_id)
+    question.refresh_from_db()
+    assert (question.search_text, question.search_grams) == (None, None)
+
+
+def test_a_question_that_is_open_again_is_found_again(advance: Callable[[], int]) -> None:
+    question = asked("booking", {"log": []}, advance)
+    services.decide(question.pk, "respond", {"seats": 3})
+    assert not (HAS_INDEX and finds("seats"))
+    advance()
+    question.refresh_from_db()
+    assert question.status == "pending"
+    assert finds("eats 1")
+
+
+def test_the_migration_gives_what_waits_its_text_and_leaves_what_is_closed(
+    question: Interrupt, advance: Callable[[], int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("Kim", "Lee"):
+        services.start("typed", {"amount": 1, "customer": name})
+    advance()
+    before = dict(Interrupt.objects.values_list("pk", "search_text"))
+    Interrupt.objects.update(search_text=None, search_grams=None)
+    Interrupt.objects.filter(title__contains="Lee").update(status="decided")
+    migration: Any = import_module("hitl_django.migrations.0006_search_texts")
+    monkeypatch.setattr(migration, "BATCH", 1)
+    with connection.schema_editor() as editor:
+        migration.fill_texts(apps, editor)
+    found = dict(Interrupt.objects.exclude(title__contains="Lee").values_list("pk", "search_text"))
+    assert found == {key: before[key] for key in found}
+    assert len(found) == 2
+    assert Interrupt.objects.get(title__contains="Lee").search_text is None
+    assert finds("0210")
