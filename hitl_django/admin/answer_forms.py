@@ -19,6 +19,7 @@ from hitl_django.dialects import APPROVED, UNSET
 from hitl_django.engine.errors import HitlError, InvalidAnswerError, PayloadLimitError
 from hitl_django.forms import MISSING, AnswerForm, Shape, infer_shape, read_shape
 from hitl_django.forms.json_input import from_json, normalize_newlines, to_json
+from hitl_django.json_text.reasons import say
 from hitl_django.json_text.text_diff import Span
 from hitl_django.models import Decision, Interrupt
 from hitl_django.services import DecisionInfo
@@ -165,16 +166,13 @@ class QuestionForms:
         """
         if pressed not in self.decisions:
             self.errors.append(_("Use one of the buttons to say what you decide."))
-        elif not self.decision_form.is_valid():
-            pass
-        elif not self.is_typed:
-            return self._read_untyped(pressed)
-        elif self.form is None:
-            return pressed, UNSET
-        elif self.form.is_valid():
-            edited = pressed == APPROVE and self.form.is_edited()
-            return (EDIT if edited else pressed), self.form.answer
-        return None
+            return None
+        goes_along = self.decision_form.is_valid()
+        read = self._read_typed(pressed) if self.is_typed else self._read_untyped(pressed)
+        if not goes_along or read is None:
+            self._find_other_faults(pressed)
+            return None
+        return read
 
     def is_stale(self) -> bool:
         """Says whether what came back was made of another version, or doesn't say of which."""
@@ -198,7 +196,7 @@ class QuestionForms:
         if self.form is not None and faults:
             self.form.add_faults([(self._within(pointer), reason) for pointer, reason in faults])
         else:
-            self.errors.append(str(error))
+            self.errors.append(describe_refusal(error))
 
     def typed_texts(self) -> list[TypedText]:
         """Returns what a person typed or changed, with its label: nothing of it may be lost."""
@@ -208,6 +206,25 @@ class QuestionForms:
             if text:
                 kept.append((str(self.decision_form[name].label), str(text), ()))
         return kept
+
+    def _read_typed(self, pressed: str) -> tuple[str, JSON] | None:
+        if self.form is None:
+            return pressed, UNSET
+        if not self.form.is_valid():
+            return None
+        edited = pressed == APPROVE and self.form.is_edited()
+        return (EDIT if edited else pressed), self.form.answer
+
+    def _find_other_faults(self, pressed: str) -> None:
+        """Shows what else the service would refuse, so that all of it is put right at once."""
+        if self.form is None or not self.form.is_bound or not self.is_typed:
+            return
+        try:
+            answers.make_resume_value(self.options, pressed, self.form.answer)
+        except InvalidAnswerError as error:
+            self.form.add_other_faults(error.faults)
+        except HitlError:
+            pass  # of what is said in no field, the service says it when the rest is right
 
     def _read_untyped(self, pressed: str) -> tuple[str, JSON] | None:
         if pressed == RESPOND:
@@ -226,11 +243,12 @@ class QuestionForms:
         return pressed, UNSET
 
     def _read_reply(self) -> tuple[str, JSON] | None:
-        reply = normalize_newlines(self.decision_form.cleaned_data["reply"])
+        sent = self.decision_form.cleaned_data
+        reply = normalize_newlines(sent.get("reply", ""))
         try:
             if not reply.strip():
                 raise ValidationError(_("Write an answer first."))
-            if not (self.is_raw and self.decision_form.cleaned_data["reply_is_json"]):
+            if not (self.is_raw and sent["reply_is_json"]):
                 return RESPOND, reply
             return RESPOND, from_json(reply)
         except ValidationError as error:
@@ -319,6 +337,13 @@ class QuestionForms:
 
     def _within(self, pointer: str) -> str:
         return pointer.removeprefix(self._under) if not self.is_typed else pointer
+
+
+def describe_refusal(error: HitlError) -> str:
+    """Returns what is wrong with an answer as a whole, in the reader's language where it can."""
+    if isinstance(error, InvalidAnswerError) and error.faults:
+        return " ".join(say(reason) for _pointer, reason in error.faults)
+    return str(error)
 
 
 def is_too_large(value: JSON) -> bool:

@@ -13,6 +13,8 @@ from hitl_django.dialects import DIALECTS, UNSET, RequestedAction
 from hitl_django.engine.errors import HitlError, InvalidAnswerError
 from hitl_django.forms import AnswerForm, Shape, infer_shape, read_shape
 from hitl_django.forms.json_input import escape_hidden, normalize_newlines, to_json
+from hitl_django.json_text.json_schema import find_faults
+from hitl_django.json_text.reasons import say
 from hitl_django.models import Interrupt
 
 from .answer_forms import UNSENT, QuestionForms, TypedText, is_too_large
@@ -113,9 +115,11 @@ class ActionBlock:
 
     def read(self) -> dict[int, JSON] | None:
         """Returns the decision on each member; None where something has to be put right first."""
-        if not self.choice.is_valid():
+        is_chosen = self.choice.is_valid()
+        word = self.choice.cleaned_data.get("decision", "")
+        is_readable = word in (REJECT, RESPOND) or self._is_readable()
+        if not is_chosen:
             return None
-        word = self.choice.cleaned_data["decision"]
         message = normalize_newlines(self.choice.cleaned_data.get("message", ""))
         if word in (REJECT, RESPOND):
             decision = {"type": word, **({"message": message} if message.strip() else {})}
@@ -127,7 +131,7 @@ class ActionBlock:
             }
             self.choice.add_error("decision", UNSENT % labels)
             return None
-        if self.form is not None and not self.form.is_valid():
+        if not is_readable:
             return None
         sent = self.starts if self.form is None else [self.form.answer]
         return {
@@ -135,15 +139,24 @@ class ActionBlock:
             for (number, action), args in zip(self.members.items(), sent, strict=True)
         }
 
+    def _is_readable(self) -> bool:
+        """Says whether the arguments can be sent, and shows all that is wrong with them."""
+        if self.form is None:
+            return True
+        if not self.form.is_valid() or self.form.is_edited():
+            faults = find_faults(self.action.schema or {}, self.form.answer)
+            self.form.add_other_faults(faults)
+        return not self.form.errors
+
     def refuse(self, pointer: str, reason: str) -> None:
         """Shows a fault at the field that it is about."""
         below = pointer.removeprefix(f"/edited_action/{ARGS}")
         if below != pointer and self.form is not None:
             self.form.add_faults([(below, reason)])
         elif pointer == "/message" and "message" in self.choice.fields:
-            self.choice.add_error("message", reason)
+            self.choice.add_error("message", say(reason))
         else:
-            self.choice.add_error("decision", reason)
+            self.choice.add_error("decision", say(reason))
 
     def typed_texts(self) -> list[TypedText]:
         """Returns what a person chose, typed or changed."""
@@ -232,16 +245,14 @@ class SeparateActionForms(QuestionForms):
         self.pressed = pressed
         if pressed not in {button.value for button in self._buttons()}:
             self.errors.append(_("Use one of the buttons to say what you decide."))
-        elif not self.decision_form.is_valid():
-            pass
-        elif pressed == EACH:
-            return self._read_each()
-        elif pressed == APPROVE and any(block.is_changed() for block in self.actions):
+            return None
+        goes_along = self.decision_form.is_valid()
+        read = self._read_each() if pressed == EACH else (pressed, UNSET)
+        if pressed == APPROVE and any(block.is_changed() for block in self.actions):
             labels = {"approve": self._approve_all_label(), "edit": SEND_EACH}
             self.errors.append(UNSENT % labels)
-        else:
-            return pressed, UNSET
-        return None
+            return None
+        return read if goes_along else None
 
     def refuse(self, error: HitlError) -> None:
         faults = error.faults if isinstance(error, InvalidAnswerError) else ()
@@ -251,7 +262,7 @@ class SeparateActionForms(QuestionForms):
             if about:
                 about[0].refuse(slash + rest, reason)
             else:
-                self.errors.append(reason)
+                self.errors.append(say(reason))
         if not faults:
             self.errors.append(str(error))
 

@@ -16,7 +16,7 @@ from hitl_django.decision_types import DECISION_TYPES
 from hitl_django.dialects import DIALECTS
 from hitl_django.forms.answer_form import make_label
 from hitl_django.forms.fields import LINE
-from hitl_django.forms.json_input import escape_hidden, to_json
+from hitl_django.forms.json_input import escape_hidden, format_number, to_json
 from hitl_django.json_text.sanitize import TITLE_KEYS, make_title
 from hitl_django.models import Interrupt
 
@@ -169,7 +169,7 @@ class _Layout:
         if isinstance(value, bool):
             return DisplayedValue(label, _("Yes") if value else _("No"))
         if not isinstance(value, str):
-            return DisplayedValue(label, to_json(value), style="number")
+            return DisplayedValue(label, format_number(value), style="number")
         if value == "":
             return DisplayedValue(label, _("(empty text)"), style="none")
         long = "\n" in value or len(value) > 2 * LINE

@@ -29,6 +29,7 @@
         if (field.options) return [...field.options].some((option) => option.selected !== option.defaultSelected);
         return field.type !== "hidden" && field.value !== field.defaultValue;
     };
+    const isTick = (field) => field.type === "checkbox" || field.type === "radio";
     const fields = (form) => [...form.elements].filter((field) => field.name && field.type !== "submit");
 
     // As it is sent: line ends are of two characters there, and each of six.
@@ -45,9 +46,9 @@
         const draft = JSON.parse(recall(sessionStorage, key) ?? "{}");
         if (!form.closest("article").querySelector(".errornote")) {
             for (const field of fields(form)) {
-                const entry = draft[`${field.name} ${field.type === "checkbox" ? field.value : ""}`];
+                const entry = draft[`${field.name} ${isTick(field) ? field.value : ""}`];
                 if (entry === undefined) continue;
-                field.type === "checkbox" ? (field.checked = entry) : (field.value = entry);
+                isTick(field) ? (field.checked = entry) : (field.value = entry);
                 const details = field.closest("details");
                 if (details) details.open = true;
                 field.dispatchEvent(new Event("input", { bubbles: true }));
@@ -65,7 +66,7 @@
         addEventListener("pageshow", () => (sent = false));
         addEventListener("pagehide", () => {
             const typed = sent ? [] : fields(form).filter(isChanged);
-            const entries = typed.map((field) => field.type === "checkbox"
+            const entries = typed.map((field) => isTick(field)
                 ? [`${field.name} ${field.value}`, field.checked] : [`${field.name} `, field.value]);
             remember(sessionStorage, key, typed.length ? JSON.stringify(Object.fromEntries(entries)) : null);
         });
