@@ -16,6 +16,7 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 from functools import lru_cache
+from itertools import chain
 from typing import Any
 
 from jsonschema import Draft202012Validator, ValidationError, validators
@@ -125,51 +126,56 @@ def _any_of(validator: Any, branches: Any, instance: Any, schema: Any) -> Errors
     for branch in _named(branches, instance, schema):
         yield from validator.descend(instance, branch)
         return
-    tried = []
+    attempts = _Attempts()
     for branch in branches:
-        tried.append(_Attempt(validator.descend(instance, branch)))
-        if tried[-1].fits:
+        if attempts.fits(validator.descend(instance, branch)):
             return
-    yield from _explain_union(tried)
+    yield from attempts.faults()
 
 
 def _one_of(validator: Any, branches: Any, instance: Any, schema: Any) -> Errors:
     for branch in _named(branches, instance, schema):
         yield from validator.descend(instance, branch)
         return
-    tried = [_Attempt(validator.descend(instance, branch)) for branch in branches]
-    fitting = sum(attempt.fits for attempt in tried)
+    attempts = _Attempts()
+    fitting = sum(attempts.fits(validator.descend(instance, branch)) for branch in branches)
     if fitting == 0:
-        yield from _explain_union(tried)
+        yield from attempts.faults()
     elif fitting > 1:
         yield ValidationError(f"fits {fitting} of the given schemas")
 
 
-class _Attempt:
-    """The faults of a value by one branch of a union, of which the first is known."""
+class _Attempts:
+    """A value by each branch of a union, of which only one is gone through to its end.
 
-    def __init__(self, errors: Iterator[ValidationError]) -> None:
-        self.first, self.rest = next(errors, None), errors
-        self.fits = self.first is None
+    That is the branch whose kind the value is, if there is just one.
+    """
 
-    def is_of_another_kind(self) -> bool:
-        """Says whether the branch is for values of another type, or with another constant."""
-        found = self.first
-        if found is None:
-            return False
-        if found.validator == "type":
-            return not found.path
-        return found.validator == "const" and len(found.path) <= 1
+    def __init__(self) -> None:
+        self.likely = 0
+        self.kept: Errors = ()
+
+    def fits(self, errors: Iterator[ValidationError]) -> bool:
+        """Says whether a branch has nothing against the value."""
+        first = next(errors, None)
+        if first is None:
+            return True
+        if not _is_of_another_kind(first):
+            self.likely += 1
+            # Those that aren't gone on with are let go: of each, all below would be kept as well.
+            self.kept = chain([first], errors) if self.likely == 1 else ()
+        return False
+
+    def faults(self) -> Errors:
+        """Yields the faults by the branch that is meant, or that there are some by each."""
+        return self.kept or [ValidationError("fits none of the given schemas")]
 
 
-def _explain_union(tried: list[_Attempt]) -> Errors:
-    """Yields the faults by the one branch that a value is meant for, where that is clear."""
-    likely = [attempt for attempt in tried if not attempt.is_of_another_kind()]
-    if len(likely) == 1 and likely[0].first is not None:
-        yield likely[0].first
-        yield from likely[0].rest
-    else:
-        yield ValidationError("fits none of the given schemas")
+def _is_of_another_kind(fault: ValidationError) -> bool:
+    """Says whether a branch is for values of another type, or with another constant."""
+    if fault.validator == "type":
+        return not fault.path
+    return fault.validator == "const" and len(fault.path) <= 1
 
 
 def _named(branches: Any, instance: Any, schema: Any) -> list[Any]:
