@@ -20,6 +20,7 @@ from hitl_django.models import Interrupt
 from .answer_forms import UNSENT, QuestionForms, TypedText, is_too_large
 from .decision_form import LARGE_TEXT_CLASS, Button
 from .payload_display import DisplayedValue, display_payload, display_values
+from .value_formats import Presentation, read_hints
 
 JSON = Any
 
@@ -103,7 +104,10 @@ class ActionBlock:
     @property
     def values(self) -> list[DisplayedValue]:
         """The arguments of the action."""
-        return display_payload(self.start) if len(self.starts) == 1 else display_values(self.starts)
+        if len(self.starts) > 1:
+            return display_values(self.starts)
+        hints = read_hints(self.question_forms.item)
+        return display_payload(self.start, presentation=Presentation(hints))
 
     def is_changed(self) -> bool:
         """Says whether the arguments were changed, or can't be read."""

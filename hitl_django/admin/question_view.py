@@ -35,6 +35,7 @@ from .payload_display import (
 from .question_status import QuestionStatus, read_status
 from .queue_actions import ActionForms, list_groups
 from .quorum_display import QuorumStatus, read_quorum, read_votes
+from .value_formats import Presentation, read_hints
 
 #: More open questions of a thread than this are not shown on one page.
 MAX_BESIDE = 20
@@ -109,7 +110,7 @@ class QuestionViewFactory:
             url=self.url_of("change", item),
             actions_url=self.url_of("handling", item),
             why=display_why(item, question_forms),
-            values=display_question(item, question_forms),
+            values=display_question(item, question_forms, self.url_of("file", item)),
             raw=display_raw(item.payload),
             ago=format_age(item.created_at),
             question_status=question_status,
@@ -141,8 +142,14 @@ def display_why(item: Interrupt, question_forms: QuestionForms | None) -> str:
     return escape_hidden(item.why[:MAX_TEXT]) or read_why(item.payload)
 
 
-def display_question(item: Interrupt, question_forms: QuestionForms | None) -> list[DisplayedValue]:
-    """Returns what is asked, in the shape in which it is asked."""
+def display_question(
+    item: Interrupt, question_forms: QuestionForms | None, file_url: str = ""
+) -> list[DisplayedValue]:
+    """Returns what is asked, in the shape in which it is asked.
+
+    ``file_url`` is the address that has its files; without one nothing leads away from the page.
+    """
+    presentation = Presentation(read_hints(item), file_url)
     if DIALECTS[item.dialect].requests_actions:
         # Decided one by one, they stand with their decisions.
         one_by_one = (
@@ -150,12 +157,14 @@ def display_question(item: Interrupt, question_forms: QuestionForms | None) -> l
             and question_forms.actions
             and not question_forms.hides_fields
         )
-        return [] if one_by_one else display_actions(item)
+        return [] if one_by_one else display_actions(item, presentation)
     if is_its_own_title(item.payload, item.title):
         return []
     skip = list_heading_keys(item.payload, item.title)
     return display_payload(
-        item.payload, skip=[*skip, *(question_forms.shown_in_form() if question_forms else ())]
+        item.payload,
+        skip=[*skip, *(question_forms.shown_in_form() if question_forms else ())],
+        presentation=presentation,
     )
 
 

@@ -71,6 +71,7 @@ class Shape:
     shapes of a union, and ``discriminator`` is the member that tells them apart. ``spelling`` says
     how a decimal may be written in JSON (number, string). ``takes_text`` says that JSON which is
     none may be a text. ``limits`` are only shown: the answer is checked against its schema.
+    ``display`` is the format in which the page of a question shows the value.
     """
 
     kind: Kind
@@ -87,6 +88,7 @@ class Shape:
     alternatives: tuple[Shape, ...] = ()
     discriminator: str = ""
     takes_text: bool = False
+    display: str = ""
 
     def without(self, name: str) -> Shape:
         """Returns the same object shape less one property."""
@@ -183,6 +185,7 @@ class _Reader:
             nullable=nullable,
             limits=tuple(describe_limits(schema)),
             takes_text=_takes_text(schema),
+            display=_text(schema.get("display")),
         )
         return self.classify(schema, known, depth, seen)
 
@@ -274,7 +277,7 @@ class _Reader:
                 rest = {k: v for k, v in schema.items() if k != "type"}
                 if len(types) == 1:
                     schema = {**rest, "type": types[0]}
-                elif rest.keys() <= {"title", "description"} and types:
+                elif rest.keys() <= {"title", "description", "display"} and types:
                     schema = {**rest, "anyOf": [{"type": kind} for kind in types]}
                 else:
                     schema = rest
@@ -450,7 +453,7 @@ def _only_part(schema: dict[str, JSON]) -> tuple[dict[str, JSON], bool] | None:
 
 
 def _words(schema: dict[str, JSON]) -> dict[str, JSON]:
-    return {key: schema[key] for key in ("title", "description") if key in schema}
+    return {key: schema[key] for key in ("title", "description", "display") if key in schema}
 
 
 def _text(value: JSON) -> str:
