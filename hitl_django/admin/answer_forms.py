@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 from django.conf import settings
@@ -26,11 +26,21 @@ from hitl_django.services import DecisionInfo
 
 from .decision_form import Button, DecisionForm, get_button_label
 from .decision_texts import get_consequences
-from .payload_display import list_heading_keys
+from .diff_display import Difference, list_differences, list_patch_differences
+from .payload_display import DisplayedValue, display_answer, list_heading_keys
 
 JSON = Any
 #: A label, a text, and what was changed of it word by word.
 TypedText = tuple[str, str, Sequence[Span]]
+
+
+@dataclass(frozen=True)
+class Preview:
+    """What a decision would change of what was asked, and what the graph would get."""
+
+    changed: Sequence[Difference]
+    answer: Sequence[DisplayedValue] = ()
+
 
 UNSENT = _(
     "You changed something, and “%(approve)s” would send what was asked instead. "
@@ -74,6 +84,8 @@ class QuestionForms:
             item, self.decisions, has_form=self.is_typed and self.form is not None
         )
         self.errors: list[Any] = []
+        #: What a decision would send, where that was asked for.
+        self.preview: Preview | None = None
         #: Why the user can't approve it, and has no button to.
         self.barred: Any = ""
         #: Whether the user can send no version and no words of their own, so that none are asked.
@@ -173,6 +185,25 @@ class QuestionForms:
             self._find_other_faults(pressed)
             return None
         return read
+
+    def make_preview(self) -> None:
+        """Says what would be sent, or what has to be put right first; sends nothing."""
+        wanted = (APPROVE, RESPOND, EDIT) if self.is_typed else (EDIT,)
+        pressed = next((type_ for type_ in wanted if type_ in self.decisions), "")
+        read = self.read(pressed)
+        if read is None:
+            return
+        type_, value = read
+        try:
+            resume_value = answers.make_resume_value(self.options, type_, value)
+        except HitlError as error:
+            self.refuse(error)
+            return
+        patch = answers.make_decision_patch(self.options, type_, value)
+        changed = list_patch_differences(self.item, patch)
+        if type_ == RESPOND:
+            changed = list_differences(self.options.start, value)
+        self.preview = Preview(changed, display_answer(self.item, resume_value))
 
     def is_stale(self) -> bool:
         """Says whether what came back was made of another version, or doesn't say of which."""

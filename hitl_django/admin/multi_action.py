@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 from django import forms
@@ -17,8 +18,9 @@ from hitl_django.json_text.json_schema import find_faults
 from hitl_django.json_text.reasons import say
 from hitl_django.models import Interrupt
 
-from .answer_forms import UNSENT, QuestionForms, TypedText, is_too_large
+from .answer_forms import UNSENT, Preview, QuestionForms, TypedText, is_too_large
 from .decision_form import LARGE_TEXT_CLASS, Button
+from .diff_display import list_differences
 from .payload_display import DisplayedValue, display_payload, display_values
 from .value_formats import Presentation, read_hints
 
@@ -121,7 +123,7 @@ class ActionBlock:
         """Returns the decision on each member; None where something has to be put right first."""
         is_chosen = self.choice.is_valid()
         word = self.choice.cleaned_data.get("decision", "")
-        is_readable = word in (REJECT, RESPOND) or self._is_readable()
+        is_readable = not self.sends_arguments() or self.is_readable()
         if not is_chosen:
             return None
         message = normalize_newlines(self.choice.cleaned_data.get("message", ""))
@@ -143,7 +145,11 @@ class ActionBlock:
             for (number, action), args in zip(self.members.items(), sent, strict=True)
         }
 
-    def _is_readable(self) -> bool:
+    def sends_arguments(self) -> bool:
+        """Says whether the action may be carried out, by what was chosen so far."""
+        return self.choice["decision"].data not in (REJECT, RESPOND)
+
+    def is_readable(self) -> bool:
         """Says whether the arguments can be sent, and shows all that is wrong with them."""
         if self.form is None:
             return True
@@ -257,6 +263,21 @@ class SeparateActionForms(QuestionForms):
             self.errors.append(UNSENT % labels)
             return None
         return read if goes_along else None
+
+    def make_preview(self) -> None:
+        for block in self.actions:
+            block.choice.empty_permitted = True  # what isn't decided yet is no fault so far
+        sent = [block for block in self.actions if block.sends_arguments()]
+        readable = [block.is_readable() for block in sent]  # all of them, to show every fault
+        if not all(readable):
+            return
+        changed = [
+            replace(one, label=f"{number}. {block.title} ▸ {one.label}")
+            for number, block in enumerate(self.actions, start=1)
+            if block in sent and block.form is not None
+            for one in list_differences(block.action.args, block.form.answer)
+        ]
+        self.preview = Preview(changed)
 
     def refuse(self, error: HitlError) -> None:
         faults = error.faults if isinstance(error, InvalidAnswerError) else ()

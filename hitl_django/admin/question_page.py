@@ -179,6 +179,9 @@ class QuestionPages(ReadOnlyAdmin):
                 return self._stale(request, item, question_forms)
             if more:
                 return self._ask(request, item, question_forms)
+            if "preview" in request.POST and "decision" not in request.POST:
+                question_forms.make_preview()
+                return self._ask(request, item, question_forms)
         decision = question_forms.read(request.POST.get("decision", ""))
         if item.status != Interrupt.Status.PENDING and decision is None:
             return self._outcome(request, item, question_forms=question_forms, status=409)

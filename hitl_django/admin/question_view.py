@@ -161,11 +161,11 @@ def display_question(
     if is_its_own_title(item.payload, item.title):
         return []
     skip = list_heading_keys(item.payload, item.title)
-    return display_payload(
-        item.payload,
-        skip=[*skip, *(question_forms.shown_in_form() if question_forms else ())],
-        presentation=presentation,
-    )
+    if question_forms is not None:
+        # The form has them as they are typed, which isn't how they read.
+        laid_out = {names for names, hint in presentation.hints.items() if hint.is_laid_out}
+        skip += [name for name in question_forms.shown_in_form() if (name,) not in laid_out]
+    return display_payload(item.payload, skip=skip, presentation=presentation)
 
 
 def find_other_questions(request: HttpRequest, item: Interrupt) -> list[Interrupt]:

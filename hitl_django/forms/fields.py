@@ -135,7 +135,10 @@ class TextField(AnswerField):
 
     def __init__(self, shape: Shape, original: JSON, *, wanted: bool, **kwargs: Any) -> None:
         text = original if isinstance(original, str) else ""
-        kwargs.setdefault("widget", text_widget(text, long=shape.long))
+        widget = text_widget(text, long=shape.long)
+        if shape.display == "code":
+            widget.attrs["class"] += " hitl-code"
+        kwargs.setdefault("widget", widget)
         super().__init__(shape, original, wanted=wanted, **kwargs)
 
     @classmethod

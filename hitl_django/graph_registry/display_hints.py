@@ -34,6 +34,11 @@ class Hint:
     format: str
     argument: str = ""
 
+    @property
+    def is_laid_out(self) -> bool:
+        """Says whether a text of the format reads otherwise than it is typed."""
+        return self.format == "markdown"
+
     @classmethod
     def parse(cls, text: Any) -> Hint:
         """Reads ``"money EUR"``; ValueError for what is no format."""

@@ -125,3 +125,65 @@ class TestChoicesAndTables:
             [made] = re.findall(r' id="([^"]*)"', found)
             assert f'<label for="{made}"' in page
         assert '<table class="hitl-rows">' in page
+
+
+class TestThePreview:
+    def preview(self, client: Client, item: Interrupt, **typed: str) -> str:
+        posted = {**sheet_of(client, item), "preview": ["1"]}
+        posted |= {
+            (name if name == "reason" else f"answer/{name}"): [v] for name, v in typed.items()
+        }
+        response = client.post(page_of(item), posted)
+        assert response.status_code == 200
+        assert not Decision.objects.exists()
+        return text_of(response)
+
+    def test_says_word_by_word_what_would_be_sent_and_keeps_it_all(self, reviewer: Client) -> None:
+        text = (
+            "Dear Dana, your parcel left our warehouse two days late. It arrives on Thursday. " * 2
+        )
+        item = make_question({"title": "Send it?", "text": text, "cents": 5})
+        changed = text.replace("two days", "a day")
+        page = self.preview(reviewer, item, text=changed, cents="7", reason="It was one.")
+        made = page[
+            page.index('class="hitl-preview"') : page.index(
+                "</section>", page.index("hitl-preview")
+            )
+        ]
+        assert "<del>two</del><ins>a</ins>" in made
+        assert '<ins class="hitl-text">7</ins>' in made
+        assert "What the graph would get" in made
+        assert "It was one.</textarea>" in page
+        assert press(reviewer, item, "edit", text=changed, cents="7").status_code == 302
+
+    def test_of_a_typed_answer_tells_it_as_well(self, reviewer: Client, order: Interrupt) -> None:
+        page = self.preview(reviewer, order, **{"lines/0/count": "3"})
+        assert "Lines ▸ 1 ▸ Count" in page
+        assert "You changed nothing" in self.preview(reviewer, order)
+
+    def test_has_all_that_is_wrong_instead(self, reviewer: Client, order: Interrupt) -> None:
+        wrong = {"lines/0/count": "100", "contact?1/number": "1"}
+        page = self.preview(reviewer, order, **wrong)
+        assert len(faults_of(page)) == 2
+        assert "hitl-preview" not in page
+
+    def test_of_several_actions_names_each(self, reviewer: Client) -> None:
+        item = make_question(
+            {
+                "action_requests": [{"name": "pay", "args": {"cents": n}} for n in (1, 2)],
+                "review_configs": [
+                    {"action_name": "pay", "allowed_decisions": ["approve", "edit"]}
+                ],
+            }
+        )
+        posted = {**sheet_of(reviewer, item), "preview": ["1"], "action/1/args/cents": ["9"]}
+        page = text_of(reviewer.post(page_of(item), posted))
+        assert "2. pay ▸ Cents" in page
+        assert "Say what is to become" not in page
+
+    def test_is_refused_of_what_was_asked_otherwise_by_now(
+        self, reviewer: Client, order: Interrupt
+    ) -> None:
+        posted = {**sheet_of(reviewer, order), "preview": ["1"]}
+        Interrupt.objects.update(payload_digest="other")
+        assert reviewer.post(page_of(order), posted).status_code == 409

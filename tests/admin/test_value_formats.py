@@ -126,6 +126,18 @@ class TestMarkdown:
             assert "onclick" not in attributes
             assert tag == "p" or "data:" not in attributes
 
+    def test_is_shown_beside_the_form_that_has_it_as_it_is_typed(self, reviewer: Client) -> None:
+        schema = {
+            "type": "object",
+            "properties": {
+                "approved": {"type": "boolean"},
+                "text": {"type": "string", "display": "markdown"},
+            },
+        }
+        page = text_of(reviewer.get(page_of(make_question({"text": self.TEXT}, schema))))
+        assert "<h3>Dear <em>Dana</em></h3>" in page
+        assert "# Dear *Dana*" in page
+
     def test_shows_characters_that_hide(self, reviewer: Client) -> None:
         assert "⟨U+202E⟩" in shown(reviewer, {"it": "a\u202eb"}, it="markdown")
 

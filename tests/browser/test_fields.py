@@ -113,3 +113,22 @@ def test_a_chosen_kind_that_was_not_sent_is_there_again(
         "document.querySelector(\"[name='answer/contact?kind'][value='1']\").checked"
     )
     assert page.get_by_label("Number:").input_value() == "0171 23"
+
+
+@pytest.mark.parametrize("window", WINDOWS.values(), ids=WINDOWS)
+def test_a_preview_shows_the_changes_and_sends_nothing(
+    log_in: Callable[..., Any], address: str, window: dict[str, Any]
+) -> None:
+    page = log_in(**window)
+    page.goto(address)
+    cell(page, "Count", 1).fill("5")
+    page.get_by_label("Reason:").fill("They asked for more.")
+    button(page, "Preview").click()
+    shown = page.locator(".hitl-preview")
+    assert "Lines ▸ 1 ▸ Count" in shown.inner_text()
+    assert shown.locator("ins").inner_text() == "5"
+    assert cell(page, "Count", 1).input_value() == "5"
+    assert page.get_by_label("Reason:").input_value() == "They asked for more."
+    assert not Decision.objects.exists()
+    button(page, "Approve").click()
+    assert "with changes" in page.inner_text(".messagelist")
