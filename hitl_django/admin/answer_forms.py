@@ -9,6 +9,7 @@ from typing import Any
 
 from django.conf import settings
 from django.core.exceptions import ValidationError
+from django.utils.module_loading import import_string
 from django.utils.translation import gettext_lazy as _
 
 from hitl_django import answers
@@ -17,8 +18,9 @@ from hitl_django.conf import hitl
 from hitl_django.decision_types import APPROVE, DECISION_TYPES, EDIT, RESPOND, needs_agreement
 from hitl_django.dialects import APPROVED, UNSET
 from hitl_django.engine.errors import HitlError, InvalidAnswerError, PayloadLimitError
-from hitl_django.forms import MISSING, AnswerForm, Shape, infer_shape, read_shape
+from hitl_django.forms import MISSING, AnswerForm, CustomForm, Shape, infer_shape, read_shape
 from hitl_django.forms.json_input import from_json, normalize_newlines, to_json
+from hitl_django.graph_registry import registry
 from hitl_django.json_text.reasons import say
 from hitl_django.json_text.text_diff import Span
 from hitl_django.models import Decision, Interrupt
@@ -300,12 +302,12 @@ class QuestionForms:
                 pass  # that is for whoever presses the button to be told
         return ""
 
-    def _form(self) -> AnswerForm | None:
+    def _form(self) -> AnswerForm | CustomForm | None:
         if self.is_typed:
             return self._typed_form()
         return self._edit_form() if EDIT in self.decisions else None
 
-    def _typed_form(self) -> AnswerForm | None:
+    def _typed_form(self) -> AnswerForm | CustomForm | None:
         schema = self.item.response_schema
         if EDIT not in self.decisions and RESPOND not in self.decisions:
             return None
@@ -324,9 +326,9 @@ class QuestionForms:
             if RESPOND not in self.decisions:
                 return None
             original = MISSING
-        return self.make_form(shape, original)
+        return self._make_own_form(original) or self.make_form(shape, original)
 
-    def _edit_form(self) -> AnswerForm | None:
+    def _edit_form(self) -> AnswerForm | CustomForm | None:
         start = self.options.start
         member = self.options.rules.arguments_member
         original = start[member] if member else start
@@ -340,7 +342,16 @@ class QuestionForms:
             shape = shape.without(name)
         if shape.kind == "object" and not shape.properties:
             return None
-        return self.make_form(replace(shape, title=str(_("Your version"))), original)
+        own = self._make_own_form(original)
+        return own or self.make_form(replace(shape, title=str(_("Your version"))), original)
+
+    def _make_own_form(self, original: JSON) -> CustomForm | None:
+        """Makes the form that the graph's policy has for the node, if it has one."""
+        found = registry.get_review_policy(self.item.graph).forms.get(self.item.node)
+        if found is None:
+            return None
+        form_class = import_string(found) if isinstance(found, str) else found
+        return CustomForm(form_class, original, self.data, auto_id=self.auto_id, more=self.more)
 
     def make_form(self, shape: Shape, original: JSON, **options: Any) -> AnswerForm:
         """Makes a form of the question, from what came back if anything did."""

@@ -6,11 +6,14 @@ answered on its own.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from django.http import HttpRequest
+from django.template import TemplateDoesNotExist
+from django.template.loader import select_template
 from django.utils.functional import cached_property
 
 from hitl_django.dialects import DIALECTS
@@ -40,6 +43,8 @@ from .value_formats import Presentation, read_hints
 #: More open questions of a thread than this are not shown on one page.
 MAX_BESIDE = 20
 MAX_COMMENTS = 100
+#: A graph or node of another name has no template of its own.
+_PLAIN_NAME = re.compile(r"\w[\w.-]*")
 
 
 @dataclass(frozen=True)
@@ -59,6 +64,7 @@ class QuestionView:
     comments: Sequence[Comment] = ()
     question_forms: QuestionForms | None = None
     then: str = ""
+    template: Any = None
     refused: Decision | None = None
 
     @property
@@ -117,6 +123,7 @@ class QuestionViewFactory:
             forms=self._forms(item, question_status),
             comments=self.comments.get(item.pk, ()),
             question_forms=question_forms,
+            template=find_template(item),
             then="" if question_forms is None else describe_next_nodes(item),
             quorum_status=quorum_status,
             refused=self.refusals.get((item.pk, item.refused_version)),
@@ -133,6 +140,17 @@ class QuestionViewFactory:
         if item.pk in self.forms:
             return self.forms[item.pk]
         return ActionForms.build(item, groups=self.groups if question_status.may_assign else ())
+
+
+def find_template(item: Interrupt) -> Any:
+    """Returns the project's own template for what a node asks, or for all that its graph asks."""
+    if not all(_PLAIN_NAME.fullmatch(name) for name in (item.graph, item.node)):
+        return None
+    folder = f"hitl_django/questions/{item.graph}"
+    try:
+        return select_template([f"{folder}/{item.node}.html", f"{folder}.html"])
+    except TemplateDoesNotExist:
+        return None
 
 
 def display_why(item: Interrupt, question_forms: QuestionForms | None) -> str:

@@ -165,7 +165,7 @@ class AnswerForm(forms.Form):
                 return True
         return any(
             leaf.field.original is not MISSING
-            and not _identical(self.cleaned_data[leaf.name], leaf.field.original)
+            and not is_identical(self.cleaned_data[leaf.name], leaf.field.original)
             for leaf in self.tree.leaves()
             if not leaf.field.left_out
         )
@@ -532,6 +532,7 @@ def kind_label(node: Node | None) -> Any:
     return escape_hidden(shape.title) if shape.title else KIND_WORDS[shape.kind]
 
 
-def _identical(one: JSON, other: JSON) -> bool:
+def is_identical(one: JSON, other: JSON) -> bool:
+    """Says whether two values are the same JSON; nothing is not even nothing."""
     # As JSON: in Python 1 equals True and 1.0.
     return one is not MISSING and to_json(one) == to_json(other)

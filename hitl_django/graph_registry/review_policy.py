@@ -24,7 +24,8 @@ class ReviewPolicy:
     resume value than usual: ``{"approve": "yes", "edit": {"text": VALUE}}``, where VALUE is what
     the person gave, or for "approve" what was asked. The run goes on at ``each`` answer, or when
     ``all`` the questions that it waits for are answered. ``display`` names the formats in which
-    values are shown: ``{"letter": "markdown", "/lines/cents": "money EUR"}``.
+    values are shown: ``{"letter": "markdown", "/lines/cents": "money EUR"}``. ``forms`` names
+    Django forms by node, as classes or dotted paths, which ask for the answer in the admin.
     """
 
     groups: Sequence[str] = ()
@@ -35,6 +36,7 @@ class ReviewPolicy:
     answers: Mapping[str, Any] = field(default_factory=dict)
     goes_on: Literal["each", "all"] = "each"
     display: Mapping[str, str] = field(default_factory=dict)
+    forms: Mapping[str, Any] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         if isinstance(self.groups, str):
@@ -42,6 +44,9 @@ class ReviewPolicy:
         if self.goes_on not in ("each", "all"):
             raise ValueError(f"goes_on is 'each' or 'all', not {self.goes_on!r}.")
         parse_hints(self.display)
+        for form in self.forms.values():
+            if not isinstance(form, str | type):
+                raise TypeError(f"A form is a class or a dotted path, not {form!r}.")
         check_quorum(self.quorum)
         check_dialect(self.dialect)
         for decision, answer in self.answers.items():
