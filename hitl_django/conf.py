@@ -75,6 +75,11 @@ class Settings:
     SITE_URL: str = _key(
         "", "Where the site is, such as 'https://shop.example', for links in what is sent out."
     )
+    IMAGE_HOSTS: Sequence[str] = _key(
+        (),
+        "Hosts, such as 'images.shop.example', that a payload's pictures may be loaded from; the "
+        "site's content security policy has to allow them too.",
+    )
     THROTTLE_LINK: str | None = _key(
         "120/min",
         "How often one review link, or from one address what is none, may be called; None: as "

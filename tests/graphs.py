@@ -5,9 +5,9 @@ from __future__ import annotations
 import operator
 import time
 from pathlib import Path
-from typing import Annotated, Any, TypedDict
+from typing import Annotated, Any, Literal, TypedDict
 
-from pydantic import BaseModel, field_validator
+from pydantic import BaseModel, Field, field_validator
 
 from hitl_django.engine.constants import END, START
 from hitl_django.engine.graph.functional import entrypoint, task
@@ -138,6 +138,43 @@ def typed() -> StateGraph:
         return {"refunded": answer.amount if answer.approved else 0.0}
 
     return StateGraph(Request).add_node("ask", ask).add_edge(START, "ask").add_edge("ask", END)
+
+
+class ByMail(BaseModel):
+    kind: Literal["email"] = "email"
+    address: str = Field(json_schema_extra={"format": "email"})
+
+
+class ByPhone(BaseModel):
+    kind: Literal["phone"] = "phone"
+    number: str = Field(min_length=5, max_length=20)
+    loud: bool = False
+
+
+class Line(BaseModel):
+    sku: str
+    count: int = Field(ge=1, le=99)
+    price: float | None = None
+
+
+class Order(BaseModel):
+    """What is shipped: an answer with a union, and with a table."""
+
+    approved: bool
+    contact: Annotated[ByMail | ByPhone, Field(discriminator="kind")]
+    wait: int | str | None = None
+    site: Annotated[str, Field(json_schema_extra={"format": "uri"})] | None = None
+    lines: list[Line] = Field(min_length=2)
+
+
+@register("order")
+def order() -> StateGraph:
+    """Asks for an answer of many shapes, and keeps it."""
+
+    def ask(state: Plain) -> Plain:
+        return {"answer": interrupt(state["payload"], response_schema=Order).model_dump()}
+
+    return StateGraph(Plain).add_node("ask", ask).add_edge(START, "ask").add_edge("ask", END)
 
 
 class Booking(BaseModel):

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 from django.conf import settings
 from django.core.exceptions import ValidationError
+from django.utils.module_loading import import_string
 from django.utils.translation import gettext_lazy as _
 
 from hitl_django import answers
@@ -17,21 +18,33 @@ from hitl_django.conf import hitl
 from hitl_django.decision_types import APPROVE, DECISION_TYPES, EDIT, RESPOND, needs_agreement
 from hitl_django.dialects import APPROVED, UNSET
 from hitl_django.engine.errors import HitlError, InvalidAnswerError, PayloadLimitError
-from hitl_django.forms import MISSING, AnswerForm, Shape, infer_shape, read_shape
+from hitl_django.forms import MISSING, AnswerForm, CustomForm, Shape, infer_shape, read_shape
 from hitl_django.forms.json_input import from_json, normalize_newlines, to_json
+from hitl_django.graph_registry import registry
+from hitl_django.json_text.reasons import say
 from hitl_django.json_text.text_diff import Span
 from hitl_django.models import Decision, Interrupt
 from hitl_django.services import DecisionInfo
 
 from .decision_form import Button, DecisionForm, get_button_label
 from .decision_texts import get_consequences
-from .payload_display import list_heading_keys
+from .diff_display import Difference, list_differences, list_patch_differences
+from .payload_display import DisplayedValue, display_answer, list_heading_keys
 
 JSON = Any
 #: Stands for the name of a list, to show again what was posted and find no fault with it yet.
 AS_TYPED = "-"
 #: A label, a text, and what was changed of it word by word.
 TypedText = tuple[str, str, Sequence[Span]]
+
+
+@dataclass(frozen=True)
+class Preview:
+    """What a decision would change of what was asked, and what the graph would get."""
+
+    changed: Sequence[Difference]
+    answer: Sequence[DisplayedValue] = ()
+
 
 UNSENT = _(
     "You changed something, and “%(approve)s” would send what was asked instead. "
@@ -75,6 +88,8 @@ class QuestionForms:
             item, self.decisions, has_form=self.is_typed and self.form is not None
         )
         self.errors: list[Any] = []
+        #: What a decision would send, where that was asked for.
+        self.preview: Preview | None = None
         #: Why the user can't approve it, and has no button to.
         self.barred: Any = ""
         #: Whether the user can send no version and no words of their own, so that none are asked.
@@ -174,16 +189,32 @@ class QuestionForms:
         """
         if pressed not in self.decisions:
             self.errors.append(_("Use one of the buttons to say what you decide."))
-        elif not self.decision_form.is_valid():
-            pass
-        elif not self.is_typed:
-            return self._read_untyped(pressed)
-        elif self.form is None:
-            return pressed, UNSET
-        elif self.form.is_valid():
-            edited = pressed == APPROVE and self.form.is_edited()
-            return (EDIT if edited else pressed), self.form.answer
-        return None
+            return None
+        goes_along = self.decision_form.is_valid()
+        read = self._read_typed(pressed) if self.is_typed else self._read_untyped(pressed)
+        if not goes_along or read is None:
+            self._find_other_faults(pressed)
+            return None
+        return read
+
+    def make_preview(self) -> None:
+        """Says what would be sent, or what has to be put right first; sends nothing."""
+        wanted = (APPROVE, RESPOND, EDIT) if self.is_typed else (EDIT,)
+        pressed = next((type_ for type_ in wanted if type_ in self.decisions), "")
+        read = self.read(pressed)
+        if read is None:
+            return
+        type_, value = read
+        try:
+            resume_value = answers.make_resume_value(self.options, type_, value)
+        except HitlError as error:
+            self.refuse(error)
+            return
+        patch = answers.make_decision_patch(self.options, type_, value)
+        changed = list_patch_differences(self.item, patch)
+        if type_ == RESPOND:
+            changed = list_differences(self.options.start, value)
+        self.preview = Preview(changed, display_answer(self.item, resume_value))
 
     def is_stale(self) -> bool:
         """Says whether what came back was made of another version, or doesn't say of which."""
@@ -207,7 +238,7 @@ class QuestionForms:
         if self.form is not None and faults:
             self.form.add_faults([(self._within(pointer), reason) for pointer, reason in faults])
         else:
-            self.errors.append(str(error))
+            self.errors.append(describe_refusal(error))
 
     def typed_texts(self) -> list[TypedText]:
         """Returns what a person typed or changed, with its label: nothing of it may be lost."""
@@ -217,6 +248,25 @@ class QuestionForms:
             if text:
                 kept.append((str(self.decision_form[name].label), str(text), ()))
         return kept
+
+    def _read_typed(self, pressed: str) -> tuple[str, JSON] | None:
+        if self.form is None:
+            return pressed, UNSET
+        if not self.form.is_valid():
+            return None
+        edited = pressed == APPROVE and self.form.is_edited()
+        return (EDIT if edited else pressed), self.form.answer
+
+    def _find_other_faults(self, pressed: str) -> None:
+        """Shows what else the service would refuse, so that all of it is put right at once."""
+        if self.form is None or not self.form.is_bound or not self.is_typed:
+            return
+        try:
+            answers.make_resume_value(self.options, pressed, self.form.answer)
+        except InvalidAnswerError as error:
+            self.form.add_other_faults(error.faults)
+        except HitlError:
+            pass  # of what is said in no field, the service says it when the rest is right
 
     def _read_untyped(self, pressed: str) -> tuple[str, JSON] | None:
         if pressed == RESPOND:
@@ -235,11 +285,12 @@ class QuestionForms:
         return pressed, UNSET
 
     def _read_reply(self) -> tuple[str, JSON] | None:
-        reply = normalize_newlines(self.decision_form.cleaned_data["reply"])
+        sent = self.decision_form.cleaned_data
+        reply = normalize_newlines(sent.get("reply", ""))
         try:
             if not reply.strip():
                 raise ValidationError(_("Write an answer first."))
-            if not (self.is_raw and self.decision_form.cleaned_data["reply_is_json"]):
+            if not (self.is_raw and sent["reply_is_json"]):
                 return RESPOND, reply
             return RESPOND, from_json(reply)
         except ValidationError as error:
@@ -260,12 +311,12 @@ class QuestionForms:
                 pass  # that is for whoever presses the button to be told
         return ""
 
-    def _form(self) -> AnswerForm | None:
+    def _form(self) -> AnswerForm | CustomForm | None:
         if self.is_typed:
             return self._typed_form()
         return self._edit_form() if EDIT in self.decisions else None
 
-    def _typed_form(self) -> AnswerForm | None:
+    def _typed_form(self) -> AnswerForm | CustomForm | None:
         schema = self.item.response_schema
         if EDIT not in self.decisions and RESPOND not in self.decisions:
             return None
@@ -284,9 +335,9 @@ class QuestionForms:
             if RESPOND not in self.decisions:
                 return None
             original = MISSING
-        return self.make_form(shape, original)
+        return self._make_own_form(original) or self.make_form(shape, original)
 
-    def _edit_form(self) -> AnswerForm | None:
+    def _edit_form(self) -> AnswerForm | CustomForm | None:
         start = self.options.start
         member = self.options.rules.arguments_member
         original = start[member] if member else start
@@ -300,7 +351,16 @@ class QuestionForms:
             shape = shape.without(name)
         if shape.kind == "object" and not shape.properties:
             return None
-        return self.make_form(replace(shape, title=str(_("Your version"))), original)
+        own = self._make_own_form(original)
+        return own or self.make_form(replace(shape, title=str(_("Your version"))), original)
+
+    def _make_own_form(self, original: JSON) -> CustomForm | None:
+        """Makes the form that the graph's policy has for the node, if it has one."""
+        found = registry.get_review_policy(self.item.graph).forms.get(self.item.node)
+        if found is None:
+            return None
+        form_class = import_string(found) if isinstance(found, str) else found
+        return CustomForm(form_class, original, self.data, auto_id=self.auto_id, more=self.more)
 
     def make_form(self, shape: Shape, original: JSON, **options: Any) -> AnswerForm:
         """Makes a form of the question, from what came back if anything did."""
@@ -328,6 +388,13 @@ class QuestionForms:
 
     def _within(self, pointer: str) -> str:
         return pointer.removeprefix(self._under) if not self.is_typed else pointer
+
+
+def describe_refusal(error: HitlError) -> str:
+    """Returns what is wrong with an answer as a whole, in the reader's language where it can."""
+    if isinstance(error, InvalidAnswerError) and error.faults:
+        return " ".join(say(reason) for _pointer, reason in error.faults)
+    return str(error)
 
 
 def is_too_large(value: JSON) -> bool:

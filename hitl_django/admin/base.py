@@ -15,6 +15,7 @@ from django.contrib.admin.utils import lookup_field, unquote
 from django.contrib.admin.views.main import ORDER_VAR, ChangeList
 from django.db.models import QuerySet
 from django.http import Http404, HttpRequest, HttpResponse
+from django.http.response import HttpResponseBase
 from django.template.defaultfilters import filesizeformat
 from django.template.response import TemplateResponse
 from django.urls import path, reverse
@@ -32,7 +33,7 @@ from hitl_django.permissions import find_row, select_visible, select_visible_thr
 from .form_tokens import check_form_token
 from .outage_page import answer_outages
 
-View = Callable[..., HttpResponse]
+View = Callable[..., HttpResponseBase]
 
 MINUTE = timedelta(minutes=1)
 #: Characters that a list is searched for, as over the API.

@@ -11,7 +11,7 @@ from django.utils.translation import gettext as _
 from hitl_django.answers import read_options
 from hitl_django.forms.answer_form import make_label
 from hitl_django.forms.fields import LINE
-from hitl_django.forms.json_input import escape_hidden, to_json
+from hitl_django.forms.json_input import escape_hidden, format_number, is_number, to_json
 from hitl_django.json_text import json_patch
 from hitl_django.json_text.text_diff import FieldChange, Span, compare_fields, compare_words
 from hitl_django.models import Decision, Interrupt
@@ -94,4 +94,6 @@ def _text(value: JSON) -> str:
         return str(_("(no value)"))
     if value == "":
         return str(_("(empty text)"))
+    if is_number(value):
+        return format_number(value)
     return escape_hidden(value if isinstance(value, str) else to_json(value, indent=2))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 from django import forms
@@ -14,11 +15,15 @@ from hitl_django.dialects import DIALECTS, UNSET, RequestedAction
 from hitl_django.engine.errors import HitlError, InvalidAnswerError
 from hitl_django.forms import AnswerForm, Shape, infer_shape, read_shape
 from hitl_django.forms.json_input import escape_hidden, normalize_newlines, to_json
+from hitl_django.json_text.json_schema import find_faults
+from hitl_django.json_text.reasons import say
 from hitl_django.models import Interrupt
 
-from .answer_forms import UNSENT, QuestionForms, TypedText, is_too_large
+from .answer_forms import UNSENT, Preview, QuestionForms, TypedText, is_too_large
 from .decision_form import LARGE_TEXT_CLASS, Button
+from .diff_display import list_differences
 from .payload_display import DisplayedValue, display_payload, display_values
+from .value_formats import Presentation, read_hints
 
 JSON = Any
 
@@ -112,7 +117,10 @@ class ActionBlock:
     @property
     def values(self) -> list[DisplayedValue]:
         """The arguments of the action."""
-        return display_payload(self.start) if len(self.starts) == 1 else display_values(self.starts)
+        if len(self.starts) > 1:
+            return display_values(self.starts)
+        hints = read_hints(self.question_forms.item)
+        return display_payload(self.start, presentation=Presentation(hints))
 
     def is_changed(self) -> bool:
         """Says whether the arguments were changed, or can't be read."""
@@ -124,9 +132,11 @@ class ActionBlock:
 
     def read(self) -> dict[int, JSON] | None:
         """Returns the decision on each member; None where something has to be put right first."""
-        if not self.choice.is_valid():
+        is_chosen = self.choice.is_valid()
+        word = self.choice.cleaned_data.get("decision", "")
+        is_readable = not self.sends_arguments() or self.is_readable()
+        if not is_chosen:
             return None
-        word = self.choice.cleaned_data["decision"]
         message = normalize_newlines(self.choice.cleaned_data.get("message", ""))
         if word in (REJECT, RESPOND):
             decision = {"type": word, **({"message": message} if message.strip() else {})}
@@ -138,7 +148,7 @@ class ActionBlock:
             }
             self.choice.add_error("decision", UNSENT % labels)
             return None
-        if self.form is not None and not self.form.is_valid():
+        if not is_readable:
             return None
         sent = self.starts if self.form is None else [self.form.answer]
         return {
@@ -146,15 +156,28 @@ class ActionBlock:
             for (number, action), args in zip(self.members.items(), sent, strict=True)
         }
 
+    def sends_arguments(self) -> bool:
+        """Says whether the action may be carried out, by what was chosen so far."""
+        return self.choice["decision"].data not in (REJECT, RESPOND)
+
+    def is_readable(self) -> bool:
+        """Says whether the arguments can be sent, and shows all that is wrong with them."""
+        if self.form is None:
+            return True
+        if not self.form.is_valid() or self.form.is_edited():
+            faults = find_faults(self.action.schema or {}, self.form.answer)
+            self.form.add_other_faults(faults)
+        return not self.form.errors
+
     def refuse(self, pointer: str, reason: str) -> None:
         """Shows a fault at the field that it is about."""
         below = pointer.removeprefix(f"/edited_action/{ARGS}")
         if below != pointer and self.form is not None:
             self.form.add_faults([(below, reason)])
         elif pointer == "/message" and "message" in self.choice.fields:
-            self.choice.add_error("message", reason)
+            self.choice.add_error("message", say(reason))
         else:
-            self.choice.add_error("decision", reason)
+            self.choice.add_error("decision", say(reason))
 
     def typed_texts(self) -> list[TypedText]:
         """Returns what a person chose, typed or changed."""
@@ -243,16 +266,29 @@ class SeparateActionForms(QuestionForms):
         self.pressed = pressed
         if pressed not in {button.value for button in self._buttons()}:
             self.errors.append(_("Use one of the buttons to say what you decide."))
-        elif not self.decision_form.is_valid():
-            pass
-        elif pressed == EACH:
-            return self._read_each()
-        elif pressed == APPROVE and any(block.is_changed() for block in self.actions):
+            return None
+        goes_along = self.decision_form.is_valid()
+        read = self._read_each() if pressed == EACH else (pressed, UNSET)
+        if pressed == APPROVE and any(block.is_changed() for block in self.actions):
             labels = {"approve": self._approve_all_label(), "edit": SEND_EACH}
             self.errors.append(UNSENT % labels)
-        else:
-            return pressed, UNSET
-        return None
+            return None
+        return read if goes_along else None
+
+    def make_preview(self) -> None:
+        for block in self.actions:
+            block.choice.empty_permitted = True  # what isn't decided yet is no fault so far
+        sent = [block for block in self.actions if block.sends_arguments()]
+        readable = [block.is_readable() for block in sent]  # all of them, to show every fault
+        if not all(readable):
+            return
+        changed = [
+            replace(one, label=f"{number}. {block.title} ▸ {one.label}")
+            for number, block in enumerate(self.actions, start=1)
+            if block in sent and block.form is not None
+            for one in list_differences(block.action.args, block.form.answer)
+        ]
+        self.preview = Preview(changed)
 
     def refuse(self, error: HitlError) -> None:
         faults = error.faults if isinstance(error, InvalidAnswerError) else ()
@@ -262,7 +298,7 @@ class SeparateActionForms(QuestionForms):
             if about:
                 about[0].refuse(slash + rest, reason)
             else:
-                self.errors.append(reason)
+                self.errors.append(say(reason))
         if not faults:
             self.errors.append(str(error))
 

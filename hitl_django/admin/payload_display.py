@@ -1,13 +1,14 @@
 """A payload laid out to be read: names and values, never markup.
 
-Payloads come from models and strangers. What is made here is plain text, which templates escape;
-nothing in it becomes a link, and characters that don't show are shown by their code points.
+Payloads come from models and strangers. What is made here is plain text, which templates escape,
+and characters that don't show are shown by their code points. Only where code has given a hint is a
+value shown in a format of its own (``value_formats``).
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, replace
 from typing import Any
 
 from django.utils.translation import gettext as _
@@ -16,9 +17,12 @@ from hitl_django.decision_types import DECISION_TYPES
 from hitl_django.dialects import DIALECTS
 from hitl_django.forms.answer_form import make_label
 from hitl_django.forms.fields import LINE
-from hitl_django.forms.json_input import escape_hidden, to_json
+from hitl_django.forms.json_input import escape_hidden, format_number, to_json
+from hitl_django.graph_registry.display_hints import get_names
 from hitl_django.json_text.sanitize import TITLE_KEYS, make_title
 from hitl_django.models import Interrupt
+
+from .value_formats import Presentation, Way, render_value
 
 JSON = Any
 
@@ -38,6 +42,7 @@ MAX_COLUMNS, MAX_ROWS = 6, 50
 class DisplayedValue:
     """One named value: a ``text``, a list of ``facts``, a ``table``, or ``code`` as it stands.
 
+    Of a link, an image or a file ``url`` is its address, and of markdown ``html`` what it makes.
     ``cut`` is the number of characters that aren't shown.
     """
 
@@ -47,12 +52,19 @@ class DisplayedValue:
     cut: int = 0
     values: Sequence[DisplayedValue] = ()
     columns: Sequence[str] = ()
-    table: Sequence[Sequence[str]] = field(default=())
+    table: Sequence[Sequence[DisplayedValue]] = ()
+    url: str = ""
+    html: str = ""
 
 
-def display_payload(payload: JSON, *, skip: Sequence[str] = ()) -> list[DisplayedValue]:
+PLAIN = Presentation()
+
+
+def display_payload(
+    payload: JSON, *, skip: Sequence[str] = (), presentation: Presentation = PLAIN
+) -> list[DisplayedValue]:
     """Returns what a payload says; ``skip`` names keys that the page shows elsewhere."""
-    layout = _Layout()
+    layout = _Layout(presentation)
     if not isinstance(payload, dict):
         return [] if payload is None else [layout.fact("", payload, 0)]
     return layout.values({key: value for key, value in payload.items() if key not in skip}, 0)
@@ -64,9 +76,9 @@ def display_values(values: Sequence[JSON]) -> list[DisplayedValue]:
     return [layout.fact("", [*values[:MAX_ROWS]], 0), *layout.more(len(values) - MAX_ROWS)]
 
 
-def display_actions(item: Interrupt) -> list[DisplayedValue]:
+def display_actions(item: Interrupt, presentation: Presentation = PLAIN) -> list[DisplayedValue]:
     """Returns the actions that a question in a dialect asks for: each its name and arguments."""
-    layout = _Layout()
+    layout = _Layout(presentation)
     found = []
     actions = DIALECTS[item.dialect].actions(item.payload)
     for action in actions[:MAX_ACTIONS]:
@@ -120,12 +132,14 @@ def display_raw(value: JSON) -> DisplayedValue:
 class _Layout:
     """Lays values out, and keeps count of what still has room on the page."""
 
-    def __init__(self) -> None:
-        self.room = MAX_SHOWN
+    def __init__(self, presentation: Presentation = PLAIN) -> None:
+        self.room, self.presentation = MAX_SHOWN, presentation
 
-    def values(self, mapping: dict[str, JSON], depth: int) -> list[DisplayedValue]:
+    def values(self, mapping: dict[str, JSON], depth: int, way: Way = ()) -> list[DisplayedValue]:
         shown = list(mapping.items())[:MAX_VALUES]
-        values = [self.fact(make_label(key[:MAX_NAME]), value, depth) for key, value in shown]
+        values = [
+            self.fact(make_label(key[:MAX_NAME]), value, depth, (*way, key)) for key, value in shown
+        ]
         return values + self.more(len(mapping) - len(shown))
 
     def more(self, count: int) -> list[DisplayedValue]:
@@ -141,35 +155,62 @@ class _Layout:
             found.append(self.scalar("", one["message"]))
         return found + self.values(one.get("edited_action", {}).get("args", {}), 1)
 
-    def fact(self, label: str, value: JSON, depth: int) -> DisplayedValue:
+    def fact(self, label: str, value: JSON, depth: int, way: Way = ()) -> DisplayedValue:
         if isinstance(value, dict) and value and depth < MAX_DEPTH:
-            return DisplayedValue(label, style="facts", values=self.values(value, depth + 1))
+            return DisplayedValue(label, style="facts", values=self.values(value, depth + 1, way))
         if isinstance(value, list) and value:
-            return self.list(label, value)
+            return self.list(label, value, way)
         if isinstance(value, dict | list):
             if not value:
                 return DisplayedValue(label, _("(nothing)"), style="none")
             return self.text(label, to_json(value, indent=2), style="code")
-        return self.scalar(label, value)
+        return self.scalar(label, value, way)
 
-    def list(self, label: str, values: list[JSON]) -> DisplayedValue:
+    def list(self, label: str, values: list[JSON], way: Way) -> DisplayedValue:
         if all(not isinstance(value, dict | list) for value in values) and len(values) <= MAX_ROWS:
             return DisplayedValue(
-                label, style="list", values=[self.scalar("", value) for value in values]
+                label,
+                style="list",
+                values=[self.scalar("", value, (*way, at)) for at, value in enumerate(values)],
             )
         if columns := _columns(values):
-            table = [[self.scalar("", row.get(key, "")).text for key in columns] for row in values]
+            table = [
+                [
+                    self.scalar("", row[key], (*way, at, key)) if key in row else DisplayedValue("")
+                    for key in columns
+                ]
+                for at, row in enumerate(values)
+            ]
             heads = [make_label(key[:MAX_NAME]) for key in columns]
             return DisplayedValue(label, style="table", columns=heads, table=table)
         return self.text(label, to_json(values, indent=2), style="code")
 
-    def scalar(self, label: str, value: JSON) -> DisplayedValue:
+    def scalar(self, label: str, value: JSON, way: Way = ()) -> DisplayedValue:
+        return self.hinted(label, value, way) or self.plain(label, value)
+
+    def hinted(self, label: str, value: JSON, way: Way) -> DisplayedValue | None:
+        """Returns a value in the format that there is a hint for; None where it is plain text."""
+        hint = self.presentation.hints.get(get_names(way))
+        if hint is None:
+            return None
+        shown = value[: min(MAX_TEXT, self.room)] if isinstance(value, str) else value
+        made = render_value(hint, shown, way, self.presentation)
+        if made is None:
+            return None
+        if isinstance(value, str) and len(shown) < len(value):
+            if made.url:
+                return None
+            made_of = self.text(label, value, style=made.style)
+            return replace(made_of, html=made.html)
+        return replace(self.text(label, made.text, style=made.style), url=made.url, html=made.html)
+
+    def plain(self, label: str, value: JSON) -> DisplayedValue:
         if value is None:
             return DisplayedValue(label, _("(no value)"), style="none")
         if isinstance(value, bool):
             return DisplayedValue(label, _("Yes") if value else _("No"))
         if not isinstance(value, str):
-            return DisplayedValue(label, to_json(value), style="number")
+            return DisplayedValue(label, format_number(value), style="number")
         if value == "":
             return DisplayedValue(label, _("(empty text)"), style="none")
         long = "\n" in value or len(value) > 2 * LINE

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import posixpath
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from datetime import timedelta
@@ -12,8 +13,11 @@ from uuid import UUID
 
 from django.contrib import messages
 from django.contrib.admin.utils import unquote
+from django.core.exceptions import SuspiciousOperation
+from django.core.files.storage import default_storage
 from django.db.models import QuerySet
 from django.http import (
+    FileResponse,
     Http404,
     HttpRequest,
     HttpResponse,
@@ -21,6 +25,7 @@ from django.http import (
     JsonResponse,
     QueryDict,
 )
+from django.http.response import HttpResponseBase
 from django.template.response import TemplateResponse
 from django.utils.text import get_text_list
 from django.utils.translation import gettext
@@ -71,6 +76,7 @@ from .refusal_messages import (
 )
 from .run_status import ASKED_AGAIN, describe_refused_answer, describe_run
 from .thread_admin import list_steps
+from .value_formats import find_file, get_image_type
 
 #: Steps of the thread's history that stand below its questions.
 MAX_STEPS = 10
@@ -98,6 +104,7 @@ class QuestionPages(ReadOnlyAdmin):
 
     def own_pages(self) -> dict[str, tuple[str, View]]:
         return {
+            "file": ("<path:object_id>/file/", self.file_view),
             "handling": ("<path:object_id>/handling/", self.handling_view),
             "payload": ("<path:object_id>/payload/", self.payload_view),
             "split": ("<path:object_id>/split/", self.split_view),
@@ -120,6 +127,30 @@ class QuestionPages(ReadOnlyAdmin):
         response = HttpResponse(text, content_type="text/plain; charset=utf-8")
         response["Content-Disposition"] = f'attachment; filename="question-{item.pk}.json.txt"'
         response["X-Content-Type-Options"] = "nosniff"
+        return response
+
+    def file_view(self, request: HttpRequest, object_id: str) -> HttpResponseBase:
+        """Hands out a file that the payload names, where a hint has it served."""
+        item = self.get_object(request, unquote(object_id))
+        if "at" not in request.GET:
+            return HttpResponseRedirect(self.url("change", request, item.pk))
+        name, is_image = find_file(item, request.GET["at"])
+        try:
+            if not name:
+                raise FileNotFoundError
+            file = default_storage.open(name)
+        except (OSError, ValueError, SuspiciousOperation):
+            raise Http404 from None
+        kind = get_image_type(name) if is_image else ""
+        response = FileResponse(
+            file,
+            as_attachment=not kind,
+            filename=posixpath.basename(name),
+            content_type=kind or "application/octet-stream",
+        )
+        response["X-Content-Type-Options"] = "nosniff"
+        response["Content-Security-Policy"] = "default-src 'none'; sandbox"
+        response["Cache-Control"] = "private, no-store"
         return response
 
     def status_view(self, request: HttpRequest, object_id: str) -> HttpResponse:
@@ -222,6 +253,9 @@ class QuestionPages(ReadOnlyAdmin):
             if question_forms.is_stale():
                 return self._stale(request, item, question_forms)
             if more:
+                return self._ask(request, item, question_forms)
+            if "preview" in request.POST and "decision" not in request.POST:
+                question_forms.make_preview()
                 return self._ask(request, item, question_forms)
         decision = question_forms.read(request.POST.get("decision", ""))
         if item.status != Interrupt.Status.PENDING and decision is None:

@@ -6,12 +6,15 @@ answered on its own.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 from uuid import uuid4
 
 from django.http import HttpRequest
+from django.template import TemplateDoesNotExist
+from django.template.loader import select_template
 from django.utils.functional import cached_property
 
 from hitl_django.dialects import DIALECTS
@@ -36,10 +39,13 @@ from .payload_display import (
 from .question_status import QuestionStatus, read_status
 from .queue_actions import ActionForms, list_groups
 from .quorum_display import QuorumStatus, read_quorum, read_votes
+from .value_formats import Presentation, read_hints
 
 #: More open questions of a thread than this are not shown on one page.
 MAX_BESIDE = 20
 MAX_COMMENTS = 100
+#: A graph or node of another name has no template of its own.
+_PLAIN_NAME = re.compile(r"\w[\w.-]*")
 
 
 @dataclass(frozen=True)
@@ -70,6 +76,7 @@ class QuestionView:
     #: Whether its form came back with what was typed into it.
     is_kept: bool = False
     warning: ClaimWarning | None = None
+    template: Any = None
     refused: Decision | None = None
 
     @property
@@ -129,13 +136,14 @@ class QuestionViewFactory:
             url=self.url_of("change", item),
             actions_url=self.url_of("handling", item),
             why=display_why(item, question_forms),
-            values=display_question(item, question_forms),
+            values=display_question(item, question_forms, self.url_of("file", item)),
             raw=display_raw(item.payload),
             ago=format_age(item.created_at),
             question_status=question_status,
             forms=self._forms(item, question_status),
             comments=self.comments.get(item.pk, ()),
             question_forms=question_forms,
+            template=find_template(item),
             then="" if question_forms is None else describe_next_nodes(item),
             quorum_status=quorum_status,
             is_kept=item.pk in self.forms,
@@ -156,6 +164,17 @@ class QuestionViewFactory:
         return ActionForms.build(item, groups=self.groups if question_status.may_assign else ())
 
 
+def find_template(item: Interrupt) -> Any:
+    """Returns the project's own template for what a node asks, or for all that its graph asks."""
+    if not all(_PLAIN_NAME.fullmatch(name) for name in (item.graph, item.node)):
+        return None
+    folder = f"hitl_django/questions/{item.graph}"
+    try:
+        return select_template([f"{folder}/{item.node}.html", f"{folder}.html"])
+    except TemplateDoesNotExist:
+        return None
+
+
 def display_why(item: Interrupt, question_forms: QuestionForms | None) -> str:
     """Returns why somebody is asked, unless each action of it says so for itself."""
     if question_forms is not None and question_forms.actions and not question_forms.hides_fields:
@@ -163,8 +182,14 @@ def display_why(item: Interrupt, question_forms: QuestionForms | None) -> str:
     return escape_hidden(item.why[:MAX_TEXT]) or read_why(item.payload)
 
 
-def display_question(item: Interrupt, question_forms: QuestionForms | None) -> list[DisplayedValue]:
-    """Returns what is asked, in the shape in which it is asked."""
+def display_question(
+    item: Interrupt, question_forms: QuestionForms | None, file_url: str = ""
+) -> list[DisplayedValue]:
+    """Returns what is asked, in the shape in which it is asked.
+
+    ``file_url`` is the address that has its files; without one nothing leads away from the page.
+    """
+    presentation = Presentation(read_hints(item), file_url)
     if DIALECTS[item.dialect].requests_actions:
         # Decided one by one, they stand with their decisions.
         one_by_one = (
@@ -172,13 +197,15 @@ def display_question(item: Interrupt, question_forms: QuestionForms | None) -> l
             and question_forms.actions
             and not question_forms.hides_fields
         )
-        return [] if one_by_one else display_actions(item)
+        return [] if one_by_one else display_actions(item, presentation)
     if is_its_own_title(item.payload, item.title):
         return []
     skip = list_heading_keys(item.payload, item.title)
-    return display_payload(
-        item.payload, skip=[*skip, *(question_forms.shown_in_form() if question_forms else ())]
-    )
+    if question_forms is not None:
+        # The form has them as they are typed, which isn't how they read.
+        laid_out = {names for names, hint in presentation.hints.items() if hint.is_laid_out}
+        skip += [name for name in question_forms.shown_in_form() if (name,) not in laid_out]
+    return display_payload(item.payload, skip=skip, presentation=presentation)
 
 
 def find_other_questions(request: HttpRequest, item: Interrupt) -> list[Interrupt]:

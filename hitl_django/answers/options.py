@@ -6,12 +6,15 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from django.utils.translation import gettext_lazy as _
+
 from hitl_django.decision_types import APPROVE, DECISION_TYPES, EDIT, REJECT
 from hitl_django.dialects import DIALECTS, RAW, Dialect, plain_json
 from hitl_django.dialects.value_checks import UNSET, invalid_answer
 from hitl_django.engine.errors import InvalidAnswerError
 from hitl_django.graph_registry import registry
 from hitl_django.json_text import json_patch, json_schema
+from hitl_django.json_text.reasons import Reason
 from hitl_django.models import Interrupt
 
 from .limits import check_limits
@@ -194,7 +197,7 @@ def _refuse_if_fixed(options: AnswerOptions, type: str, value: Any) -> None:  # 
     free = [name if name.startswith("/") else f"/{name}" for name in options.editable or ()]
     changed = json_patch.make_patch(options.original, _merged(options, type, value))
     faults = [
-        (step["path"], "may not be changed")
+        (step["path"], Reason.make(_("may not be changed")))
         for step in changed
         if not any(step["path"] == way or step["path"].startswith(f"{way}/") for way in free)
     ]

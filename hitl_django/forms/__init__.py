@@ -7,6 +7,7 @@ A post that changes nothing gives back exactly the value the form was made from.
 from __future__ import annotations
 
 from .answer_form import AnswerForm
+from .custom_form import CustomForm
 from .shape import MISSING, Shape, infer_shape, read_shape
 
-__all__ = ["MISSING", "AnswerForm", "Shape", "infer_shape", "read_shape"]
+__all__ = ["MISSING", "AnswerForm", "CustomForm", "Shape", "infer_shape", "read_shape"]

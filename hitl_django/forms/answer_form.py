@@ -13,13 +13,13 @@ from django.utils.text import capfirst
 from django.utils.translation import gettext
 from django.utils.translation import gettext_lazy as _
 
-from hitl_django.json_text import json_schema
 from hitl_django.json_text.json_pointer import parse_pointer
+from hitl_django.json_text.reasons import say
 from hitl_django.json_text.text_diff import Span
 
 from .choice_fields import BooleanField, ChoiceField, ChoicesField, LinesField, TickField
 from .date_fields import DateField, DateTimeField, MomentField, TimeField
-from .field_tree import Entry, Group, Leaf, Node, Rows
+from .field_tree import Entry, Group, Leaf, Node, OneOf, Rows
 from .fields import (
     AnswerField,
     ConstField,
@@ -30,7 +30,7 @@ from .fields import (
     TextField,
 )
 from .json_input import escape_hidden, list_hidden, to_json
-from .shape import JSON, MAX_FIELDS, MISSING, Kind, Shape
+from .shape import JSON, MAX_FIELDS, MISSING, Kind, Shape, to_label
 
 FIELDS: dict[Kind, type[AnswerField]] = {
     "boolean": BooleanField,
@@ -48,20 +48,40 @@ FIELDS: dict[Kind, type[AnswerField]] = {
 }
 
 NAME = "answer"
-#: What ``schemas`` says where it gives up, for people.
-TOO_COMPLEX = _("is too complex to be checked: send fewer values, or nest them less deeply")
-
 #: The original stands beside a changed field as far as it fits on a line or two.
 MAX_ORIGINAL = 200
 #: How many blank rows a list shows, and how many more a press on its button brings.
 SPARE, MORE = 1, 3
 #: Fields that the blank rows of one list may have.
 MAX_SPARE = 50
+#: A list of objects with more members than this is no table.
+MAX_COLUMNS = 6
+
+#: What an alternative is called that has no name.
+KIND_WORDS: dict[Kind, Any] = {
+    "boolean": _("Yes or no"),
+    "choice": _("One of a list"),
+    "choices": _("Some of a list"),
+    "date": _("A day"),
+    "datetime": _("A day and a time"),
+    "decimal": _("A number"),
+    "integer": _("A whole number"),
+    "json": _("Something else (JSON)"),
+    "lines": _("A list"),
+    "number": _("A number"),
+    "object": _("Several values"),
+    "rows": _("A list"),
+    "text": _("A text"),
+    "time": _("A time"),
+}
 
 
 @dataclass(frozen=True)
 class Row:
     """What the page shows of a leaf (``bound``), of a ``group`` or of a list (``entries``).
+
+    A list of small objects is a table with ``columns``. Of a union, ``kinds`` are the alternatives,
+    and ``bound`` is the field that chooses one of them.
 
     ``hidden`` names characters in the field's text that a screen doesn't show. ``original`` is what
     the field came with, ``changed`` says that it no longer holds it; of a long text ``spans`` say
@@ -73,11 +93,21 @@ class Row:
     original: str = ""
     changed: bool = False
     spans: Sequence[Span] = ()
-    group: Group | Rows | None = None
+    group: Group | Rows | OneOf | None = None
     rows: Sequence[Row] = ()
     absent: forms.BoundField | None = None
     entries: Sequence[Row] = ()
     is_new: bool = False
+    columns: Sequence[forms.BoundField] = ()
+    kinds: Sequence[RowKind] = ()
+
+
+@dataclass(frozen=True)
+class RowKind:
+    """One alternative of a union: the button that chooses it, and its rows."""
+
+    radio: forms.boundfield.BoundWidget
+    rows: Sequence[Row] = ()
 
 
 class AnswerForm(forms.Form):
@@ -115,7 +145,7 @@ class AnswerForm(forms.Form):
 
     @property
     def answer(self) -> JSON:
-        """The JSON value; only of a valid form."""
+        """The JSON value; of a form that isn't valid without what can't be read."""
         return self._compose(self.tree)
 
     def is_edited(self) -> bool:
@@ -123,20 +153,32 @@ class AnswerForm(forms.Form):
         for node in self.tree.nodes():
             if isinstance(node, Group) and self._is_taken_away(node):
                 return True
+            if (
+                isinstance(node, OneOf)
+                and node.original is not MISSING
+                and self._chosen_number(node) != node.start
+            ):
+                return True
             if isinstance(node, Rows) and any(
                 self._is_in(e) != bool(e.removed) for e in node.entries
             ):
                 return True
         return any(
             leaf.field.original is not MISSING
-            and not _identical(self.cleaned_data[leaf.name], leaf.field.original)
+            and not is_identical(self.cleaned_data[leaf.name], leaf.field.original)
             for leaf in self.tree.leaves()
             if not leaf.field.left_out
         )
 
     def typed_texts(self) -> list[tuple[str, str, Sequence[Span]]]:
         """Returns what a person typed or changed, valid or not: label, text, and word by word."""
-        return [
+        chosen: list[tuple[str, str, Sequence[Span]]] = [
+            (node.label, str(kind_label(node.chosen(number))), ())
+            for node in self.tree.nodes()
+            if isinstance(node, OneOf) and (number := self._chosen_number(node)) != node.start
+            if number
+        ]
+        return chosen + [
             (
                 str(leaf.field.label),
                 leaf.field.format_value(self[leaf.name].data),
@@ -159,9 +201,8 @@ class AnswerForm(forms.Form):
     def add_faults(self, faults: Sequence[tuple[str, str]]) -> None:
         """Shows each fault of an answer, ``(JSON pointer, reason)``, at the field it is about."""
         for pointer, reason in faults:
-            if reason == json_schema.TOO_COMPLEX:
-                reason = str(TOO_COMPLEX)
             node, rest = self._find(pointer)
+            reason = say(reason)
             if not isinstance(node, Leaf):
                 where = "/".join(rest)
                 message = f"{where}: {reason}" if where else reason
@@ -172,6 +213,16 @@ class AnswerForm(forms.Form):
                 words = {"number": int(rest[0]) + 1, "error": reason}
                 reason = gettext("Entry %(number)s: %(error)s") % words
             self.add_error(node.name, reason)
+
+    def add_other_faults(self, faults: Sequence[tuple[str, str]]) -> None:
+        """Shows the faults of an answer that was read in part, but for the parts that weren't."""
+        self.add_faults(
+            [
+                (pointer, reason)
+                for pointer, reason in faults
+                if not any(leaf.name in self.errors for leaf in self._find(pointer)[0].leaves())
+            ]
+        )
 
     def rows(self) -> list[Row]:
         """Returns what the page lays out, objects and lists as groups of rows."""
@@ -191,12 +242,33 @@ class AnswerForm(forms.Form):
             )
         if isinstance(node, Rows):
             entries = [self._entry(entry) for entry in node.entries]
-            return Row(group=node, entries=entries)
+            return Row(group=node, entries=entries, columns=self._columns(node))
+        if isinstance(node, OneOf):
+            return self._one_of_row(node)
         absent = self[node.absent] if node.absent else None
         return Row(group=node, rows=self._rows(node), absent=absent)
 
-    def _rows(self, group: Group) -> list[Row]:
-        return [self._row(member) for member in group.members.values()]
+    def _one_of_row(self, node: OneOf) -> Row:
+        kinds = []
+        for radio in self[node.choice]:
+            alternative = node.chosen(radio.data["value"])
+            if alternative is None:
+                kinds.append(RowKind(radio))
+            elif isinstance(alternative, Group):
+                kinds.append(RowKind(radio, self._rows(alternative, node.shape.discriminator)))
+            else:
+                kinds.append(RowKind(radio, [self._row(alternative)]))
+        return Row(group=node, bound=self[node.choice], kinds=kinds)
+
+    def _columns(self, node: Rows) -> list[forms.BoundField]:
+        """Returns a field for each column of a list that is shown as a table; none of others."""
+        items, first = node.shape.items, node.entries[0].node
+        if items is None or not items.is_flat() or len(items.properties) > MAX_COLUMNS:
+            return []
+        return [self[leaf.name] for leaf in first.leaves()]
+
+    def _rows(self, group: Group, but: str = "") -> list[Row]:
+        return [self._row(member) for name, member in group.members.items() if name != but]
 
     def _entry(self, entry: Entry) -> Row:
         rows = self._rows(entry.node) if isinstance(entry.node, Group) else [self._row(entry.node)]
@@ -208,6 +280,8 @@ class AnswerForm(forms.Form):
             return self._grow_group(shape, original, name, label, wanted=wanted)
         if shape.kind == "rows" and self._has_room(shape, original):
             return self._grow_rows(shape, original, name, label, wanted=wanted)
+        if shape.kind == "union" and (start := find_alternative(shape, original)) is not None:
+            return self._grow_one_of(shape, original, name, label, wanted=wanted, start=start)
         made = make_field(shape, original, wanted=wanted, label=label)
         self.fields[name] = made
         return Leaf(name, made)
@@ -229,6 +303,33 @@ class AnswerForm(forms.Form):
                 wanted=prop.required,
             )
         return group
+
+    def _grow_one_of(
+        self, shape: Shape, original: JSON, name: str, label: str, *, wanted: bool, start: str
+    ) -> OneOf:
+        node = OneOf(name, label, shape, original, wanted, choice=f"{name}?kind", start=start)
+        for number, alternative in enumerate(shape.alternatives):
+            node.alternatives.append(
+                self._grow(
+                    alternative,
+                    original if str(number) == start else MISSING,
+                    f"{name}?{number}",
+                    alternative.title or label,
+                    wanted=True,
+                )
+            )
+        choices = [(str(n), kind_label(each)) for n, each in enumerate(node.alternatives)]
+        if node.is_optional():
+            choices.insert(0, ("", _("No value")))
+        self.fields[node.choice] = forms.ChoiceField(
+            label=label,
+            choices=choices,
+            initial=start,
+            required=not node.is_optional(),
+            widget=forms.RadioSelect,
+            error_messages={"required": _("Choose one.")},
+        )
+        return node
 
     def _grow_rows(
         self, shape: Shape, original: JSON, name: str, label: str, *, wanted: bool
@@ -284,17 +385,35 @@ class AnswerForm(forms.Form):
             if isinstance(node, Group):
                 absent = not isinstance(node.original, dict) and node.is_optional()
                 if self._is_taken_away(node) or (absent and self._is_blank(node)):
-                    _leave_out(node)
+                    self._leave_out(node)
             elif isinstance(node, Rows):
                 for entry in node.entries:
                     if not self._is_in(entry):
-                        _leave_out(entry.node)
+                        self._leave_out(entry.node)
+            elif isinstance(node, OneOf):
+                chosen = node.chosen(self._chosen_number(node))
+                for alternative in node.alternatives:
+                    if alternative is not chosen:
+                        self._leave_out(alternative)
+
+    def _leave_out(self, left_out: Node) -> None:
+        for node in left_out.nodes():
+            if isinstance(node, Leaf):
+                node.field.left_out = True
+            elif isinstance(node, OneOf):
+                self.fields[node.choice].required = False
 
     def _is_blank(self, node: Node) -> bool:
-        return all(
-            isinstance(leaf.field, ConstField) or leaf.field.is_blank(self[leaf.name].data)
-            for leaf in node.leaves()
-        )
+        if isinstance(node, Leaf):
+            return isinstance(node.field, ConstField) or node.field.is_blank(self[node.name].data)
+        if isinstance(node, OneOf):
+            return not self._chosen_number(node)
+        return all(map(self._is_blank, node.children()))
+
+    def _chosen_number(self, node: OneOf) -> str:
+        """Returns the number of the alternative that was chosen, or ""."""
+        number = str(self[node.choice].data or "")
+        return "" if node.chosen(number) is None else number
 
     def _is_taken_away(self, group: Group) -> bool:
         return bool(group.absent and self[group.absent].data)
@@ -307,7 +426,11 @@ class AnswerForm(forms.Form):
 
     def _compose(self, node: Node) -> JSON:
         if isinstance(node, Leaf):
-            return self.cleaned_data[node.name]
+            # Of what can't be read there is no value, and the rest is looked at all the same.
+            return self.cleaned_data.get(node.name, MISSING)
+        if isinstance(node, OneOf):
+            chosen = node.chosen(self._chosen_number(node))
+            return node.empty_value() if chosen is None else self._compose(chosen)
         if isinstance(node, Rows):
             kept = [self._compose(entry.node) for entry in node.entries if self._is_in(entry)]
             return kept if kept or node.original else node.empty_value()
@@ -320,11 +443,20 @@ class AnswerForm(forms.Form):
         return {key: value for key, value in {**before, **members}.items() if value is not MISSING}
 
     def _find(self, pointer: str) -> tuple[Node, list[str]]:
-        node, parts = self.tree, parse_pointer(pointer)
+        node, parts = self._meant(self.tree), parse_pointer(pointer)
         while parts and (found := self._below(node, parts[0])) is not None:
-            node = found
+            node = self._meant(found)
             parts.pop(0)
         return node, parts
+
+    def _meant(self, node: Node) -> Node:
+        """Returns the alternative of a union that was chosen; any other node as it is."""
+        while isinstance(node, OneOf):
+            chosen = node.chosen(self._chosen_number(node))
+            if chosen is None:
+                break
+            node = chosen
+        return node
 
     def _below(self, node: Node, part: str) -> Node | None:
         if isinstance(node, Group):
@@ -367,11 +499,37 @@ def _width(shape: Shape) -> int:
     return sum(1 for _ in shape.leaves()) + 1
 
 
-def _leave_out(node: Node) -> None:
-    for leaf in node.leaves():
-        leaf.field.left_out = True
+def find_alternative(shape: Shape, original: JSON) -> str | None:
+    """Returns the number of the alternative that a value is of, "" for no value.
+
+    None where it is of none, so that only JSON text can show it.
+    """
+    if original is MISSING or (original is None and shape.nullable):
+        return ""
+    fitting = [
+        (each.kind != "json", _count_known(each, original), -number)
+        for number, each in enumerate(shape.alternatives)
+        if each.holds(original)
+    ]
+    return str(-max(fitting)[2]) if fitting else None
 
 
-def _identical(one: JSON, other: JSON) -> bool:
+def _count_known(shape: Shape, value: JSON) -> int:
+    """Counts the members of an object that a shape knows."""
+    return sum(p.name in value for p in shape.properties) if isinstance(value, dict) else 0
+
+
+def kind_label(node: Node | None) -> Any:
+    """Returns what an alternative is called."""
+    if node is None:
+        return _("No value")
+    shape = node.field.shape if isinstance(node, Leaf) else node.shape
+    if shape.kind == "const":
+        return escape_hidden(to_label(shape.options[0]))
+    return escape_hidden(shape.title) if shape.title else KIND_WORDS[shape.kind]
+
+
+def is_identical(one: JSON, other: JSON) -> bool:
+    """Says whether two values are the same JSON; nothing is not even nothing."""
     # As JSON: in Python 1 equals True and 1.0.
     return one is not MISSING and to_json(one) == to_json(other)

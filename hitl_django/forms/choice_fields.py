@@ -17,7 +17,7 @@ from django.utils.translation import gettext_lazy as _
 from hitl_django.conf import hitl
 
 from .fields import LARGE, AnswerField, DecimalField, IntegerField, NumberField, TextField
-from .json_input import escape_hidden, normalize_newlines, to_json
+from .json_input import escape_hidden, format_number, is_number, normalize_newlines, to_json
 from .shape import JSON, MISSING, Kind, Shape
 
 #: Of a list's wrong lines so many are named at once.
@@ -34,6 +34,8 @@ class ChoiceField(AnswerField):
         self.values = _with(shape.options, [] if original in (MISSING, None) else [original])
         super().__init__(shape, original, wanted=wanted, **kwargs)
         choices = [(str(n), self.label_of(value)) for n, value in enumerate(self.values)]
+        for n, label in enumerate(shape.labels):
+            choices[n] = str(n), escape_hidden(label)
         if shape.nullable or original is MISSING or original is None:
             choices.insert(0, ("", _("(no value)") if self.may_be_blank() else _("(choose)")))
         self.widget.choices = choices
@@ -153,7 +155,7 @@ class LinesField(AnswerField):
             return super().fits(shape, original)
         # Only what a line can hold: no line ends, nothing blank, nothing that a line would trim,
         # and no text that reads like another type.
-        lines = [_line(value) for value in original]
+        lines = [_spell(shape.items, value) for value in original]
         options = [_line(value) for value in shape.items.options]
         if len(set(options)) < len(options):
             return False
@@ -168,7 +170,8 @@ class LinesField(AnswerField):
         )
 
     def initial_value(self) -> str:
-        return "\n".join(_line(value) for value in self.original or ())
+        assert self.shape.items is not None
+        return "\n".join(_spell(self.shape.items, value) for value in self.original or ())
 
     def help(self) -> Any:
         return _("One per line.")
@@ -208,7 +211,7 @@ class LinesField(AnswerField):
         assert items is not None
         known: dict[str, JSON] = {}
         for value in (*(self.original or ()), *items.options):
-            known.setdefault(_line(value), value)
+            known.setdefault(_spell(items, value), value)
         like = self.original[0] if self.original else MISSING
         field = ITEMS[items.kind](items, like, wanted=True)
 
@@ -260,5 +263,14 @@ def _label(value: JSON) -> Any:
     return _("(empty text)") if value == "" else escape_hidden(_line(value))
 
 
+def _spell(items: Shape, value: JSON) -> str:
+    """Returns a value as a line of a list has it."""
+    if items.kind == "decimal" and isinstance(value, str):
+        return format_number(value)
+    return _line(value)
+
+
 def _line(value: JSON) -> str:
+    if is_number(value):
+        return format_number(value)
     return value if isinstance(value, str) else to_json(value)

@@ -94,4 +94,42 @@ class Rows(TreeNode):
         return self.original
 
 
-Node = Leaf | Group | Rows
+@dataclass
+class OneOf(TreeNode):
+    """A value of one of several shapes: a field that says which, and each with fields of its own.
+
+    ``choice`` is the name of that field; ``start`` is the number of the alternative that the value
+    is of, or "".
+    """
+
+    name: str
+    label: str
+    shape: Shape
+    original: JSON
+    wanted: bool
+    choice: str
+    start: str = ""
+    alternatives: list[Node] = field(default_factory=list)
+    errors: list[str] = field(default_factory=list)
+
+    def children(self) -> Iterable[Node]:
+        return self.alternatives
+
+    def chosen(self, number: str) -> Node | None:
+        """Returns the alternative of a number as it is posted; None for no value."""
+        known = number.isascii() and number.isdecimal() and len(number) < 4
+        at = int(number) if known else len(self.alternatives)
+        return self.alternatives[at] if at < len(self.alternatives) else None
+
+    def empty_value(self) -> JSON:
+        """Returns what no choice means: no such key, or null."""
+        if not self.wanted and (self.original is MISSING or not self.shape.nullable):
+            return MISSING
+        return None if self.shape.nullable else MISSING
+
+    def is_optional(self) -> bool:
+        """Returns whether the value may be left out or be null."""
+        return self.shape.nullable or not self.wanted
+
+
+Node = Leaf | Group | Rows | OneOf

@@ -17,6 +17,7 @@ from hitl_django.json_text.text_diff import Span, compare_words
 
 from .json_input import (
     escape_hidden,
+    format_number,
     from_json,
     is_decimal,
     is_number,
@@ -52,7 +53,9 @@ class AnswerField(forms.Field):
         #: Set by the form where a whole optional object was left blank.
         self.left_out = False
         super().__init__(required=False, initial=self.initial_value(), **kwargs)
-        self.help_text = escape_hidden(shape.description) or self.help()
+        limits = [limit.sentence() for limit in shape.limits]
+        said = [escape_hidden(shape.description) or self.help(), *limits]
+        self.help_text = " ".join(filter(None, map(str, said)))
 
     @classmethod
     def fits(cls, shape: Shape, original: JSON) -> bool:
@@ -108,7 +111,11 @@ class AnswerField(forms.Field):
         try:
             return self.parse(value)
         except ValueError:
-            raise ValidationError(self.error_messages["invalid"], code="invalid") from None
+            raise ValidationError(
+                self.error_messages["invalid"],
+                params={"example": format_number("12.50")},
+                code="invalid",
+            ) from None
 
     def blank_value(self) -> Any:
         """Returns what an empty box means: no such key, null, or an error."""
@@ -128,7 +135,10 @@ class TextField(AnswerField):
 
     def __init__(self, shape: Shape, original: JSON, *, wanted: bool, **kwargs: Any) -> None:
         text = original if isinstance(original, str) else ""
-        kwargs.setdefault("widget", text_widget(text, long=shape.long))
+        widget = text_widget(text, long=shape.long)
+        if shape.display == "code":
+            widget.attrs["class"] += " hitl-code"
+        kwargs.setdefault("widget", widget)
         super().__init__(shape, original, wanted=wanted, **kwargs)
 
     @classmethod
@@ -180,7 +190,7 @@ class IntegerField(AnswerField):
         return is_number(original) or super().fits(shape, original)
 
     def initial_value(self) -> str:
-        return to_json(self.original) if is_number(self.original) else ""
+        return format_number(self.original) if is_number(self.original) else ""
 
     def parse(self, raw: str) -> JSON:
         return parse_integer(raw)
@@ -191,7 +201,7 @@ class NumberField(IntegerField):
 
     widget = forms.TextInput(attrs={"inputmode": "decimal", "autocomplete": "off"})
     default_error_messages: ClassVar[dict[str, Any]] = {
-        "invalid": _("Enter a number, with a point before the decimals: 12.50."),
+        "invalid": _("Enter a number, such as %(example)s."),
     }
 
     def parse(self, raw: str) -> JSON:
@@ -206,7 +216,9 @@ class DecimalField(NumberField):
         return is_decimal(original) or super().fits(shape, original)
 
     def initial_value(self) -> str:
-        return self.original if isinstance(self.original, str) else super().initial_value()
+        if isinstance(self.original, str):
+            return format_number(self.original)
+        return super().initial_value()
 
     def parse(self, raw: str) -> JSON:
         return parse_decimal(raw, like=self.original, spelling=self.shape.spelling)
@@ -229,6 +241,8 @@ class JSONField(AnswerField):
         return "" if self.original is MISSING else to_json(self.original, indent=2)
 
     def help(self) -> Any:
+        if self.shape.takes_text:
+            return _('A text, or JSON. What reads as JSON, such as 12, true or "12", is taken so.')
         return _('JSON: text in double quotes, such as "yes"; numbers, true, false and null bare.')
 
     def is_blank(self, raw: Any) -> bool:
@@ -238,6 +252,8 @@ class JSONField(AnswerField):
         try:
             return from_json(raw)
         except ValueError as error:
+            if self.shape.takes_text and raw.lstrip()[:1] not in ("{", "[", '"'):
+                return normalize_newlines(raw)
             message = _("This is not JSON: %(error)s.") % {"error": error}
             raise ValidationError(message, code="invalid") from None
 

@@ -10,6 +10,7 @@ from decimal import Decimal, InvalidOperation
 from typing import Any
 
 from django.core.exceptions import ValidationError
+from django.utils.formats import get_format
 from django.utils.translation import gettext_lazy as _
 
 from hitl_django.json_text.sanitize import is_joiner
@@ -20,9 +21,14 @@ from hitl_django.json_text.strict_json import (
 )
 
 TOO_MANY_DIGITS = _("An integer may have at most %(limit)s digits.")
+AMBIGUOUS = _(
+    "“%(text)s” may be %(whole)s or %(decimal)s. Write it without a separator of thousands."
+)
 
 _NUMBER = re.compile(r"[+-]?(\d+(\.\d*)?|\.\d+)([eE][+-]?\d{1,3})?", re.ASCII)
 _INTEGER = re.compile(r"[+-]?\d+", re.ASCII)
+#: Where a comma stands before the decimals, this may be thousands as well.
+_THOUSANDS = re.compile(r"[+-]?[1-9]\d{0,2}\.\d{3}", re.ASCII)
 
 
 def parse_integer(text: str) -> int:
@@ -37,7 +43,10 @@ def parse_integer(text: str) -> int:
 
 def parse_number(text: str, *, like: Any = None) -> int | float:
     """Reads a finite number: a float where ``like`` is one, else an int where it is whole."""
-    text = text.strip()
+    return _read_number(_with_point(text), like)
+
+
+def _read_number(text: str, like: Any) -> int | float:
     if not _NUMBER.fullmatch(text):
         raise ValueError(text)
     if _INTEGER.fullmatch(text) and not isinstance(like, float):
@@ -54,14 +63,41 @@ def parse_decimal(text: str, *, like: Any = None, spelling: tuple[str, ...]) -> 
     Without an example it is a string, which keeps every digit. So it is where a JSON number
     would change the value.
     """
-    text = text.strip()
+    text = _with_point(text)
     if not _NUMBER.fullmatch(text):
         raise ValueError(text)
     if "number" in spelling and isinstance(like, int | float):
-        number = parse_number(text, like=like)
+        number = _read_number(text, like)
         if Decimal(repr(number)) == Decimal(text):
             return number
     return text
+
+
+def format_number(value: float | str) -> str:
+    """Writes a number, or a decimal in a text, as it is typed in the reader's language.
+
+    Nothing is rounded, and thousands aren't separated: it is read back as the same number.
+    """
+    text = value if isinstance(value, str) else to_json(value)
+    return text.replace(".", _get_separator())
+
+
+def _get_separator() -> str:
+    """Returns what stands before the decimals in the reader's language, a point or a comma."""
+    return "," if get_format("DECIMAL_SEPARATOR") == "," else "."
+
+
+def _with_point(text: str) -> str:
+    """Returns a number as JSON writes it; ValidationError where it may be one of two."""
+    text = text.strip()
+    if _get_separator() == ".":
+        return text
+    if _THOUSANDS.fullmatch(text):
+        either = {"whole": text.replace(".", ""), "decimal": text.replace(".", ",")}
+        raise ValidationError(AMBIGUOUS, params={"text": text, **either}, code="invalid")
+    if "." in text and "," in text:
+        raise ValueError(text)
+    return text.replace(",", ".")
 
 
 def is_decimal(value: Any) -> bool:

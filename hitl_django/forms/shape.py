@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import json
+import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from enum import Enum
 from typing import Any, Final, Literal
 
 from hitl_django.json_text.json_pointer import escape_part, parse_pointer
+from hitl_django.json_text.reasons import Reason, describe_limits
 
 JSON = Any
 
@@ -27,6 +30,7 @@ Kind = Literal[
     "rows",
     "text",
     "time",
+    "union",
 ]
 
 #: Deeper objects, and forms with more fields than this, are edited as JSON text. Django refuses a
@@ -62,9 +66,12 @@ class Property:
 class Shape:
     """One value: its kind and how it is called.
 
-    ``options`` are the values of a choice, ``items`` is the shape of a list's lines or rows,
-    ``spelling`` says how a decimal may be written in JSON (number, string). What bounds a value
-    isn't here: the answer is checked against its schema where it is stored, and nowhere else.
+    ``options`` are the values of a choice and ``labels`` what they are called, where they have
+    names of their own; ``items`` is the shape of a list's lines or rows; ``alternatives`` are the
+    shapes of a union, and ``discriminator`` is the member that tells them apart. ``spelling`` says
+    how a decimal may be written in JSON (number, string). ``takes_text`` says that JSON which is
+    none may be a text. ``limits`` are only shown: the answer is checked against its schema.
+    ``display`` is the format in which the page of a question shows the value.
     """
 
     kind: Kind
@@ -76,6 +83,12 @@ class Shape:
     items: Shape | None = None
     spelling: tuple[str, ...] = ()
     long: bool = False
+    limits: tuple[Reason, ...] = ()
+    labels: tuple[str, ...] = ()
+    alternatives: tuple[Shape, ...] = ()
+    discriminator: str = ""
+    takes_text: bool = False
+    display: str = ""
 
     def without(self, name: str) -> Shape:
         """Returns the same object shape less one property."""
@@ -98,8 +111,43 @@ class Shape:
         """Yields every shape that becomes one field."""
         if self.kind != "object":
             yield self
-        for prop in self.properties:
-            yield from prop.shape.leaves()
+        for shape in (*(prop.shape for prop in self.properties), *self.alternatives):
+            yield from shape.leaves()
+
+    def is_flat(self) -> bool:
+        """Says whether this is an object, each of whose members is one small field."""
+        large = ("choices", "json", "object", "rows", "union")
+        members = [prop.shape for prop in self.properties]
+        return self.kind == "object" and not any(m.kind in large or m.long for m in members)
+
+    def holds(self, value: JSON) -> bool:
+        """Says whether a value is of this shape, as far as its kinds and constants tell."""
+        if value is None and self.nullable:
+            return True
+        match self.kind:
+            case "const" | "choice":
+                return any(_is_same(value, option) for option in self.options)
+            case "boolean":
+                return isinstance(value, bool)
+            case "integer":
+                return isinstance(value, int) and not isinstance(value, bool)
+            case "number":
+                return isinstance(value, int | float) and not isinstance(value, bool)
+            case "text" | "date" | "datetime" | "time":
+                return isinstance(value, str)
+            case "decimal":
+                return isinstance(value, int | float | str) and not isinstance(value, bool)
+            case "lines" | "choices" | "rows":
+                assert self.items is not None
+                return isinstance(value, list) and all(map(self.items.holds, value))
+            case "object":
+                return isinstance(value, dict) and all(
+                    prop.shape.holds(value[prop.name]) if prop.name in value else not prop.required
+                    for prop in self.properties
+                )
+            case "union":
+                return any(alternative.holds(value) for alternative in self.alternatives)
+        return True
 
 
 def read_shape(schema: JSON) -> Shape:
@@ -118,7 +166,7 @@ def infer_shape(payload: JSON) -> Shape:
 
 def _bounded(shape: Shape) -> Shape:
     if sum(1 for _ in shape.leaves()) > MAX_FIELDS:
-        return replace(shape, kind="json", properties=())
+        return replace(shape, kind="json", properties=(), alternatives=())
     return shape
 
 
@@ -128,13 +176,16 @@ class _Reader:
 
     def read(self, schema: JSON, *, depth: int = 0, seen: frozenset[str] = frozenset()) -> Shape:
         if not isinstance(schema, dict):
-            return Shape("json")
+            return Shape("json", takes_text=schema is True)
         schema, nullable, seen = self.resolve(schema, seen)
         known = Shape(
             "json",
             title=_text(schema.get("title")),
             description=_text(schema.get("description")),
             nullable=nullable,
+            limits=tuple(describe_limits(schema)),
+            takes_text=_takes_text(schema),
+            display=_text(schema.get("display")),
         )
         return self.classify(schema, known, depth, seen)
 
@@ -146,7 +197,11 @@ class _Reader:
         if isinstance(schema.get("enum"), list) and schema["enum"]:
             return _choice(schema["enum"], known)
         if decimal := _decimal(schema):
-            return replace(known, kind="decimal", spelling=decimal)
+            number = next(part for part in schema["anyOf"] if part.get("type") == "number")
+            limits = tuple(describe_limits(number))
+            return replace(known, kind="decimal", spelling=decimal, limits=limits)
+        if parts := _parts(schema):
+            return self.union(schema, parts, known, depth, seen)
         kind = schema.get("type")
         if kind == "string":
             return _string(schema, known)
@@ -159,6 +214,42 @@ class _Reader:
         if kind == "object" and schema.get("properties") and depth < MAX_DEPTH:
             return self.object(schema, known, depth, seen)
         return known
+
+    def union(
+        self,
+        schema: dict[str, JSON],
+        parts: list[dict[str, JSON]],
+        known: Shape,
+        depth: int,
+        seen: frozenset[str],
+    ) -> Shape:
+        """Reads several schemas of which one has to fit: each becomes an alternative."""
+        if depth >= MAX_DEPTH:
+            return known
+        read = [self.alternative(part, depth, seen) for part in parts]
+        if any(alternative.nullable or alternative.kind == "union" for alternative in read):
+            return known
+        if all(alternative.kind == "const" for alternative in read):
+            return _choice_of(read, known)
+        if all(alternative.kind == "json" for alternative in read):
+            return known
+        name = _discriminator(schema, read)
+        return replace(
+            known,
+            kind="union",
+            alternatives=tuple(_with_constant(alternative, name) for alternative in read),
+            discriminator=name,
+        )
+
+    def alternative(self, part: dict[str, JSON], depth: int, seen: frozenset[str]) -> Shape:
+        """Reads one schema of a union; a model's own title is the name of its alternative."""
+        read = self.read(part, depth=depth + 1, seen=seen)
+        target = self.find(part["$ref"]) if isinstance(part.get("$ref"), str) else None
+        return (
+            read
+            if read.title or target is None
+            else replace(read, title=_text(target.get("title")))
+        )
 
     def resolve(
         self, schema: dict[str, JSON], seen: frozenset[str]
@@ -184,17 +275,23 @@ class _Reader:
                 types = [kind for kind in schema["type"] if kind != "null"]
                 nullable |= len(types) < len(schema["type"])
                 rest = {k: v for k, v in schema.items() if k != "type"}
-                schema = {**rest, "type": types[0]} if len(types) == 1 else rest
+                if len(types) == 1:
+                    schema = {**rest, "type": types[0]}
+                elif rest.keys() <= {"title", "description", "display"} and types:
+                    schema = {**rest, "anyOf": [{"type": kind} for kind in types]}
+                else:
+                    schema = rest
             else:
                 return self.drop_null(schema, nullable, seen)
 
     def drop_null(
         self, schema: dict[str, JSON], nullable: bool, seen: frozenset[str]
     ) -> tuple[dict[str, JSON], bool, frozenset[str]]:
-        parts = schema.get("anyOf")
-        if isinstance(parts, list) and {"type": "null"} in parts:
-            parts = [part for part in parts if part != {"type": "null"}]
-            return {**schema, "anyOf": parts}, True, seen
+        for key in ("anyOf", "oneOf"):
+            parts = schema.get(key)
+            if isinstance(parts, list) and {"type": "null"} in parts:
+                parts = [part for part in parts if part != {"type": "null"}]
+                return {**schema, key: parts}, True, seen
         return schema, nullable, seen
 
     def find(self, ref: str) -> dict[str, JSON] | None:
@@ -217,7 +314,8 @@ class _Reader:
         if items.nullable:
             return known
         if items.kind == "choice" and schema.get("uniqueItems"):
-            return replace(known, kind="choices", options=items.options, items=items)
+            chosen = replace(known, kind="choices", options=items.options, items=items)
+            return _or_null(chosen)
         if items.kind in ("text", "integer", "number", "decimal", "choice"):
             return replace(known, kind="lines", items=items)
         return _rows_of(items, known)
@@ -240,11 +338,101 @@ class _Reader:
 
 def _rows_of(items: Shape, known: Shape) -> Shape:
     """Returns a list of objects as rows; of lists of objects within those, as it was known."""
-    if items.kind != "object" or not items.properties:
+    shapes = items.alternatives if items.kind == "union" else (items,)
+    if not all(shape.kind == "object" and shape.properties for shape in shapes):
         return known
     if any(leaf.kind == "rows" for leaf in items.leaves()):
         return known
     return replace(known, kind="rows", items=items)
+
+
+def _parts(schema: dict[str, JSON]) -> list[dict[str, JSON]]:
+    """Returns the schemas of a union that says all there is to say; none for any other schema."""
+    keys = schema.keys() & {"anyOf", "oneOf"}
+    if len(keys) != 1 or not schema.keys().isdisjoint({"type", "properties", "allOf", "not"}):
+        return []
+    parts = schema[keys.pop()]
+    if not isinstance(parts, list) or not all(isinstance(part, dict) for part in parts):
+        return []
+    return parts if len(parts) > 1 else []
+
+
+def _choice_of(read: list[Shape], known: Shape) -> Shape:
+    """Returns constants, each with a name of its own, as one choice."""
+    options = tuple(alternative.options[0] for alternative in read)
+    if any(isinstance(option, dict | list) or option is None for option in options):
+        return known
+    labels = tuple(alternative.title or to_label(alternative.options[0]) for alternative in read)
+    return replace(known, kind="choice", options=options, labels=labels)
+
+
+def to_label(value: JSON) -> str:
+    """Returns a constant as it is called where it has no name."""
+    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+
+
+def _discriminator(schema: dict[str, JSON], read: list[Shape]) -> str:
+    """Returns the member whose constant tells objects apart: the one named, or the only one."""
+    constants = []
+    for alternative in read:
+        found = {p.name: to_label(p.shape.options[0]) for p in alternative.properties
+                 if p.shape.kind == "const"}  # fmt: skip
+        constants.append(found)
+    named = schema.get("discriminator")
+    wanted = named.get("propertyName") if isinstance(named, dict) else None
+    for name in constants[0]:
+        values = {found.get(name) for found in constants}
+        if None not in values and len(values) == len(read) and wanted in (None, name):
+            return name
+    return ""
+
+
+def _with_constant(alternative: Shape, name: str) -> Shape:
+    """Returns an alternative that always has the constant which tells it apart, and is named.
+
+    The constant is a better name than that of a class, but not than one that somebody has written.
+    """
+    title = alternative.title
+    if title.isidentifier():
+        title = _split_words(title)
+        for prop in alternative.properties:
+            if prop.name == name:
+                title = to_label(prop.shape.options[0]).replace("_", " ").capitalize()
+    properties = tuple(
+        replace(prop, required=True) if prop.name == name else prop
+        for prop in alternative.properties
+    )
+    return replace(alternative, properties=properties, title=title)
+
+
+def _or_null(shape: Shape) -> Shape:
+    """Returns a shape whose empty field is a value already, with null as a choice of its own."""
+    if not shape.nullable:
+        return shape
+    plain = replace(shape, nullable=False, title="", description="")
+    return replace(shape, kind="union", alternatives=(plain,), options=(), items=None)
+
+
+def _takes_text(schema: dict[str, JSON]) -> bool:
+    """Says whether a schema that becomes JSON text allows a text."""
+    kinds = schema.get("type")
+    if kinds is not None:
+        return kinds == "string" or (isinstance(kinds, list) and "string" in kinds)
+    for key in ("anyOf", "oneOf"):
+        parts = schema.get(key)
+        if isinstance(parts, list):
+            return any(isinstance(part, dict) and _takes_text(part) for part in parts)
+    return schema.keys().isdisjoint({"$ref", "const", "enum", "not", "properties", "allOf"})
+
+
+def _split_words(name: str) -> str:
+    """Returns the name of a class as words."""
+    return re.sub(r"(?<=[a-z0-9])(?=[A-Z])", " ", name).capitalize()
+
+
+def _is_same(one: JSON, other: JSON) -> bool:
+    # In JSON true is not 1, which it is in Python.
+    return type(one) is type(other) and bool(one == other)
 
 
 def _only_part(schema: dict[str, JSON]) -> tuple[dict[str, JSON], bool] | None:
@@ -265,7 +453,7 @@ def _only_part(schema: dict[str, JSON]) -> tuple[dict[str, JSON], bool] | None:
 
 
 def _words(schema: dict[str, JSON]) -> dict[str, JSON]:
-    return {key: schema[key] for key in ("title", "description") if key in schema}
+    return {key: schema[key] for key in ("title", "description", "display") if key in schema}
 
 
 def _text(value: JSON) -> str:

@@ -10,6 +10,8 @@ from hitl_django.decision_types import DECISION_TYPES, VALUE
 from hitl_django.engine.payload import check_json
 from hitl_django.review_terms import check_dialect, check_quorum
 
+from .display_hints import parse_hints
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReviewPolicy:
@@ -21,7 +23,9 @@ class ReviewPolicy:
     ``review()``. ``answers`` gives, for questions without a response schema, decisions another
     resume value than usual: ``{"approve": "yes", "edit": {"text": VALUE}}``, where VALUE is what
     the person gave, or for "approve" what was asked. The run goes on at ``each`` answer, or when
-    ``all`` the questions that it waits for are answered.
+    ``all`` the questions that it waits for are answered. ``display`` names the formats in which
+    values are shown: ``{"letter": "markdown", "/lines/cents": "money EUR"}``. ``forms`` names
+    Django forms by node, as classes or dotted paths, which ask for the answer in the admin.
     """
 
     groups: Sequence[str] = ()
@@ -31,12 +35,18 @@ class ReviewPolicy:
     dialect: str | None = None
     answers: Mapping[str, Any] = field(default_factory=dict)
     goes_on: Literal["each", "all"] = "each"
+    display: Mapping[str, str] = field(default_factory=dict)
+    forms: Mapping[str, Any] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         if isinstance(self.groups, str):
             raise TypeError(f"groups is a list of names, not the str {self.groups!r}.")
         if self.goes_on not in ("each", "all"):
             raise ValueError(f"goes_on is 'each' or 'all', not {self.goes_on!r}.")
+        parse_hints(self.display)
+        for form in self.forms.values():
+            if not isinstance(form, str | type):
+                raise TypeError(f"A form is a class or a dotted path, not {form!r}.")
         check_quorum(self.quorum)
         check_dialect(self.dialect)
         for decision, answer in self.answers.items():

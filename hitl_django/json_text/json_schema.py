@@ -12,15 +12,18 @@ from __future__ import annotations
 
 from typing import Any
 
+from django.utils.translation import gettext_lazy as _
+from jsonschema import ValidationError
 from referencing import Registry
 
 from . import schema_keywords
 from .json_pointer import format_pointer
+from .reasons import Reason, explain
 
 MAX_FAULTS = 50
 #: Keywords that hold values, not schemas.
 VALUES = ("const", "default", "enum", "examples")
-TOO_COMPLEX = "is too complex to be checked: send fewer values, or nest them less deeply"
+TOO_COMPLEX = _("is too complex to be checked: send fewer values, or nest them less deeply")
 
 
 def find_properties(schema: dict[str, Any]) -> dict[str, Any] | None:
@@ -40,14 +43,20 @@ def find_faults(schema: dict[str, Any], value: Any) -> list[tuple[str, str]]:
                 schema = _undialected(schema)
             validator = schema_keywords.VALIDATOR(schema, registry=Registry())
             for error in validator.iter_errors(value):
-                found.append((format_pointer(error.absolute_path), str(error.message)))
+                found.append((format_pointer(error.absolute_path), _reason(error)))
                 if len(found) == MAX_FAULTS:
                     break
     except schema_keywords.BudgetSpentError:
-        found = found or [("", TOO_COMPLEX)]
+        found = found or [("", Reason.make(TOO_COMPLEX))]
     except Exception as error:  # a schema with a dead reference or a keyword of the wrong type
-        return [("", f"the question's response schema can't be applied ({type(error).__name__})")]
+        unusable = _("the question’s response schema can’t be applied (%(error)s)")
+        return [("", Reason.make(unusable, error=type(error).__name__))]
     return sorted(set(found))
+
+
+def _reason(error: ValidationError) -> str:
+    keyword, rule = str(error.validator), error.validator_value
+    return explain(keyword, rule, error.instance, error.schema) or str(error.message)
 
 
 def _undialected(schema: Any) -> Any:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import datetime
 import enum
 import json
+from collections.abc import Iterator
 from decimal import Decimal
 from typing import Any, ClassVar, Literal
 
@@ -17,7 +18,8 @@ from pydantic import BaseModel, Field
 
 from hitl_django.forms import MISSING, AnswerForm, Shape, infer_shape, read_shape
 from hitl_django.forms.json_input import escape_hidden, from_json, list_hidden
-from hitl_django.json_text.json_schema import TOO_COMPLEX
+from hitl_django.json_text.json_schema import TOO_COMPLEX, find_faults
+from tests.graphs import Order
 
 from .browsing import post_of
 
@@ -325,6 +327,18 @@ def test_any_payload_comes_back_untouched(payload: Any) -> None:
     assert exactly(answered(infer_shape(payload), payload)) == exactly(payload)
 
 
+CONTACT = {
+    "oneOf": [
+        {
+            "type": "object",
+            "properties": {"kind": {"const": kind}, "of": schema},
+            "required": ["of"],
+        }
+        for kind, schema in (("mail", {"type": "string"}), ("phone", {"type": "integer"}))
+    ]
+}
+
+
 def schemas(*, required: bool = True) -> st.SearchStrategy[dict[str, Any]]:
     """Makes schemas as pydantic writes them."""
     plain = st.sampled_from(
@@ -344,6 +358,11 @@ def schemas(*, required: bool = True) -> st.SearchStrategy[dict[str, Any]]:
             {"type": "array", "items": {"type": "number"}},
             {"type": "array", "items": {"enum": ["a", "b"]}, "uniqueItems": True},
             {"type": "object", "additionalProperties": {"type": "integer"}},
+            {"anyOf": [{"type": "integer"}, {"type": "string"}, {"type": "boolean"}]},
+            {"oneOf": [{"const": "a", "title": "A"}, {"const": 1, "title": "One"}]},
+            CONTACT,
+            {"anyOf": [CONTACT, {"type": "array", "items": {"type": "integer"}}]},
+            {"type": "array", "items": CONTACT},
         ]
     )
     nullable = plain.map(lambda schema: {"anyOf": [schema, {"type": "null"}]})
@@ -395,8 +414,9 @@ def fitting(schema: dict[str, Any]) -> st.SearchStrategy[Any]:
         required = {k: fitting(v) for k, v in schema["properties"].items()}
         optional = {k: required.pop(k) for k in list(required) if k not in schema["required"]}
         return st.fixed_dictionaries(required, optional=optional)
-    if "anyOf" in schema:
-        return st.one_of([fitting(part) for part in schema["anyOf"]])
+    for key in ("anyOf", "oneOf"):
+        if key in schema:
+            return st.one_of([fitting(part) for part in schema[key]])
     if "enum" in schema:
         return st.sampled_from(schema["enum"])
     if "const" in schema:
@@ -511,6 +531,191 @@ class TestAListOfObjects:
         assert shape.properties[0].shape.kind == "rows"
         shape = infer_shape({"lines": [{"sku": "A", "n": 1}, {"sku": "B"}]})
         assert shape.properties[0].shape.kind == "json"
+
+
+class TestAUnion:
+    SHAPE = read_shape(Order.model_json_schema()).without("approved")
+    ASKED: ClassVar = {
+        "contact": {"kind": "phone", "number": "123456", "note": "after six"},
+        "wait": "a week",
+        "site": None,
+        "lines": [{"sku": "A", "count": 2, "price": 1.5}],
+        "unknown": [1],
+    }
+
+    def test_is_a_choice_with_the_fields_of_each_alternative(self) -> None:
+        contact, wait, *_ = AnswerForm(self.SHAPE, self.ASKED).rows()
+        assert [kind.radio.choice_label for kind in contact.kinds] == ["Email", "Phone"]
+        assert [[row.bound.name for row in kind.rows] for kind in contact.kinds] == [
+            ["answer/contact?0/address"],
+            ["answer/contact?1/number", "answer/contact?1/loud"],
+        ]
+        labels = [str(kind.radio.choice_label) for kind in wait.kinds]
+        assert labels == ["No value", "A whole number", "A text"]
+
+    def test_keeps_what_it_was_made_from(self) -> None:
+        form = asked(self.SHAPE, self.ASKED)
+        assert form.is_valid(), form.errors
+        assert exactly(form.answer) == exactly(self.ASKED)
+        assert not form.is_edited()
+
+    def test_takes_another_alternative_and_only_its_fields(self) -> None:
+        form = asked(
+            self.SHAPE, self.ASKED, {"/contact?kind": "0", "/contact?0/address": "d@example.com"}
+        )
+        assert form.is_valid(), form.errors
+        assert form.answer["contact"] == {"kind": "email", "address": "d@example.com"}
+        assert form.is_edited()
+        assert ("Contact", "Email", ()) in form.typed_texts()
+
+    def test_finds_no_fault_with_the_fields_of_what_was_not_chosen(self) -> None:
+        changes = {"/wait?kind": "1", "/wait?0": "many", "/wait?1": "soon"}
+        assert answered(self.SHAPE, self.ASKED, changes)["wait"] == "soon"
+        form = asked(self.SHAPE, self.ASKED, {**changes, "/wait?kind": "0"})
+        assert list(form.errors) == ["answer/wait?0"]
+
+    def test_may_have_no_value_where_that_is_allowed(self) -> None:
+        form = asked(self.SHAPE, self.ASKED, {"/wait?kind": "", "/contact?kind": ""})
+        assert form.errors == {"answer/contact?kind": ["Choose one."]}
+        assert answered(self.SHAPE, self.ASKED, {"/wait?kind": ""})["wait"] is None
+
+    def test_has_the_faults_of_an_answer_at_the_fields_of_what_was_chosen(self) -> None:
+        form = asked(self.SHAPE, self.ASKED)
+        assert form.is_valid()
+        faults = find_faults(
+            Order.model_json_schema(),
+            {**self.ASKED, "approved": True, "contact": {"kind": "phone", "number": "1"}},
+        )
+        form.add_faults(faults)
+        assert form.errors == {
+            "answer/contact?1/number": ["Must have between 5 and 20 characters, and has 1."],
+            "__all__": ["Must have at least 2 entries, and has 1."],
+        }
+
+    def test_is_json_text_where_the_value_is_of_no_alternative(self) -> None:
+        odd = {**self.ASKED, "contact": {"kind": "pigeon"}}
+        assert exactly(answered(self.SHAPE, odd)) == exactly(odd)
+
+    def test_of_constants_is_one_choice_by_their_names(self) -> None:
+        parts = [{"const": 1, "title": "Low"}, {"const": 2, "title": "High"}]
+        form = AnswerForm(read_shape({"oneOf": parts}))
+        [row] = form.rows()
+        assert row.bound is not None
+        assert [label for _, label in row.bound.field.widget.choices[1:]] == ["Low", "High"]
+        assert answered(read_shape({"oneOf": parts}), MISSING, {"": "1"}) == 2
+
+    def test_stands_in_the_rows_of_a_list(self) -> None:
+        contact = Order.model_json_schema()["properties"]["contact"]
+        whole = {"type": "array", "items": contact, "$defs": Order.model_json_schema()["$defs"]}
+        there = [{"kind": "phone", "number": "123456"}, {"kind": "email", "address": "a@b.de"}]
+        shape = read_shape(whole)
+        assert exactly(answered(shape, there)) == exactly(there)
+        more = answered(shape, there, {"/2?kind": "1", "/2?1/number": "99999"})
+        assert more[2] == {"kind": "phone", "number": "99999"}
+
+    def test_gives_null_a_choice_where_an_empty_field_is_a_value(self) -> None:
+        listed = {"type": "array", "items": {"enum": ["a", "b"]}, "uniqueItems": True}
+        shape = read_shape({"anyOf": [listed, {"type": "null"}]})
+        for value in (None, [], ["b"]):
+            assert exactly(answered(shape, value)) == exactly(value)
+        assert answered(shape, None, {"?kind": "0", "?0": ["1"]}) == ["b"]
+
+
+@pytest.mark.parametrize(
+    ("schema", "typed", "expected"),
+    [
+        ({}, "hello", "hello"),
+        (True, "hello there", "hello there"),
+        ({}, "12", 12),
+        ({}, '"12"', "12"),
+        ({"type": ["string", "object"], "maxLength": 9}, "hello", "hello"),
+    ],
+)
+def test_text_is_text_where_a_text_is_allowed(schema: Any, typed: str, expected: Any) -> None:
+    assert exactly(answered(read_shape(schema), MISSING, {"": typed})) == exactly(expected)
+
+
+@pytest.mark.parametrize(
+    ("schema", "typed"),
+    [({"type": "object"}, "hello"), ({}, "{a}"), ({}, '"hello'), ({}, "[1"), (Shape("json"), "a")],
+)
+def test_broken_json_is_not_taken_for_a_text(schema: Any, typed: str) -> None:
+    shape = schema if isinstance(schema, Shape) else read_shape(schema)
+    assert not asked(shape, MISSING, {"": typed}).is_valid()
+
+
+class TestNumbersInGerman:
+    SHAPE = read_shape(
+        {
+            "type": "object",
+            "properties": {
+                "ratio": {"type": "number"},
+                "price": {"anyOf": [{"type": "number"}, {"type": "string"}]},
+                "rates": {"type": "array", "items": {"type": "number"}},
+            },
+        }
+    )
+    ASKED: ClassVar = {"ratio": 1.234, "price": "12.50", "rates": [1.5, 2, 1e-07]}
+
+    @pytest.fixture(autouse=True)
+    def german(self) -> Iterator[None]:
+        with translation.override("de"):
+            yield
+
+    def test_have_a_comma_and_come_back_as_they_were(self) -> None:
+        form = asked(self.SHAPE, self.ASKED)
+        assert [row.bound.value() for row in form.rows()] == ["1,234", "12,50", "1,5\r\n2\r\n1e-07"]
+        assert form.is_valid()
+        assert exactly(form.answer) == exactly(self.ASKED)
+
+    @pytest.mark.parametrize(
+        ("field", "typed", "expected"),
+        [
+            ("ratio", "12,50", 12.5),
+            ("ratio", "12.5", 12.5),
+            ("ratio", "0.125", 0.125),
+            ("ratio", "-1,5e3", -1500.0),
+            ("price", "1234,50", "1234.50"),
+            ("rates", "1,5\n2,25", [1.5, 2.25]),
+        ],
+    )
+    def test_are_typed_with_a_comma(self, field: str, typed: str, expected: Any) -> None:
+        answer = answered(self.SHAPE, self.ASKED, {f"/{field}": typed})
+        assert exactly(answer[field]) == exactly(expected)
+
+    @pytest.mark.parametrize("field", ["ratio", "price", "rates"])
+    def test_that_may_be_one_of_two_are_refused(self, field: str) -> None:
+        form = asked(self.SHAPE, self.ASKED, {f"/{field}": "1.234"})
+        assert "1234 oder 1,234" in str(form.errors)
+
+    @pytest.mark.parametrize("typed", ["1.234,50", "1.234.567", "1,2,3", "zwölf"])
+    def test_that_can_not_be_read_are_refused(self, typed: str) -> None:
+        form = asked(self.SHAPE, self.ASKED, {"/ratio": typed})
+        assert "12,50" in str(form.errors)
+
+
+def test_limits_are_shown_before_anything_is_wrong() -> None:
+    schema = {
+        "type": "object",
+        "properties": {
+            "count": {"type": "integer", "minimum": 1, "maximum": 99},
+            "note": {"type": "string", "minLength": 1, "maxLength": 200},
+            "tags": {"type": "array", "items": {"type": "string"}, "minItems": 2},
+            "price": {"anyOf": [{"type": "number", "exclusiveMinimum": 0}, {"type": "string"}]},
+            "site": {"type": "string", "format": "uri", "description": "Of the shop."},
+        },
+    }
+    shown = [row.bound.help_text for row in AnswerForm(read_shape(schema)).rows()]
+    assert shown == [
+        "Between 1 and 99.",
+        "At most 200 characters.",
+        "One per line. At least 2 entries.",
+        "More than 0.",
+        "Of the shop. For example https://example.com/page.",
+    ]
+    with translation.override("de"):
+        shown = [row.bound.help_text for row in AnswerForm(read_shape(schema)).rows()]
+    assert shown[:2] == ["Zwischen 1 und 99.", "Höchstens 200 Zeichen."]
 
 
 def test_a_field_says_what_it_was() -> None:

@@ -51,6 +51,12 @@ ORDER = {
     "express": True,
 }
 
+SHIPMENT = {
+    "title": "Ship order A-20008?",
+    "contact": {"kind": "email", "address": "dana@example.com"},
+    "lines": [{"sku": "A-1", "count": 2, "price": 12.5}, {"sku": "B-7", "count": 1}],
+}
+
 
 def ask(graph: str, **state: Any) -> Interrupt:
     """Starts a run, brings it to its question, and returns that."""
@@ -91,6 +97,10 @@ def held(reviewer: Any, other: Any) -> Interrupt:
 
 def rows(reviewer: Any, other: Any) -> Interrupt:
     return ask("plain", payload=ORDER)
+
+
+def one_of(reviewer: Any, other: Any) -> Interrupt:
+    return ask("order", payload=SHIPMENT)
 
 
 def human_interrupt(reviewer: Any, other: Any) -> Interrupt:
@@ -144,6 +154,7 @@ SCENES: dict[str, Callable[[Any, Any], Interrupt]] = {
     "typed": typed,
     "held": held,
     "rows": rows,
+    "one-of": one_of,
     "human-interrupt": human_interrupt,
     "several-actions": several_actions,
     "side-by-side": side_by_side,

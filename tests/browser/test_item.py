@@ -226,14 +226,14 @@ def test_rows_are_added_changed_and_taken_out(
     page = log_in(**window)
     open_question(page)
     page.get_by_text("Change something and send the edited version").click()
-    page.get_by_label("Sku:").nth(0).fill("A-9")
+    page.get_by_label("Sku, ").nth(0).fill("A-9")
     button(page, "More rows").click()
     # Still open, with what was typed and with more rows to fill.
-    assert page.get_by_label("Sku:").nth(0).input_value() == "A-9"
-    assert page.get_by_label("Sku:").count() == 6
-    page.get_by_label("Remove").nth(1).check()
-    page.get_by_label("Sku:").nth(4).fill("C-3")
-    page.get_by_label("Count:").nth(4).fill("3")
+    assert page.get_by_label("Sku, ").nth(0).input_value() == "A-9"
+    assert page.get_by_label("Sku, ").count() == 6
+    page.get_by_label("Remove, ").nth(1).check()
+    page.get_by_label("Sku, ").nth(4).fill("C-3")
+    page.get_by_label("Count, ").nth(4).fill("3")
     with leads_on(page):
         button(page, "Send edited version").click()
     assert Decision.objects.get().value["lines"] == [

@@ -15,12 +15,12 @@ from django.test import Client
 from django.urls import reverse
 from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
-from jsonschema import Draft202012Validator
+from jsonschema import Draft202012Validator, FormatChecker
 from pydantic import BaseModel, Field, TypeAdapter
 
 from hitl_django.answers import AnswerOptions, infer_decision, make_resume_value
 from hitl_django.engine.errors import InvalidAnswerError
-from hitl_django.json_text import json_schema, schema_keywords
+from hitl_django.json_text import json_schema, schema_keywords, text_formats
 from hitl_django.models import Interrupt
 
 #: Seconds of a processor that a request may take.
@@ -110,7 +110,7 @@ def test_unique_items_are_found_in_one_pass(values: Any) -> None:
     assert seconds(lambda: json_schema.find_faults(schema, numbers)) < BOUND
     assert json_schema.find_faults(schema, numbers) == []
     [(pointer, reason)] = json_schema.find_faults(schema, [*numbers, numbers[0]])
-    assert (pointer, "non-unique" in reason) == ("", True)
+    assert (pointer, reason) == ("", "has the same entry twice")
 
 
 def test_no_numbers_can_be_chosen_that_are_slow_to_tell_apart() -> None:
@@ -377,7 +377,12 @@ SCHEMAS = st.builds(
 @settings(max_examples=100)
 @given(schema=SCHEMAS, value=json_values(40))
 def test_each_verdict_is_the_one_of_jsonschema(schema: Any, value: Any) -> None:
-    oracle = Draft202012Validator(schema, format_checker=schema_keywords.FORMATS)
+    checker = FormatChecker(())
+    checker.checkers = {
+        name: (lambda text, check=check: not isinstance(text, str) or check(text), ())
+        for name, check in text_formats.CHECKS.items()
+    }
+    oracle = Draft202012Validator(schema, format_checker=checker)
     found: list[Any] = []
     try:
         found.append(oracle.is_valid(value))

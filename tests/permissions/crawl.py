@@ -113,7 +113,7 @@ def pages_of(things: Things, world: World) -> Iterator[str]:
     for item in (things.question, things.decided, things.erased):
         for page in ("interrupt", "decisions", "comments", "links"):
             yield path_of(api + page, (item.pk,))
-        for page in ("change", "history", "payload", "status"):
+        for page in ("change", "file", "history", "payload", "status"):
             yield path_of(f"admin:hitl_django_reviewitem_{page}", (item.pk,))
     for run in (things.failed, things.decided.run, things.erased.run):
         yield path_of(f"{api}run", (run.pk,))

@@ -206,6 +206,7 @@ _ADMIN: dict[str, Page] = {
 } | {
     "interrupt_change": Page("question", answer=MOVED, at=ASKED),
     "reviewitem_change": Page(**_ASKED_PAGE, posts="decide"),
+    "reviewitem_file": Page(**_ASKED_PAGE, answer=MOVED),
     "reviewitem_payload": Page(**_ASKED_PAGE),
     "reviewitem_status": Page(**_ASKED_PAGE),
     "reviewitem_handling": Page(**_ASKED_PAGE, answer=MOVED, posts="comment"),

@@ -1,0 +1,214 @@
+"""Values as a hint has them shown: markdown, links, images, files, money, code and dates.
+
+Each format shows what fits it, and nothing else: a value that doesn't is plain text, as one without
+a hint is. What leads elsewhere, or is loaded, is so only on a page that allows for it.
+"""
+
+from __future__ import annotations
+
+import posixpath
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from decimal import Decimal
+from typing import Any
+from urllib.parse import urlencode, urlsplit
+
+from django.conf import settings
+from django.urls import get_script_prefix
+from django.utils import timezone
+from django.utils.dateparse import parse_date, parse_datetime
+from django.utils.formats import date_format, number_format
+
+from hitl_django.conf import hitl
+from hitl_django.forms import Shape, read_shape
+from hitl_django.graph_registry import registry
+from hitl_django.graph_registry.display_hints import Hint, Names, get_names, parse_hints
+from hitl_django.json_text.json_pointer import format_pointer, parse_pointer
+from hitl_django.json_text.text_formats import is_uri
+from hitl_django.models import Interrupt
+
+from .markdown import render_markdown
+
+JSON = Any
+Way = Sequence[str | int]
+
+#: Pictures that a browser shows, and that can't hold a script.
+IMAGES = {
+    ".gif": "image/gif",
+    ".jpeg": "image/jpeg",
+    ".jpg": "image/jpeg",
+    ".png": "image/png",
+    ".webp": "image/webp",
+}
+#: Currencies whose smallest unit isn't a hundredth (ISO 4217).
+DIGITS = {
+    "BHD": 3, "BIF": 0, "CLP": 0, "DJF": 0, "GNF": 0, "IQD": 3, "ISK": 0, "JOD": 3, "JPY": 0,
+    "KMF": 0, "KRW": 0, "KWD": 3, "LYD": 3, "OMR": 3, "PYG": 0, "RWF": 0, "TND": 3, "UGX": 0,
+    "VND": 0, "VUV": 0, "XAF": 0, "XOF": 0, "XPF": 0,
+}  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Presentation:
+    """How values are shown: the hints for them, and the address that has their files.
+
+    Without such an address nothing leads away from the page, and nothing is loaded.
+    """
+
+    hints: Mapping[Names, Hint] = field(default_factory=dict)
+    file_url: str = ""
+
+
+@dataclass(frozen=True)
+class Rendered:
+    """A value in a format: its text, and the address or the markup that go with it."""
+
+    style: str
+    text: str
+    url: str = ""
+    html: str = ""
+
+
+def read_hints(item: Interrupt) -> dict[Names, Hint]:
+    """Returns the hints for what a question shows: its schema's, and its graph's policy's."""
+    found: dict[Names, Hint] = {}
+    if item.response_schema is not None:
+        _collect(read_shape(item.response_schema), (), found)
+    return {**found, **parse_hints(registry.get_review_policy(item.graph).display)}
+
+
+def _collect(shape: Shape, names: Names, found: dict[Names, Hint]) -> None:
+    if shape.display:
+        try:
+            found[names] = Hint.parse(shape.display)
+        except ValueError:
+            pass  # the schema's own word, for another program
+    for prop in shape.properties:
+        _collect(prop.shape, (*names, prop.name), found)
+    for below in (shape.items, *shape.alternatives):
+        if below is not None:
+            _collect(below, names, found)
+
+
+def render_value(hint: Hint, value: JSON, way: Way, presentation: Presentation) -> Rendered | None:
+    """Returns a value in the format of its hint; None where it doesn't fit that."""
+    return _RENDERERS[hint.format](hint, value, way, presentation)
+
+
+def find_file_name(hint: Hint, value: JSON) -> str:
+    """Returns the name in Django's storage that a value is, if its hint lets it be served."""
+    if hint.format not in ("file", "image") or not isinstance(value, str) or not value:
+        return ""
+    folder = hint.argument.strip("/")
+    is_plain = value == posixpath.normpath(value) and not value.startswith(("/", "."))
+    if not is_plain or "\\" in value or "://" in value or "\x00" in value:
+        return ""
+    return value if not folder or value.startswith(f"{folder}/") else ""
+
+
+def find_file(item: Interrupt, pointer: str) -> tuple[str, bool]:
+    """Returns the name of a file that a payload has at a pointer, and whether it is an image.
+
+    The name is empty where there is nothing that a hint lets be served.
+    """
+    value, way = item.payload, []
+    for part in parse_pointer(pointer):
+        key = int(part) if isinstance(value, list) and part.isdecimal() else part
+        try:
+            value = value[key]
+        except (LookupError, TypeError):
+            return "", False
+        way.append(key)
+    hint = read_hints(item).get(get_names(way))
+    return ("", False) if hint is None else (find_file_name(hint, value), hint.format == "image")
+
+
+def get_image_type(name: str) -> str:
+    """Returns the type of a picture that may be shown; nothing of any other file."""
+    return IMAGES.get(posixpath.splitext(name)[1].lower(), "")
+
+
+def _render_code(hint: Hint, value: JSON, way: Way, page: Presentation) -> Rendered | None:
+    return Rendered("code", value) if isinstance(value, str) else None
+
+
+def _render_date(hint: Hint, value: JSON, way: Way, page: Presentation) -> Rendered | None:
+    if not isinstance(value, str):
+        return None
+    try:
+        day, moment = parse_date(value), parse_datetime(value)
+    except ValueError:
+        return None
+    if day is not None:
+        return Rendered("text", date_format(day, "DATE_FORMAT"))
+    if moment is None:
+        return None
+    local = timezone.localtime(moment) if timezone.is_aware(moment) else moment
+    return Rendered("text", date_format(local, "DATETIME_FORMAT"))
+
+
+def _render_file(hint: Hint, value: JSON, way: Way, page: Presentation) -> Rendered | None:
+    name = find_file_name(hint, value)
+    if not (name and page.file_url):
+        return None
+    return Rendered("file", posixpath.basename(name), _file_url(page, way))
+
+
+def _render_image(hint: Hint, value: JSON, way: Way, page: Presentation) -> Rendered | None:
+    if not page.file_url or not isinstance(value, str):
+        return None
+    if _is_allowed_image(value):
+        return Rendered("image", value, value)
+    name = find_file_name(hint, value)
+    return Rendered("image", name, _file_url(page, way)) if get_image_type(name) else None
+
+
+def _is_allowed_image(address: str) -> bool:
+    """Says whether an address is one of the site's files, or of a host that the setting names."""
+    if ".." in address or "%" in address or "\\" in address:
+        return False
+    # One that isn't set is the address of the whole site.
+    files = settings.MEDIA_URL, settings.STATIC_URL
+    own = [url for url in files if url not in ("", get_script_prefix())]
+    if address.startswith(tuple(own)) and is_uri(f"https://x{address}"):
+        return True
+    found = urlsplit(address) if is_uri(address) else None
+    return found is not None and found.scheme == "https" and found.netloc in hitl.IMAGE_HOSTS
+
+
+def _render_link(hint: Hint, value: JSON, way: Way, page: Presentation) -> Rendered | None:
+    if not page.file_url or not isinstance(value, str) or not is_uri(value):
+        return None
+    found = urlsplit(value)
+    # A name before the host looks like the host.
+    if found.scheme not in ("http", "https", "mailto") or "@" in found.netloc:
+        return None
+    return Rendered("link", value, value)
+
+
+def _render_markdown(hint: Hint, value: JSON, way: Way, page: Presentation) -> Rendered | None:
+    html = render_markdown(value, links=bool(page.file_url)) if isinstance(value, str) else None
+    return None if html is None else Rendered("markdown", value, html=html)
+
+
+def _render_money(hint: Hint, value: JSON, way: Way, page: Presentation) -> Rendered | None:
+    if not isinstance(value, int) or isinstance(value, bool):
+        return None
+    digits = DIGITS.get(hint.argument, 2)
+    amount = number_format(Decimal(value).scaleb(-digits), digits, force_grouping=True)
+    return Rendered("number", f"{amount}\N{NO-BREAK SPACE}{hint.argument}".strip())
+
+
+def _file_url(page: Presentation, way: Way) -> str:
+    return f"{page.file_url}?{urlencode({'at': format_pointer(way)})}"
+
+
+_RENDERERS: dict[str, Callable[[Hint, JSON, Way, Presentation], Rendered | None]] = {
+    "code": _render_code,
+    "date": _render_date,
+    "file": _render_file,
+    "image": _render_image,
+    "link": _render_link,
+    "markdown": _render_markdown,
+    "money": _render_money,
+}

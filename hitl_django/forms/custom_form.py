@@ -1,0 +1,121 @@
+"""A form class of the project's own, in the place of the form that is made from a schema."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from django import forms
+from django.core.serializers.json import DjangoJSONEncoder
+
+from hitl_django.json_text.json_pointer import parse_pointer
+from hitl_django.json_text.reasons import say
+from hitl_django.json_text.text_diff import Span
+
+from .answer_form import NAME, Row, is_identical
+from .json_input import escape_hidden
+from .shape import JSON, MISSING
+
+
+class CustomForm:
+    """Asks for an object by a Django form, whose fields are called as its members are.
+
+    What was not touched, and members that the form doesn't know, come back as they were. The rest
+    is what the form has cleaned, as JSON; it is checked against the schema like any other answer.
+    """
+
+    def __init__(
+        self,
+        form_class: type[forms.BaseForm],
+        original: JSON,
+        data: Mapping[str, Any] | None,
+        *,
+        auto_id: str,
+        more: str = "",
+    ) -> None:
+        self.original: dict[str, JSON] = original if isinstance(original, dict) else {}
+        self.form = form_class(
+            None if more else data,
+            initial=self.original,
+            prefix=NAME,
+            auto_id=auto_id,
+            use_required_attribute=False,
+        )
+        self.more = more
+
+    @property
+    def is_bound(self) -> bool:
+        """Says whether it came back from a browser."""
+        return self.form.is_bound
+
+    @property
+    def errors(self) -> Any:
+        """What is wrong, by field."""
+        return self.form.errors
+
+    @property
+    def non_field_errors(self) -> Any:
+        """What is wrong with no field, or with several."""
+        return self.form.non_field_errors()
+
+    @property
+    def answer(self) -> JSON:
+        """The JSON value; of a form that isn't valid without what can't be read."""
+        cleaned = getattr(self.form, "cleaned_data", {})
+        made = {name: self._value(name, value) for name, value in cleaned.items()}
+        return {name: value for name, value in {**self.original, **made}.items()
+                if value is not MISSING}  # fmt: skip
+
+    def is_valid(self) -> bool:
+        """Says whether an answer can be made of it."""
+        return self.form.is_valid()
+
+    def is_edited(self) -> bool:
+        """Says whether a value that the form came with was changed; only of a valid form."""
+        answer = self.answer
+        return any(not is_identical(answer[name], value) for name, value in self.original.items())
+
+    def typed_texts(self) -> list[tuple[str, str, Sequence[Span]]]:
+        """Returns what a person typed or changed, valid or not, by its label."""
+        return [
+            (str(self.form[name].label), str(self.form[name].data or ""), ())
+            for name in self.form.changed_data
+        ]
+
+    def original_members(self) -> dict[str, JSON]:
+        """Returns the members that the form shows in a field of their own, as they came."""
+        shown = {field.name for field in self.form.visible_fields()}
+        return {name: value for name, value in self.original.items() if name in shown}
+
+    def add_faults(self, faults: Sequence[tuple[str, str]]) -> None:
+        """Shows each fault of an answer, ``(JSON pointer, reason)``, at the field it is about."""
+        for pointer, reason in faults:
+            name = (parse_pointer(pointer) or [""])[0]
+            if name in self.form.fields:
+                self.form.add_error(name, say(reason))
+            else:
+                where = escape_hidden(f"{name}: ") if name else ""
+                self.form.add_error(None, where + say(reason))
+
+    def add_other_faults(self, faults: Sequence[tuple[str, str]]) -> None:
+        """Shows the faults of an answer that was read in part, but for the parts that weren't."""
+        self.add_faults(
+            [
+                (pointer, reason)
+                for pointer, reason in faults
+                if (parse_pointer(pointer) or [""])[0] not in self.errors
+            ]
+        )
+
+    def rows(self) -> list[Row]:
+        """Returns what the page lays out."""
+        return [Row(bound=bound) for bound in self.form]
+
+    def _value(self, name: str, value: Any) -> JSON:
+        touched = name not in self.form.fields or name in self.form.changed_data
+        if not touched and name in self.original:
+            return self.original[name]
+        if not touched and value in (None, "", [], ()):
+            return MISSING
+        return json.loads(json.dumps(value, cls=DjangoJSONEncoder))

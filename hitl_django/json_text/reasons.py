@@ -1,0 +1,263 @@
+"""What is wrong with a value, and within which limits it has to be, in words for people.
+
+A reason is a text in English, as the API sends it, and knows how it reads in another language.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from itertools import islice
+from typing import Any
+
+from django.utils.formats import localize
+from django.utils.text import capfirst
+from django.utils.translation import gettext_lazy as _
+from django.utils.translation import ngettext_lazy, override
+
+#: Characters of a value that a reason quotes.
+QUOTED = 80
+
+
+class Reason(str):
+    """Why a value doesn't fit: an English clause, and what it is in the reader's language."""
+
+    words: Any
+    params: dict[str, Any]
+
+    @classmethod
+    def make(cls, words: Any, **params: Any) -> Reason:
+        """Returns the reason that a translatable template says, with its parameters."""
+        with override(None):
+            made = cls(words % params)
+        made.words, made.params = words, params
+        return made
+
+    def sentence(self) -> str:
+        """Returns it as a sentence in the reader's language."""
+        shown = {name: _localized(value) for name, value in self.params.items()}
+        return f"{capfirst(str(self.words % shown))}."
+
+
+def say(reason: str) -> str:
+    """Returns a reason in the reader's language, if it knows how it reads there."""
+    return reason.sentence() if isinstance(reason, Reason) else reason
+
+
+def explain(keyword: str, rule: Any, value: Any, schema: Any) -> Reason | None:
+    """Returns why a value breaks a keyword of a schema; None where there are no words for that."""
+    explain_keyword = _FAULTS.get(keyword)
+    return None if explain_keyword is None else explain_keyword(rule, value, schema)
+
+
+def describe_limits(schema: dict[str, Any]) -> list[Reason]:
+    """Returns the limits that a schema sets, for people who are about to fill in a value."""
+    found = [
+        _within(schema, _BETWEEN, "minimum", "maximum"),
+        _more_than(schema),
+        _within(schema, _LENGTH, "minLength", "maxLength"),
+        _within(schema, _ENTRIES, "minItems", "maxItems"),
+    ]
+    if _is_number(step := schema.get("multipleOf")) and step != 1:
+        found.append(Reason.make(_("in steps of %(step)s"), step=step))
+    if schema.get("uniqueItems") is True and "enum" not in (schema.get("items") or ()):
+        found.append(Reason.make(_("no entry twice")))
+    if example := EXAMPLES.get(str(schema.get("format", ""))):
+        found.append(Reason.make(_("for example %(example)s"), example=example))
+    return [limit for limit in found if limit is not None]
+
+
+#: What a text of a format looks like; those that have a field of their own need none.
+EXAMPLES = {
+    "duration": "P3DT4H",
+    "email": "dana@example.com",
+    "hostname": "www.example.com",
+    "idn-email": "dana@example.com",
+    "idn-hostname": "www.example.com",
+    "ipv4": "192.0.2.1",
+    "ipv6": "2001:db8::1",
+    "iri": "https://example.com/page",
+    "uri": "https://example.com/page",
+    "uuid": "8f14e45f-ceea-467f-a0e6-1d6c1a5d0f3b",
+}
+
+_FORMATS = {
+    "date": _("must be a day as year-month-day, such as 2026-01-31"),
+    "date-time": _("must be a day and a time, such as 2026-01-31T14:30:00"),
+    "duration": _("must be a length of time, such as P3DT4H"),
+    "email": _("must be an e-mail address, such as dana@example.com"),
+    "hostname": _("must be the name of a host, such as www.example.com"),
+    "idn-email": _("must be an e-mail address, such as dana@example.com"),
+    "idn-hostname": _("must be the name of a host, such as www.example.com"),
+    "ipv4": _("must be an IPv4 address, such as 192.0.2.1"),
+    "ipv6": _("must be an IPv6 address, such as 2001:db8::1"),
+    "iri": _("must be a web address with its beginning, such as https://example.com/page"),
+    "time": _("must be a time as hours:minutes, such as 14:30"),
+    "uri": _("must be a web address with its beginning, such as https://example.com/page"),
+    "uuid": _("must be a UUID, such as 8f14e45f-ceea-467f-a0e6-1d6c1a5d0f3b"),
+}
+_TYPES = {
+    "array": _("must be a list"),
+    "boolean": _("must be true or false"),
+    "integer": _("must be a whole number"),
+    "null": _("must be empty (null)"),
+    "number": _("must be a number"),
+    "object": _("must be an object"),
+    "string": _("must be a text"),
+}
+
+#: Of a pair of limits: what is said of both, of the lower alone, and of the upper alone.
+_BETWEEN = (
+    _("between %(least)s and %(most)s"),
+    _("at least %(least)s"),
+    _("at most %(most)s"),
+)
+_LENGTH = (
+    _("between %(least)s and %(most)s characters"),
+    ngettext_lazy("at least %(least)s character", "at least %(least)s characters", "least"),
+    ngettext_lazy("at most %(most)s character", "at most %(most)s characters", "most"),
+)
+_ENTRIES = (
+    _("between %(least)s and %(most)s entries"),
+    ngettext_lazy("at least %(least)s entry", "at least %(least)s entries", "least"),
+    ngettext_lazy("at most %(most)s entry", "at most %(most)s entries", "most"),
+)
+_MUST_BETWEEN = (
+    _("must be between %(least)s and %(most)s"),
+    _("must be at least %(least)s"),
+    _("must be at most %(most)s"),
+)
+_MUST_LENGTH = (
+    _("must have between %(least)s and %(most)s characters, and has %(found)s"),
+    ngettext_lazy(
+        "must have at least %(least)s character, and has %(found)s",
+        "must have at least %(least)s characters, and has %(found)s",
+        "least",
+    ),
+    ngettext_lazy(
+        "must have at most %(most)s character, and has %(found)s",
+        "must have at most %(most)s characters, and has %(found)s",
+        "most",
+    ),
+)
+_MUST_ENTRIES = (
+    _("must have between %(least)s and %(most)s entries, and has %(found)s"),
+    ngettext_lazy(
+        "must have at least %(least)s entry, and has %(found)s",
+        "must have at least %(least)s entries, and has %(found)s",
+        "least",
+    ),
+    ngettext_lazy(
+        "must have at most %(most)s entry, and has %(found)s",
+        "must have at most %(most)s entries, and has %(found)s",
+        "most",
+    ),
+)
+
+
+def _within(
+    schema: Any, words: tuple[Any, Any, Any], low: str, high: str, **params: Any
+) -> Reason | None:
+    """Says a pair of limits, as far as a schema sets them."""
+    least, most = schema.get(low), schema.get(high)
+    has_least, has_most = _is_number(least), _is_number(most)
+    if low != "minimum" and least in (0, 1) and has_least and not params:
+        # An empty text or list is what a form marks as needed.
+        has_least = False
+    if has_least and has_most:
+        return Reason.make(words[0], least=least, most=most, **params)
+    if has_least:
+        return Reason.make(words[1], least=least, **params)
+    return Reason.make(words[2], most=most, **params) if has_most else None
+
+
+def _more_than(schema: Any) -> Reason | None:
+    least, most = schema.get("exclusiveMinimum"), schema.get("exclusiveMaximum")
+    if _is_number(least) and _is_number(most):
+        return Reason.make(_("more than %(least)s and less than %(most)s"), least=least, most=most)
+    if _is_number(least):
+        return Reason.make(_("more than %(least)s"), least=least)
+    return Reason.make(_("less than %(most)s"), most=most) if _is_number(most) else None
+
+
+def _range(words: tuple[Any, Any, Any], low: str, high: str) -> Callable[..., Reason | None]:
+    def explain_range(rule: Any, value: Any, schema: Any) -> Reason | None:
+        found = {"found": len(value)} if isinstance(value, str | list) else {"found": ""}
+        return _within(schema, words, low, high, **found)
+
+    return explain_range
+
+
+def _explain_type(rule: Any, value: Any, schema: Any) -> Reason | None:
+    kinds = [rule] if isinstance(rule, str) else rule
+    real = [kind for kind in kinds if kind != "null"] or kinds
+    if len(real) == 1 and real[0] in _TYPES:
+        return Reason.make(_TYPES[real[0]])
+    return Reason.make(_("must be of another kind: %(kinds)s"), kinds=", ".join(map(str, kinds)))
+
+
+def _explain_format(rule: Any, value: Any, schema: Any) -> Reason | None:
+    if rule in _FORMATS:
+        return Reason.make(_FORMATS[rule])
+    return Reason.make(_("must be written in the format %(format)s"), format=rule)
+
+
+def _explain_additional(rule: Any, value: Any, schema: Any) -> Reason | None:
+    known = schema.get("properties", {})
+    names = [name for name in value if name not in known]
+    return Reason.make(_("has members that are not expected: %(names)s"), names=_list(names))
+
+
+#: What is said where a keyword is broken, of its rule, the value and the schema that it stands in.
+_FAULTS: dict[str, Callable[[Any, Any, Any], Reason | None]] = {
+    "additionalProperties": _explain_additional,
+    "anyOf": lambda rule, value, schema: Reason.make(_("fits nothing that is allowed here")),
+    "const": lambda rule, value, schema: Reason.make(_("must be %(value)s"), value=_quote(rule)),
+    "enum": lambda rule, value, schema: Reason.make(
+        _("must be one of these: %(values)s"), values=_list(rule)
+    ),
+    "exclusiveMaximum": lambda rule, value, schema: Reason.make(
+        _("must be less than %(most)s"), most=rule
+    ),
+    "exclusiveMinimum": lambda rule, value, schema: Reason.make(
+        _("must be more than %(least)s"), least=rule
+    ),
+    "format": _explain_format,
+    "maxItems": _range(_MUST_ENTRIES, "minItems", "maxItems"),
+    "maxLength": _range(_MUST_LENGTH, "minLength", "maxLength"),
+    "maximum": _range(_MUST_BETWEEN, "minimum", "maximum"),
+    "minItems": _range(_MUST_ENTRIES, "minItems", "maxItems"),
+    "minLength": _range(_MUST_LENGTH, "minLength", "maxLength"),
+    "minimum": _range(_MUST_BETWEEN, "minimum", "maximum"),
+    "multipleOf": lambda rule, value, schema: Reason.make(
+        _("must be a multiple of %(step)s"), step=rule
+    ),
+    "oneOf": lambda rule, value, schema: Reason.make(_("fits nothing that is allowed here")),
+    "pattern": lambda rule, value, schema: Reason.make(
+        _("doesn’t match the pattern %(pattern)s"), pattern=_shorten(str(rule))
+    ),
+    "required": lambda rule, value, schema: Reason.make(_("is required")),
+    "type": _explain_type,
+    "uniqueItems": lambda rule, value, schema: Reason.make(_("has the same entry twice")),
+}
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool)
+
+
+def _localized(value: Any) -> Any:
+    return localize(value, use_l10n=True) if isinstance(value, float) else value
+
+
+def _list(values: Any) -> str:
+    return _shorten(", ".join(map(_quote, islice(values, QUOTED))))
+
+
+def _quote(value: Any) -> str:
+    text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+    return _shorten(text)
+
+
+def _shorten(text: str) -> str:
+    return text if len(text) <= QUOTED else f"{text[:QUOTED]}…"

@@ -1,0 +1,147 @@
+"""Templates and form classes of the project's own, for what a graph or a node asks."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+from django import forms
+from django.test import Client
+
+from hitl_django.graph_registry.registry import register, unregister
+from hitl_django.graph_registry.review_policy import ReviewPolicy
+from hitl_django.models import Decision
+from tests.graphs import plain
+
+from .browsing import press, sheet_of, text_of
+from .conftest import make_question, page_of
+
+SCHEMA = {
+    "type": "object",
+    "properties": {
+        "approved": {"type": "boolean"},
+        "amount": {"type": "string"},
+        "day": {"type": "string", "format": "date"},
+        "seats": {"type": "integer", "maximum": 9},
+    },
+    "required": ["approved", "amount"],
+}
+ASKED = {"amount": "12.50", "seats": 4, "unknown": [1]}
+
+
+class RefundForm(forms.Form):
+    amount = forms.DecimalField(min_value=1)
+    day = forms.DateField(required=False)
+    seats = forms.IntegerField(required=False)
+    origin = forms.CharField(required=False, widget=forms.HiddenInput)
+
+    def clean_seats(self) -> int:
+        seats = self.cleaned_data["seats"]
+        if seats and seats % 2:
+            raise forms.ValidationError("Seats are sold in pairs.")
+        return int(seats)
+
+
+@contextmanager
+def graph_with(**policy: Any) -> Iterator[str]:
+    name = "customized"
+    register(name, review=ReviewPolicy(**policy))(plain)
+    try:
+        yield name
+    finally:
+        unregister(name)
+
+
+@pytest.fixture(params=[RefundForm, "tests.admin.test_custom_forms.RefundForm"])
+def graph(request: pytest.FixtureRequest) -> Iterator[str]:
+    with graph_with(forms={"ask": request.param}) as name:
+        yield name
+
+
+class TestAForm:
+    def test_untouched_gives_back_what_was_asked(self, reviewer: Client, graph: str) -> None:
+        item = make_question(ASKED, SCHEMA, graph=graph)
+        assert "answer-amount" in sheet_of(reviewer, item)
+        assert press(reviewer, item, "approve").status_code == 302
+        decision = Decision.objects.get()
+        assert decision.type == "approve"
+        assert decision.value == {"amount": "12.50", "seats": 4, "approved": True}
+
+    def test_gives_what_it_has_cleaned_as_json(self, reviewer: Client, graph: str) -> None:
+        item = make_question(ASKED, SCHEMA, graph=graph)
+        sheet = {**sheet_of(reviewer, item), "answer-amount": ["99"], "answer-day": ["2026-01-31"]}
+        assert press(reviewer, item, "approve", sheet).status_code == 302
+        decision = Decision.objects.get()
+        assert decision.type == "edit"
+        assert decision.value == {
+            "amount": "99", "day": "2026-01-31", "seats": 4, "approved": True,
+        }  # fmt: skip
+
+    def test_shows_its_own_faults_and_those_of_the_schema_together(
+        self, reviewer: Client, graph: str
+    ) -> None:
+        item = make_question(ASKED, SCHEMA, graph=graph)
+        sheet = {**sheet_of(reviewer, item), "answer-amount": ["0"], "answer-seats": ["12"]}
+        page = text_of(press(reviewer, item, "approve", sheet))
+        assert "Ensure this value is greater than or equal to 1." in page
+        assert "Must be at most 9." in page
+        sheet["answer-seats"] = ["3"]
+        assert "Seats are sold in pairs." in text_of(press(reviewer, item, "approve", sheet))
+        assert not Decision.objects.exists()
+
+    def test_edits_a_payload_without_a_schema(self, reviewer: Client, graph: str) -> None:
+        item = make_question(ASKED, graph=graph)
+        sheet = {**sheet_of(reviewer, item), "answer-seats": ["2"]}
+        assert press(reviewer, item, "edit", sheet).status_code == 302
+        assert Decision.objects.get().value == {**ASKED, "seats": 2}
+
+    def test_keeps_what_was_typed_where_somebody_was_faster(
+        self, reviewer: Client, graph: str
+    ) -> None:
+        item = make_question(ASKED, SCHEMA, graph=graph)
+        sheet = {**sheet_of(reviewer, item), "answer-amount": ["77.77"], "digest": ["other"]}
+        response = press(reviewer, item, "approve", sheet)
+        assert response.status_code == 409
+        assert "77.77" in text_of(response)
+
+    def test_is_for_its_node_alone(self, reviewer: Client, graph: str) -> None:
+        item = make_question(ASKED, SCHEMA, graph=graph, node="other")
+        assert "answer/amount" in sheet_of(reviewer, item)
+
+
+def test_a_form_is_a_class_or_a_path() -> None:
+    with pytest.raises(TypeError, match="A form is a class or a dotted path"):
+        ReviewPolicy(forms={"ask": 7})
+
+
+class TestATemplate:
+    @pytest.fixture(autouse=True)
+    def folder(self, settings: Any, tmp_path: Path) -> None:
+        own = tmp_path / "hitl_django" / "questions"
+        (own / "shop").mkdir(parents=True)
+        (own / "shop" / "ask.html").write_text(
+            "<p class=own>{{ payload.name }} of {{ item.graph }}"
+        )
+        (own / "shop.html").write_text("<p class=general>{{ payload.name }}")
+        (tmp_path / "outside.html").write_text("outside")
+        [engine] = settings.TEMPLATES
+        settings.TEMPLATES = [{**engine, "DIRS": [tmp_path]}]
+
+    def test_of_a_node_lays_out_what_it_asks(self, reviewer: Client) -> None:
+        item = make_question({"name": "<b>Dana</b>"}, graph="shop", node="ask")
+        assert "<p class=own>&lt;b&gt;Dana&lt;/b&gt; of shop" in text_of(
+            reviewer.get(page_of(item))
+        )
+
+    def test_of_a_graph_lays_out_what_its_other_nodes_ask(self, reviewer: Client) -> None:
+        item = make_question({"name": "Dana"}, graph="shop", node="check")
+        assert "<p class=general>Dana" in text_of(reviewer.get(page_of(item)))
+
+    @pytest.mark.parametrize("graph", ["other", "../../outside", "..", "shop/../../../outside"])
+    def test_is_found_by_a_plain_name_only(self, reviewer: Client, graph: str) -> None:
+        item = make_question({"name": "Dana"}, graph=graph, node="ask")
+        page = text_of(reviewer.get(page_of(item)))
+        assert '<span class="hitl-text hitl-text">Dana</span>' in page

@@ -1,0 +1,189 @@
+"""The fields of an answer on the page: all their faults at once, choices, tables."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+import pytest
+from django.test import Client
+
+from hitl_django.models import Decision, Interrupt
+from tests.graphs import Order
+
+from .browsing import press, sheet_of, text_of
+from .conftest import make_question, page_of
+
+ORDER: dict[str, Any] = {
+    "contact": {"kind": "phone", "number": "123456", "note": "after six"},
+    "wait": 3,
+    "lines": [{"sku": "A-1", "count": 2, "price": 12.5, "own": 1}, {"sku": "B-7", "count": 1}],
+}
+
+
+@pytest.fixture
+def order(db: None) -> Interrupt:
+    return make_question(ORDER, Order.model_json_schema())
+
+
+def faults_of(page: str) -> list[str]:
+    return re.findall(
+        r"<li>([^<]*)</li>", "".join(re.findall(r'<ul class="errorlist.*?</ul>', page, re.S))
+    )
+
+
+class TestFaults:
+    def test_of_all_fields_and_of_the_reason_come_at_once(
+        self, reviewer: Client, order: Interrupt
+    ) -> None:
+        sheet = sheet_of(reviewer, order)
+        wrong = {
+            "answer/contact?1/number": ["12"],
+            "answer/site": ["example.com"],
+            "answer/lines/0/count": ["100"],
+            "answer/lines/1/count": ["many"],
+            "reason": ["x" * 10_001],
+        }
+        page = text_of(press(reviewer, order, "approve", {**sheet, **wrong}))
+        assert set(faults_of(page)) == {
+            "Must have between 5 and 20 characters, and has 2.",
+            "Must be a web address with its beginning, such as https://example.com/page.",
+            "Must be between 1 and 99.",
+            "Enter a whole number, such as 12.",
+            "Ensure this value has at most 10000 characters (it has 10001).",
+        }
+        assert not Decision.objects.exists()
+
+    def test_are_in_the_reviewers_language(
+        self, reviewer: Client, order: Interrupt, settings: Any
+    ) -> None:
+        settings.LANGUAGE_CODE = "de"
+        wrong = {"answer/lines/0/count": ["100"], "answer/contact?kind": [""]}
+        sheet = sheet_of(reviewer, order)
+        page = text_of(press(reviewer, order, "approve", {**sheet, **wrong}))
+        assert "Muss zwischen 1 und 99 liegen." in faults_of(page)
+        assert "12,5" in page
+
+    def test_of_several_actions_come_at_once(self, reviewer: Client) -> None:
+        schema = {"type": "object", "properties": {"cents": {"type": "integer", "maximum": 9}}}
+        names = ("pay", "send")
+        item = make_question(
+            {
+                "action_requests": [{"name": name, "args": {"cents": 7}} for name in names],
+                "review_configs": [
+                    {
+                        "action_name": name,
+                        "allowed_decisions": ["approve", "edit"],
+                        "args_schema": schema,
+                    }
+                    for name in names
+                ],
+            }
+        )
+        sheet = sheet_of(reviewer, item)
+        wrong = {
+            "action/0-decision": ["edit"],
+            "action/0/args/cents": ["10"],
+            "action/1/args/cents": ["11"],
+        }
+        page = text_of(press(reviewer, item, "each", {**sheet, **wrong}))
+        assert faults_of(page).count("Must be at most 9.") == 2
+        assert "Say what is to become of this one." in page
+
+    def test_of_a_missing_field_are_told_once(self, reviewer: Client) -> None:
+        numbers = {"n": {"type": "integer"}, "m": {"type": "integer", "minimum": 2}}
+        schema = {"type": "object", "properties": numbers, "required": ["n"]}
+        item = make_question({}, schema)
+        page = text_of(press(reviewer, item, "respond", n="", m="1"))
+        assert faults_of(page) == ["This is needed.", "Must be at least 2."]
+
+
+class TestChoicesAndTables:
+    def test_come_back_as_they_were(self, reviewer: Client, order: Interrupt) -> None:
+        assert press(reviewer, order, "approve").status_code == 302
+        assert Decision.objects.get().value == {**ORDER, "site": None, "approved": True}
+
+    def test_take_what_was_changed_added_and_removed(
+        self, reviewer: Client, order: Interrupt
+    ) -> None:
+        changes = {
+            "contact?kind": "0",
+            "contact?0/address": "dana@example.com",
+            "lines/0?absent": "on",
+            "lines/2/sku": "C",
+            "lines/2/count": "9",
+        }
+        assert press(reviewer, order, "approve", **changes).status_code == 302
+        value = Decision.objects.get().value
+        assert value["contact"] == {"kind": "email", "address": "dana@example.com"}
+        assert value["lines"] == [{"sku": "B-7", "count": 1}, {"sku": "C", "count": 9}]
+
+    def test_have_a_name_at_each_field(self, reviewer: Client, order: Interrupt) -> None:
+        page = text_of(reviewer.get(page_of(order)))
+        for name in ("answer/contact?1/number", "answer/lines/0/sku", "answer/lines/2/count"):
+            [found] = re.findall(rf'<input[^>]*name="{re.escape(name)}"[^>]*>', page)
+            [made] = re.findall(r' id="([^"]*)"', found)
+            assert f'<label for="{made}"' in page
+        assert '<table class="hitl-rows">' in page
+
+
+class TestThePreview:
+    def preview(self, client: Client, item: Interrupt, **typed: str) -> str:
+        posted = {**sheet_of(client, item), "preview": ["1"]}
+        posted |= {
+            (name if name == "reason" else f"answer/{name}"): [v] for name, v in typed.items()
+        }
+        response = client.post(page_of(item), posted)
+        assert response.status_code == 200
+        assert not Decision.objects.exists()
+        return text_of(response)
+
+    def test_says_word_by_word_what_would_be_sent_and_keeps_it_all(self, reviewer: Client) -> None:
+        text = (
+            "Dear Dana, your parcel left our warehouse two days late. It arrives on Thursday. " * 2
+        )
+        item = make_question({"title": "Send it?", "text": text, "cents": 5})
+        changed = text.replace("two days", "a day")
+        page = self.preview(reviewer, item, text=changed, cents="7", reason="It was one.")
+        made = page[
+            page.index('class="hitl-preview"') : page.index(
+                "</section>", page.index("hitl-preview")
+            )
+        ]
+        assert "<del>two</del><ins>a</ins>" in made
+        assert '<ins class="hitl-text">7</ins>' in made
+        assert "What the graph would get" in made
+        assert "It was one.</textarea>" in page
+        assert press(reviewer, item, "edit", text=changed, cents="7").status_code == 302
+
+    def test_of_a_typed_answer_tells_it_as_well(self, reviewer: Client, order: Interrupt) -> None:
+        page = self.preview(reviewer, order, **{"lines/0/count": "3"})
+        assert "Lines ▸ 1 ▸ Count" in page
+        assert "You changed nothing" in self.preview(reviewer, order)
+
+    def test_has_all_that_is_wrong_instead(self, reviewer: Client, order: Interrupt) -> None:
+        wrong = {"lines/0/count": "100", "contact?1/number": "1"}
+        page = self.preview(reviewer, order, **wrong)
+        assert len(faults_of(page)) == 2
+        assert "hitl-preview" not in page
+
+    def test_of_several_actions_names_each(self, reviewer: Client) -> None:
+        item = make_question(
+            {
+                "action_requests": [{"name": "pay", "args": {"cents": n}} for n in (1, 2)],
+                "review_configs": [
+                    {"action_name": "pay", "allowed_decisions": ["approve", "edit"]}
+                ],
+            }
+        )
+        posted = {**sheet_of(reviewer, item), "preview": ["1"], "action/1/args/cents": ["9"]}
+        page = text_of(reviewer.post(page_of(item), posted))
+        assert "2. pay ▸ Cents" in page
+        assert "Say what is to become" not in page
+
+    def test_is_refused_of_what_was_asked_otherwise_by_now(
+        self, reviewer: Client, order: Interrupt
+    ) -> None:
+        posted = {**sheet_of(reviewer, order), "preview": ["1"]}
+        Interrupt.objects.update(payload_digest="other")
+        assert reviewer.post(page_of(order), posted).status_code == 409

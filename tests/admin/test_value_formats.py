@@ -1,0 +1,318 @@
+"""Values in a format: only where code has hinted at it, and nothing that a stranger wrote acts."""
+
+from __future__ import annotations
+
+import re
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+from urllib.parse import quote
+
+import pytest
+from django.core.files.base import ContentFile
+from django.core.files.storage import default_storage
+from django.test import Client
+
+from hitl_django.admin import markdown
+from hitl_django.graph_registry.registry import register, unregister
+from hitl_django.graph_registry.review_policy import ReviewPolicy
+from hitl_django.models import Interrupt
+from hitl_django.services import make_link
+from tests.graphs import plain
+
+from .browsing import text_of
+from .conftest import make_question, page_of
+
+
+@contextmanager
+def displayed(**display: str) -> Iterator[str]:
+    """Registers a graph whose policy has these hints; yields its name."""
+    name = "displayed"
+    register(name, review=ReviewPolicy(display=display))(plain)
+    try:
+        yield name
+    finally:
+        unregister(name)
+
+
+def shown(client: Client, payload: Any, **display: str) -> str:
+    """Returns what the page shows of a payload, below its heading."""
+    with displayed(**display) as graph:
+        page = text_of(client.get(page_of(make_question(payload, graph=graph))))
+    return page[page.index("hitl-facts") : page.index('class="module hitl-option"')]
+
+
+def values(page: str) -> list[str]:
+    """Returns the values of a page as text."""
+    found = re.findall(r"<dd[^>]*>(.*?)</dd>", page, re.S)
+    return [re.sub(r"\s+", " ", re.sub("<[^>]*>", "", one)).strip() for one in found]
+
+
+@pytest.mark.parametrize(
+    ("hint", "value", "english", "german"),
+    [
+        ("money EUR", 123456, "1,234.56 EUR", "1.234,56 EUR"),
+        ("money JPY", -1200, "-1,200 JPY", "-1.200 JPY"),
+        ("money", 5, "0.05", "0,05"),
+        ("money EUR", "12", "12", "12"),
+        ("money EUR", True, "Yes", "Ja"),
+        ("date", "2026-01-31", "Jan. 31, 2026", "31. Januar 2026"),
+        ("date", "2026-01-31T14:30:00", "Jan. 31, 2026, 2:30 p.m.", "31. Januar 2026 14:30"),
+        ("date", "2026-02-31", "2026-02-31", "2026-02-31"),
+    ],
+)
+def test_money_and_dates_are_those_of_the_reviewers_language(
+    reviewer: Client, settings: Any, hint: str, value: Any, english: str, german: str
+) -> None:
+    for language, expected in (("en", english), ("de", german)):
+        settings.LANGUAGE_CODE = language
+        [text] = values(shown(reviewer, {"it": value}, it=hint))
+        assert text.replace("\xa0", " ") == expected
+
+
+def test_a_hint_of_the_response_schema_counts_as_well(reviewer: Client) -> None:
+    lines = {
+        "type": "array",
+        "items": {
+            "type": "object",
+            "properties": {"cents": {"type": "integer", "display": "money EUR"}},
+        },
+    }
+    schema = {"type": "object", "properties": {"lines": lines, "other": {"display": "no format"}}}
+    page = text_of(reviewer.get(page_of(make_question({"lines": [{"cents": 1250}]}, schema))))
+    assert "12.50\xa0EUR" in page
+
+
+def test_a_format_that_there_is_not_is_refused_where_it_is_written() -> None:
+    for wrong in ("html", "markdown please", "", None):
+        with pytest.raises(ValueError, match="A format is one of"):
+            ReviewPolicy(display={"it": wrong})  # type: ignore[dict-item]
+
+
+class TestMarkdown:
+    TEXT = "# Dear *Dana*\n\n- one\n- [two](https://example.com/)\n\n<script>alert(1)</script>"
+
+    def test_is_laid_out(self, reviewer: Client) -> None:
+        page = shown(reviewer, {"it": self.TEXT}, it="markdown")
+        assert "<h3>Dear <em>Dana</em></h3>" in page
+        assert 'href="https://example.com/" rel="noopener noreferrer nofollow"' in page
+        assert "<script>" not in page
+        assert "&lt;script&gt;" in page
+
+    @pytest.mark.parametrize(
+        "text",
+        [
+            "[x](javascript:alert(1))",
+            "[x](JaVaScRiPt:alert(1))",
+            "[x](data:text/html;base64,eA==)",
+            "<javascript:alert(1)>",
+            "![x](https://evil.example/t.png)",
+            "<img src=x onerror=alert(1)>",
+            "[x]: javascript:alert(1)\n\n[x]",
+            '[x](https://a.example "\\" onclick=alert(1)")',
+            "<iframe src=//evil.example></iframe>",
+        ],
+    )
+    def test_of_a_stranger_does_nothing(self, reviewer: Client, text: str) -> None:
+        page = shown(reviewer, {"it": text}, it="markdown")
+        [made] = re.findall(r'<div class="hitl-markdown">(.*?)</div>', page, re.S)
+        tags = re.findall(r"<(\w+)([^>]*)>", made)
+        assert {tag for tag, _ in tags} <= {"p", "a"}
+        for tag, attributes in tags:
+            assert "javascript" not in attributes.lower()
+            assert "onclick" not in attributes
+            assert tag == "p" or "data:" not in attributes
+
+    def test_is_shown_beside_the_form_that_has_it_as_it_is_typed(self, reviewer: Client) -> None:
+        schema = {
+            "type": "object",
+            "properties": {
+                "approved": {"type": "boolean"},
+                "text": {"type": "string", "display": "markdown"},
+            },
+        }
+        page = text_of(reviewer.get(page_of(make_question({"text": self.TEXT}, schema))))
+        assert "<h3>Dear <em>Dana</em></h3>" in page
+        assert "# Dear *Dana*" in page
+
+    def test_shows_characters_that_hide(self, reviewer: Client) -> None:
+        assert "⟨U+202E⟩" in shown(reviewer, {"it": "a\u202eb"}, it="markdown")
+
+    def test_is_plain_text_without_a_hint_or_without_the_extra(
+        self, reviewer: Client, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        assert "# Dear *Dana*" in shown(reviewer, {"it": self.TEXT})
+        monkeypatch.setitem(sys.modules, "markdown_it", None)
+        markdown._load.cache_clear()
+        assert "# Dear *Dana*" in shown(reviewer, {"it": self.TEXT}, it="markdown")
+        markdown._load.cache_clear()
+
+    @pytest.mark.promise("P21")
+    @pytest.mark.parametrize(
+        "text",
+        [">" * 20_000, "[" * 20_000, "*a " * 7_000, "`" * 20_000, "- " * 10_000, "|a\n" * 7_000],
+    )
+    def test_takes_no_longer_the_odder_it_is(self, reviewer: Client, text: str) -> None:
+        began = time.process_time()
+        shown(reviewer, {"it": text}, it="markdown")
+        assert time.process_time() - began < 2
+
+
+class TestLinksAndImages:
+    @pytest.mark.parametrize(
+        "url", ["https://example.com/a?b=1", "http://example.com", "mailto:d@e.de"]
+    )
+    def test_a_link_leads_there_and_says_where(self, reviewer: Client, url: str) -> None:
+        page = shown(reviewer, {"it": url}, it="link")
+        assert f'href="{url}" rel="noopener noreferrer nofollow" dir="ltr">{url}</a>' in page
+
+    @pytest.mark.parametrize(
+        "url",
+        [
+            "javascript:alert(1)",
+            "https://bank.example@evil.example/",
+            "data:text/html,x",
+            "//evil.example",
+            "https://exa mple.com",
+            "https://exämple.com",
+            7,
+        ],
+    )
+    def test_what_is_none_or_hides_where_it_leads_is_text(self, reviewer: Client, url: Any) -> None:
+        assert "<a" not in shown(reviewer, {"it": url}, it="link")
+
+    def test_no_text_becomes_a_link_without_a_hint(self, reviewer: Client) -> None:
+        assert "<a" not in shown(reviewer, {"it": "https://example.com/"}, other="link")
+
+    def test_an_image_is_shown_of_the_site_and_of_hosts_that_are_allowed(
+        self, reviewer: Client, settings: Any
+    ) -> None:
+        settings.HITL = {**settings.HITL, "IMAGE_HOSTS": ["img.example"]}
+        settings.MEDIA_URL = "/media/"
+        for url in ("https://img.example/a.png", "/media/a.png"):
+            assert f'<img class="hitl-image" src="{url}"' in shown(
+                reviewer, {"it": url}, it="image"
+            )
+        for url in (
+            "https://evil.example/a.png",
+            "https://img.example.evil.example/a.png",
+            "https://x@img.example/a.png",
+            "http://img.example/a.png",
+            "//img.example/a.png",
+            "/admin/logout/",
+            "/media/../admin/logout/",
+            "/media/%2e%2e/admin/",
+        ):
+            assert "<img" not in shown(reviewer, {"it": url}, it="image"), url
+
+    def test_a_site_without_media_has_none_of_its_own(
+        self, reviewer: Client, settings: Any
+    ) -> None:
+        settings.MEDIA_URL = ""
+        assert "<img" not in shown(reviewer, {"it": "/anything.png"}, it="image")
+
+
+@pytest.fixture
+def media(settings: Any, tmp_path: Path) -> Path:
+    settings.MEDIA_ROOT = tmp_path / "media"
+    default_storage.save("invoices/a.pdf", ContentFile(b"%PDF"))
+    default_storage.save("invoices/b.svg", ContentFile(b"<svg/>"))
+    default_storage.save("invoices/c.png", ContentFile(b"PNG"))
+    default_storage.save("private/d.pdf", ContentFile(b"secret"))
+    (tmp_path / "outside.txt").write_text("outside")
+    return tmp_path
+
+
+def file_of(client: Client, item: Interrupt, pointer: str) -> Any:
+    return client.get(f"{page_of(item).removesuffix('change/')}file/?at={quote(pointer)}")
+
+
+def read(response: Any) -> bytes:
+    return b"".join(response.streaming_content)
+
+
+@pytest.mark.usefixtures("media")
+class TestFiles:
+    def test_are_handed_out_to_who_may_see_the_question(
+        self, reviewer: Client, browse: Any
+    ) -> None:
+        with displayed(paper="file invoices/", picture="image invoices") as graph:
+            item = make_question(
+                {"paper": ["invoices/a.pdf"], "picture": "invoices/c.png"}, graph=graph
+            )
+            page = text_of(reviewer.get(page_of(item)))
+            assert "file/?at=%2Fpaper%2F0" in page
+            assert '<img class="hitl-image"' in page
+            paper, picture = (
+                file_of(reviewer, item, "/paper/0"),
+                file_of(reviewer, item, "/picture"),
+            )
+            assert (read(paper), read(picture)) == (b"%PDF", b"PNG")
+            assert paper["Content-Disposition"] == 'attachment; filename="a.pdf"'
+            assert paper["Content-Type"] == "application/octet-stream"
+            assert picture["Content-Type"] == "image/png"
+            for response in (paper, picture):
+                assert response["X-Content-Type-Options"] == "nosniff"
+                assert response["Content-Security-Policy"] == "default-src 'none'; sandbox"
+                assert "no-store" in response["Cache-Control"]
+            assert file_of(browse("nobody"), item, "/paper/0").status_code in (403, 404)
+            assert file_of(Client(), item, "/paper/0").status_code == 302
+
+    @pytest.mark.parametrize(
+        "name",
+        [
+            "private/d.pdf",
+            "invoices/../private/d.pdf",
+            "invoices/missing.pdf",
+            "../outside.txt",
+            "invoices/../../outside.txt",
+            "/etc/passwd",
+            "invoices\\a.pdf",
+            "invoices",
+            "invoices/",
+            "",
+            7,
+            {"a": 1},
+        ],
+    )
+    def test_that_are_elsewhere_are_not(self, reviewer: Client, name: Any) -> None:
+        with displayed(paper="file invoices") as graph:
+            item = make_question({"paper": name}, graph=graph)
+            assert file_of(reviewer, item, "/paper").status_code == 404
+
+    @pytest.mark.parametrize("pointer", ["", "/other", "/paper/0", "/missing", "x", "/~9"])
+    def test_are_only_those_that_the_payload_names_under_a_hint(
+        self, reviewer: Client, pointer: str
+    ) -> None:
+        with displayed(paper="file") as graph:
+            item = make_question({"paper": "invoices/a.pdf", "other": "private/d.pdf"}, graph=graph)
+            assert file_of(reviewer, item, pointer).status_code == 404
+            assert read(file_of(reviewer, item, "/paper")) == b"%PDF"
+
+    def test_that_could_hold_a_script_are_no_images(self, reviewer: Client) -> None:
+        with displayed(it="image") as graph:
+            item = make_question({"it": "invoices/b.svg"}, graph=graph)
+            assert "<img" not in text_of(reviewer.get(page_of(item)))
+            response = file_of(reviewer, item, "/it")
+            assert read(response) == b"<svg/>"
+            assert response["Content-Disposition"].startswith("attachment")
+            assert response["Content-Type"] == "application/octet-stream"
+
+
+def test_the_page_of_a_link_leads_nowhere(person: Any, settings: Any, client: Client) -> None:
+    payload = {
+        "a": "https://example.com/",
+        "b": "[x](https://example.com/)",
+        "c": "x.pdf",
+        "d": 1200,
+    }
+    with displayed(a="link", b="markdown", c="file", d="money EUR") as graph:
+        item = make_question(payload, graph=graph)
+        link = make_link(item.pk, name="Lena")
+        page = text_of(client.get(link.url))
+    assert "12.00\xa0EUR" in page
+    assert '<div class="hitl-markdown">' in page
+    assert "<a" not in page

@@ -1,0 +1,134 @@
+"""Choices with fields of their own, and tables, as people fill them in."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from hitl_django.models import Decision, Interrupt, Run
+
+from .scenes import SHIPMENT
+from .test_reviewing import PHONE, WITHOUT_JAVASCRIPT, button
+
+pytestmark = [pytest.mark.browser, pytest.mark.django_db(transaction=True)]
+
+Start = Callable[..., Run]
+WINDOWS = {"desk": {}, "without JavaScript": WITHOUT_JAVASCRIPT, "phone": PHONE}
+
+
+@pytest.fixture
+def address(start: Start) -> str:
+    run = start("order", payload=SHIPMENT)
+    item = Interrupt.objects.get(run=run)
+    return f"/admin/hitl_django/reviewitem/{item.pk}/change/"
+
+
+def cell(page: Any, name: str, row: int | str) -> Any:
+    return page.get_by_label(f"{name}, {row}", exact=True)
+
+
+@pytest.mark.parametrize("window", WINDOWS.values(), ids=WINDOWS)
+def test_a_reviewer_chooses_another_kind_and_changes_the_rows(
+    log_in: Callable[..., Any], address: str, window: dict[str, Any]
+) -> None:
+    page = log_in(**window)
+    page.goto(address)
+    phone = page.get_by_label("Number:")
+    assert page.get_by_label("Address:").input_value() == "dana@example.com"
+    assert not phone.is_visible()
+
+    page.get_by_role("radio", name="Phone").check()
+    assert not page.get_by_label("Address:").is_visible()
+    phone.fill("0171 23")
+    cell(page, "Count", 1).fill("5")
+    cell(page, "Remove", 2).check()
+    cell(page, "Sku", "One more").fill("C-3")
+    cell(page, "Count", "One more").fill("7")
+    button(page, "More rows").click()
+    assert cell(page, "Sku", "One more").count() == 4
+    assert phone.input_value() == "0171 23"
+
+    button(page, "Approve").click()
+    assert "with changes" in page.inner_text(".messagelist")
+    value = Decision.objects.get().value
+    assert value["contact"] == {"kind": "phone", "number": "0171 23"}
+    assert value["lines"] == [
+        {"sku": "A-1", "count": 5, "price": 12.5},
+        {"sku": "C-3", "count": 7},
+    ]
+
+
+@pytest.mark.parametrize("language", ["en", "de"])
+def test_all_that_is_wrong_is_marked_at_once(
+    log_in: Callable[..., Any], address: str, language: str, settings: Any
+) -> None:
+    settings.LANGUAGE_CODE = language
+    page = log_in()
+    page.goto(address)
+    page.locator("[name='answer/contact?0/address']").fill("dana")
+    page.locator("[name='answer/lines/0/count']").fill("100")
+    page.locator("[name='answer/lines/0/price']").fill("twelve")
+    page.locator("button[value=approve]").click()
+    page.locator(".errornote").wait_for()
+    said = {
+        "en": ["such as dana@example.com", "between 1 and 99", "such as 12.50"],
+        "de": ["etwa dana@example.com", "zwischen 1 und 99", "etwa 12,50"],
+    }[language]
+    found = page.locator(".errorlist li").all_inner_texts()
+    assert len(found) == 3
+    assert all(any(words in line for line in found) for words in said), found
+    assert not Decision.objects.exists()
+
+
+def test_of_two_reviewers_the_slower_one_keeps_what_was_chosen_and_typed(
+    log_in: Callable[..., Any], address: str
+) -> None:
+    rita, ravi = log_in("rita"), log_in("ravi")
+    for page in (rita, ravi):
+        page.goto(address)
+    button(ravi, "Approve").click()
+    ravi.locator(".messagelist").wait_for()
+    rita.get_by_role("radio", name="Phone").check()
+    rita.get_by_label("Number:").fill("0171 23")
+    cell(rita, "Sku", 1).fill("Z-9")
+    button(rita, "Approve").click()
+    told = rita.inner_text("#content")
+    assert "ravi approved this" in told
+    for kept in ("Phone", "0171 23", "Z-9"):
+        assert kept in told
+
+
+def test_a_chosen_kind_that_was_not_sent_is_there_again(
+    log_in: Callable[..., Any], address: str
+) -> None:
+    page = log_in()
+    page.goto(address)
+    page.get_by_role("radio", name="Phone").check()
+    page.get_by_label("Number:").fill("0171 23")
+    page.goto("/admin/")
+    page.goto(address)
+    page.wait_for_function(
+        "document.querySelector(\"[name='answer/contact?kind'][value='1']\").checked"
+    )
+    assert page.get_by_label("Number:").input_value() == "0171 23"
+
+
+@pytest.mark.parametrize("window", WINDOWS.values(), ids=WINDOWS)
+def test_a_preview_shows_the_changes_and_sends_nothing(
+    log_in: Callable[..., Any], address: str, window: dict[str, Any]
+) -> None:
+    page = log_in(**window)
+    page.goto(address)
+    cell(page, "Count", 1).fill("5")
+    page.get_by_label("Reason:").fill("They asked for more.")
+    button(page, "Preview").click()
+    shown = page.locator(".hitl-preview")
+    assert "Lines ▸ 1 ▸ Count" in shown.inner_text()
+    assert shown.locator("ins").inner_text() == "5"
+    assert cell(page, "Count", 1).input_value() == "5"
+    assert page.get_by_label("Reason:").input_value() == "They asked for more."
+    assert not Decision.objects.exists()
+    button(page, "Approve").click()
+    assert "with changes" in page.inner_text(".messagelist")
