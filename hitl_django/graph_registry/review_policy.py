@@ -6,6 +6,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
+from django.utils.functional import Promise
+
 from hitl_django.decision_types import DECISION_TYPES, VALUE
 from hitl_django.engine.payload import check_json
 from hitl_django.review_terms import check_dialect, check_quorum
@@ -21,7 +23,8 @@ class ReviewPolicy:
     ``review()``. ``answers`` gives, for questions without a response schema, decisions another
     resume value than usual: ``{"approve": "yes", "edit": {"text": VALUE}}``, where VALUE is what
     the person gave, or for "approve" what was asked. The run goes on at ``each`` answer, or when
-    ``all`` the questions that it waits for are answered.
+    ``all`` the questions that it waits for are answered. ``reasons`` and ``replies`` are offered to
+    choose from where somebody gives a reason or answers in words; they may be lazy translations.
     """
 
     groups: Sequence[str] = ()
@@ -31,10 +34,17 @@ class ReviewPolicy:
     dialect: str | None = None
     answers: Mapping[str, Any] = field(default_factory=dict)
     goes_on: Literal["each", "all"] = "each"
+    reasons: Sequence[Any] = ()
+    replies: Sequence[Any] = ()
 
     def __post_init__(self) -> None:
         if isinstance(self.groups, str):
             raise TypeError(f"groups is a list of names, not the str {self.groups!r}.")
+        for name, words in (("reasons", self.reasons), ("replies", self.replies)):
+            if isinstance(words, str) or not all(isinstance(one, str | Promise) for one in words):
+                raise TypeError(f"{name} is a list of texts, not {words!r}.")
+            if "" in words:
+                raise ValueError(f"One of the {name} is empty.")
         if self.goes_on not in ("each", "all"):
             raise ValueError(f"goes_on is 'each' or 'all', not {self.goes_on!r}.")
         check_quorum(self.quorum)

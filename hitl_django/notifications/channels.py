@@ -31,13 +31,15 @@ class Answer:
 class Channel:
     """A channel: the events it is for, and what sends a message until a moment of ``monotonic()``.
 
-    ``sweep`` does what is due by the clock.
+    ``sweep`` does what is due by the clock. A channel that ``is_personal`` tells the people whom a
+    question is for, and has nothing to say of one that is for nobody in particular.
     """
 
     name: str
     events: frozenset[str]
     send: Callable[[Delivery, WebhookEndpoint, float], Answer]
     sweep: Callable[[], object] | None = None
+    is_personal: bool = False
 
 
 _channels: dict[str, Channel] = {}

@@ -37,11 +37,14 @@ class Listener:
     id: UUID
     events: frozenset[str]
     graphs: frozenset[str]
-    group: str = ""
+    group: str
+    is_personal: bool
 
-    def wants(self, event: str, graph: str, group: str) -> bool:
+    def wants(self, event: str, graph: str, group: str, is_for_somebody: bool) -> bool:
         """Says whether the endpoint gets this event of this graph, about a question of a group."""
         wanted = event in self.events and self.group in ("", group)
+        if self.is_personal and not is_for_somebody:
+            return False
         return wanted and (not self.graphs or graph in self.graphs)
 
 
@@ -50,15 +53,26 @@ _known: dict[str, tuple[float, tuple[Listener, ...]]] = {}
 
 
 def publish(
-    batch: WriteBatch, event: Delivery.Event, graph: str, *, group: Any = "", **data: Any
+    batch: WriteBatch,
+    event: Delivery.Event,
+    graph: str,
+    *,
+    group: Any = "",
+    is_for_somebody: Any = True,
+    **data: Any,
 ) -> None:
     """Adds a message to each endpoint that wants the event: ids, and no content.
 
-    ``group`` is the name of the group that a question is for, by which some endpoints choose.
+    ``group`` is the name of the group that a question is for, and ``is_for_somebody`` whether it is
+    for any or for a person: some endpoints choose by these.
     """
     listeners = _listeners(batch.using)
     if listeners:
-        endpoints = [listener.id for listener in listeners if listener.wants(event, graph, group)]
+        endpoints = [
+            listener.id
+            for listener in listeners
+            if listener.wants(event, graph, group, is_for_somebody)
+        ]
         add_messages(batch, event, {"graph": graph, **data}, endpoints)
 
 
@@ -102,7 +116,11 @@ def _listeners(using: str) -> tuple[Listener, ...]:
     columns = ("pk", "channel", "events", "graphs", "group_label")
     listeners = tuple(
         Listener(
-            row.pk, frozenset(row.events) or channel.events, frozenset(row.graphs), row.group_label
+            row.pk,
+            frozenset(row.events) or channel.events,
+            frozenset(row.graphs),
+            row.group_label,
+            channel.is_personal,
         )
         for row in rows.values_list(*columns, named=True)
         if (channel := channels.find_channel(row.channel)) is not None

@@ -8,7 +8,8 @@ from django import template
 from django.utils.translation import gettext
 
 from hitl_django.forms.json_input import escape_hidden
-from hitl_django.models import Decision
+from hitl_django.models import Comment, Decision
+from hitl_django.services.reviews.mentions import split_at_mentions
 
 register = template.Library()
 
@@ -24,6 +25,12 @@ def visible(value: Any) -> str:
 def or_erased(text: str) -> str:
     """Shows a text that nobody leaves empty: where it is, it was erased."""
     return visible(text) or gettext("(erased)")
+
+
+@register.filter
+def mention_parts(comment: Comment) -> list[tuple[str, bool]]:
+    """Splits a comment into texts, each with whether it mentions somebody."""
+    return split_at_mentions(comment.text, comment.mentions or ())
 
 
 @register.filter

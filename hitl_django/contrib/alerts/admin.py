@@ -85,7 +85,7 @@ class SlackChannelForm(forms.ModelForm):
         widget=forms.PasswordInput(attrs={"class": "vLargeTextField", "autocomplete": "off"}),
     )
     description = forms.CharField(
-        label=_("description"),
+        label=_("Description"),
         max_length=255,
         required=False,
         widget=forms.TextInput(attrs={"class": "vTextField"}),

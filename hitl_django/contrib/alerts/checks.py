@@ -17,7 +17,7 @@ from .models import AlertPreferences
 def check_alerts(
     app_configs: Sequence[AppConfig] | None, **kwargs: Any
 ) -> list[checks.CheckMessage]:
-    """Reports values under which nobody is told, or nobody can be led to what they are told of."""
+    """Reports values that say nothing about when people are told."""
     found: list[checks.CheckMessage] = []
     if hitl.ALERT_DEFAULT not in AlertPreferences.When.values:
         found.append(
@@ -28,14 +28,5 @@ def check_alerts(
     if type(hitl.ALERT_HOUR) is not int or hitl.ALERT_HOUR not in range(24):
         found.append(
             checks.Error("HITL['ALERT_HOUR'] is no hour from 0 to 23.", id="hitl_django.E003")
-        )
-    if not hitl.SITE_URL:
-        found.append(
-            checks.Warning(
-                "Alerts are sent without links, and without one that ends them, as "
-                "HITL['SITE_URL'] isn't set.",
-                hint="Set it to where the site is, such as 'https://shop.example'.",
-                id="hitl_django.W027",
-            )
         )
     return found

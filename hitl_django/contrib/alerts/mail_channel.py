@@ -72,6 +72,8 @@ def _fan_out(delivery: Delivery, found: Any, **data: Any) -> Answer:
         # Those who have a row are asked for when the hour of the digest comes.
         rows = [AlertPreferences(user_id=pk) for pk in undecided]
         AlertPreferences.objects.bulk_create(rows, ignore_conflicts=True, batch_size=BATCH)
+    if not told:
+        return _drop("There was nobody to be told at once.")
     messages = [
         Delivery(
             pk=uuid5(delivery.pk, str(pk)),
@@ -157,4 +159,4 @@ def _drop(reason: str) -> Answer:
 
 
 EVENTS = frozenset({*TOPICS, Delivery.Event.DIGEST})
-MAIL = Channel("email", EVENTS, send, clock.sweep)
+MAIL = Channel("email", EVENTS, send, clock.sweep, is_personal=True)

@@ -42,12 +42,12 @@ def make_stop_url(user: Any, what: str) -> str | None:
 
 def read_stop_token(token: str) -> tuple[Any, str] | None:
     """Returns the user and the topic of a link; None where it is none, or the user is gone."""
+    users = get_user_model()._default_manager.using(write_alias())
     try:
         pk, what = signing.loads(token, salt=SALT)
+        user = users.filter(pk=pk).first()
     except (signing.BadSignature, TypeError, ValueError):
         return None
-    users = get_user_model()._default_manager.using(write_alias())
-    user = users.filter(pk=pk).first()
     return None if user is None else (user, what)
 
 
