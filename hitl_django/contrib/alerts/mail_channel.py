@@ -128,6 +128,8 @@ def _hand_over(mail: EmailMessage, seconds: float) -> Answer:
         return Answer(fault=f"The mail server refuses us ({_words(refusal.smtp_error)}).")
     except smtplib.SMTPException as error:
         return Answer(fault=f"The mail server failed ({type(error).__name__}).")
+    except ValueError:  # as Django says that it can't be written into a header
+        return _drop("The account's address is none.")
     except TimeoutError:
         return Answer(fault="The mail server did not answer in time.")
     except OSError as error:

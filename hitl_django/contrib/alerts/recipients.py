@@ -52,7 +52,7 @@ def select_reachable() -> QuerySet[Any]:
     """Selects the people who can get mail at all."""
     users = get_user_model()
     rows = users._default_manager.using(write_alias()).filter(is_active=True)
-    return rows.exclude(**{users.get_email_field_name(): ""})
+    return rows.filter(**{f"{users.get_email_field_name()}__gt": ""})
 
 
 def find_item(delivery: Delivery, user: Any = None) -> Interrupt | None:

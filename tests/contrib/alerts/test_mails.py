@@ -311,6 +311,18 @@ def test_a_recipient_that_is_refused_for_good_is_given_up_and_holds_up_nobody(
     assert fault.startswith("The recipient was refused (5.1.1 no such")
 
 
+@pytest.mark.parametrize("address", ["rita@shop.example\nBcc: all@shop.example", "rita@", "@"])
+def test_an_address_that_is_none_is_given_up_and_holds_up_nobody(
+    mails: MailServer, person: Person, ask: Ask, send: Send, address: str
+) -> None:
+    person("rita", "Night", email=address)
+    person("ravi", "Night")
+    ask(group="Night")
+    send()
+    assert recipients(mails) == ["ravi@shop.example"]
+    assert len(faults()) == 1
+
+
 def test_a_mail_that_is_refused_for_now_comes_later(
     mails: MailServer, person: Person, ask: Ask, send: Send
 ) -> None:
