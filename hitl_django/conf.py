@@ -84,9 +84,15 @@ class Settings:
         (),
         "Private networks, such as '10.1.0.0/16', that webhooks may be sent to, by plain http too.",
     )
-    WEBHOOK_TIMEOUT_SECONDS: float = _key(10, "How long one attempt at a webhook may take in all.")
-    WEBHOOK_ATTEMPTS: int = _key(12, "Attempts at a webhook before it is given up.")
-    DELIVERY_DAYS: float = _key(30, "Days that webhooks which came to their end are kept.")
+    WEBHOOK_TIMEOUT_SECONDS: float = _key(
+        10, "How long one attempt at a webhook, or a message to Slack, may take in all."
+    )
+    WEBHOOK_ATTEMPTS: int = _key(
+        12, "Attempts at a webhook, a mail or a message to Slack before it is given up."
+    )
+    DELIVERY_DAYS: float = _key(
+        30, "Days that messages of all these are kept which came to their end."
+    )
     ALERT_DEFAULT: str = _key(
         "now",
         "When people who have chosen nothing are told of questions, where contrib.alerts is "

@@ -38,6 +38,7 @@ from .preferences import DIGEST, make_stop_url
 from .topics import AlertTopic
 
 SUBJECT_LENGTH = 200
+Entry = tuple[str, str, list[str]]
 #: Characters of what is asked that go out, where the policy lets them.
 PAYLOAD_LENGTH = 8000
 
@@ -77,8 +78,8 @@ def build_digest_mail(
         context = {
             "headline": subject,
             "digest": digest,
-            "waiting": _list_lines(digest.waiting),
-            "mentions": _list_lines(digest.mentions),
+            "waiting": _list_entries(digest.waiting),
+            "mentions": _list_entries(digest.mentions),
             "link": _find_url(ReviewItem, "changelist"),
         }
         return _build(delivery, user, subject, "digest", _write_digest(context), context, DIGEST)
@@ -158,10 +159,10 @@ def _write_digest(context: dict[str, Any]) -> list[str]:
     return [*text, "", context["link"]]
 
 
-def _write_list(entries: Sequence[tuple[str, str, Interrupt]]) -> list[str]:
+def _write_list(entries: Sequence[Entry]) -> list[str]:
     found = []
-    for title, url, item in entries:
-        found += ["", f"* {title}", *(f"  {line}" for line in _list_moments(item))]
+    for title, url, moments in entries:
+        found += ["", f"* {title}", *(f"  {line}" for line in moments)]
         found += [f"  {url}"] if url else []
     return found
 
@@ -176,8 +177,11 @@ def _list_moments(item: Interrupt) -> list[str]:
 
 
 def _format(moment: datetime) -> str:
-    local = localtime(moment) if is_aware(moment) else moment
-    return str(localize(local))
+    """Returns a moment with its zone, which is the site's: whoever reads it may be in another."""
+    if not is_aware(moment):
+        return str(localize(moment))
+    local = localtime(moment)
+    return f"{localize(local)} {local.tzname()}"
 
 
 def _headline(topic: str, who: str) -> str:
@@ -198,9 +202,10 @@ def _name(pk: str | None) -> str:
     return make_line(label_user(user))
 
 
-def _list_lines(items: Sequence[Interrupt]) -> list[tuple[str, str, Interrupt]]:
+def _list_entries(items: Sequence[Interrupt]) -> list[Entry]:
+    """Lists questions as a digest has them: title, address, moments."""
     return [
-        (make_line(item.title) or gettext("(erased)"), find_question_url(item), item)
+        (make_line(item.title) or gettext("(erased)"), find_question_url(item), _list_moments(item))
         for item in items
     ]
 
