@@ -153,6 +153,7 @@ class SlackChannelAdmin(ReadOnlyAdmin):
     form = SlackChannelForm
     list_display = ("channel_name", "state", "created_at")
     empty_text = _("There is no channel yet.")
+    actions = ("try_them",)
     change_view = admin.ModelAdmin.change_view
     add_form_template = change_form_template = "hitl_django/admin/slack.html"
 
@@ -173,6 +174,12 @@ class SlackChannelAdmin(ReadOnlyAdmin):
             count = ngettext("%(n)d failure in a row", "%(n)d failures in a row", row.failures)
             return count % {"n": row.failures}
         return _("on")
+
+    @admin.action(description=_("Send a test message"), permissions=["change"])
+    def try_them(self, request: HttpRequest, rows: QuerySet[Any]) -> None:
+        for row in rows:
+            slack_channel.try_channel(row, by=request.user)
+        self.message_user(request, _("A worker sends the test now."), messages.SUCCESS)
 
     def save_model(self, request: HttpRequest, obj: Any, form: Any, change: bool) -> None:
         form.save_with(request.user)

@@ -7,8 +7,12 @@ from time import monotonic
 from typing import Any
 from urllib.parse import urlsplit
 
+from django.db import transaction
+
 from hitl_django import audit
 from hitl_django.db.alias import write_alias
+from hitl_django.db.retry import retry_on_conflict
+from hitl_django.db.write_batch import WriteBatch
 from hitl_django.engine.errors import InvalidInputError
 from hitl_django.errors import NotAllowedError
 from hitl_django.json_text.sanitize import escape_unstorable
@@ -51,8 +55,7 @@ def save_channel(
 
     Whoever gives it its address counts as its maker: it tells of what they may see.
     """
-    if by is not None and not get_policy().may_manage_webhooks(by):
-        raise NotAllowedError("You may not manage channels of Slack.")
+    _refuse_if_not_allowed(by)
     if address:
         check_address(address)
         parts = urlsplit(address)
@@ -77,14 +80,27 @@ def check_address(address: str) -> None:
 
 def delete_channel(channel: SlackChannel, *, by: Any) -> None:
     """Removes a channel and every message to it."""
-    if by is not None and not get_policy().may_manage_webhooks(by):
-        raise NotAllowedError("You may not manage channels of Slack.")
+    _refuse_if_not_allowed(by)
     channel.delete(using=write_alias())
     outbox.clear_listeners()
 
 
+@retry_on_conflict
+def try_channel(channel: SlackChannel, *, by: Any) -> None:
+    """Sends a test message without an event, at once even where the channel rests."""
+    _refuse_if_not_allowed(by)
+    with transaction.atomic(using=write_alias()):
+        rows = WebhookEndpoint.objects.using(write_alias()).filter(pk=channel.pk)
+        rows.update(rests_until=None)
+        batch = WriteBatch(write_alias())
+        outbox.add_messages(batch, Delivery.Event.TEST, {}, [channel.pk])
+        batch.run()
+
+
 def send(delivery: Delivery, endpoint: WebhookEndpoint, deadline: float) -> Answer:
-    """Posts a question to the channel, unless it was closed meanwhile."""
+    """Posts a question to the channel, unless it was closed meanwhile; or a test."""
+    if delivery.event == Delivery.Event.TEST:
+        return _post(endpoint, slack_messages.build_test(), deadline)
     rows = Interrupt.objects.using(write_alias()).select_related("thread", "run")
     seen = select_visible_to_maker(endpoint, rows)
     item = seen.filter(pk=delivery.data["interrupt_id"]).first()
@@ -92,9 +108,17 @@ def send(delivery: Delivery, endpoint: WebhookEndpoint, deadline: float) -> Answ
         return _drop("Whoever made the channel may not see the question, or it is gone.")
     if item.status != Interrupt.Status.PENDING:
         return _drop("The question was closed meanwhile.")
-    body = slack_messages.build_body(delivery, item)
+    return _post(endpoint, slack_messages.build_body(delivery, item), deadline)
+
+
+def _post(endpoint: WebhookEndpoint, body: bytes, deadline: float) -> Answer:
     headers = {"Content-Type": "application/json", "User-Agent": "hitl-django"}
     return _judge(post_body(endpoint.secret, headers, body, deadline - monotonic()))
+
+
+def _refuse_if_not_allowed(by: Any) -> None:
+    if by is not None and not get_policy().may_manage_webhooks(by):
+        raise NotAllowedError("You may not manage channels of Slack.")
 
 
 def _judge(answer: Answer) -> Answer:

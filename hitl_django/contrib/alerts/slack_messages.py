@@ -28,6 +28,12 @@ def build_body(delivery: Delivery, item: Interrupt) -> bytes:
         return json.dumps(_build(delivery, item)).encode("ascii")
 
 
+def build_test() -> bytes:
+    """Returns a message that tells of nothing."""
+    with translation.override(settings.LANGUAGE_CODE):
+        return json.dumps({"text": gettext("This is a test.")}).encode("ascii")
+
+
 def escape_text(text: str) -> str:
     """Escapes the signs by which Slack's texts call people and link."""
     return text.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")

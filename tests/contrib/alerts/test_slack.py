@@ -249,6 +249,12 @@ def test_an_operator_makes_changes_and_removes_a_channel(
     again = {"action": "send_again", "_selected_action": [Delivery.objects.get().pk]}
     assert client.post("/admin/hitl_django/delivery/", again).status_code == 302
     assert Delivery.objects.get().state == "pending"
+    receiver.all()
+    trial = {"action": "try_them", "_selected_action": [channel.pk]}
+    assert client.post(url, trial).status_code == 302
+    deliver(channel)
+    bodies = [json.loads(received.body) for received in receiver.all()]
+    assert {"text": "This is a test."} in bodies
     assert client.post(f"{url}{channel.pk}/delete/", {"post": "yes"}).status_code == 302
     assert not SlackChannel.objects.exists()
 
@@ -263,6 +269,8 @@ def test_who_may_not_manage_webhooks_sees_no_channel(
         assert client.get(f"/admin/hitl_alerts/slackchannel/{page}").status_code in (302, 403, 404)
     with pytest.raises(NotAllowedError):
         slack_channel.delete_channel(channel, by=rita)
+    with pytest.raises(NotAllowedError):
+        slack_channel.try_channel(channel, by=rita)
     with pytest.raises(NotAllowedError):
         connect(receive(), by=rita)
 
