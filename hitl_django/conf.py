@@ -89,9 +89,24 @@ class Settings:
         (),
         "Private networks, such as '10.1.0.0/16', that webhooks may be sent to, by plain http too.",
     )
-    WEBHOOK_TIMEOUT_SECONDS: float = _key(10, "How long one attempt at a webhook may take in all.")
-    WEBHOOK_ATTEMPTS: int = _key(12, "Attempts at a webhook before it is given up.")
-    DELIVERY_DAYS: float = _key(30, "Days that webhooks which came to their end are kept.")
+    WEBHOOK_TIMEOUT_SECONDS: float = _key(
+        10, "How long one attempt at a webhook, or a message to Slack, may take in all."
+    )
+    WEBHOOK_ATTEMPTS: int = _key(
+        12, "Attempts at a webhook, a mail or a message to Slack before it is given up."
+    )
+    DELIVERY_DAYS: float = _key(
+        30, "Days that messages of all these are kept which came to their end."
+    )
+    ALERT_DEFAULT: str = _key(
+        "now",
+        "When people who have chosen nothing are told of questions, where contrib.alerts is "
+        "installed: 'now', 'daily' or 'off'.",
+    )
+    ALERT_HOUR: int = _key(8, "Hour of the day, in TIME_ZONE, at which the daily digest is sent.")
+    ALERT_DUE_SECONDS: float = _key(
+        3600, "How long before a question is due its reviewers are told that it soon is."
+    )
     EVENT_MAX_BYTES: int = _key(16 * 1024, "Size of one event of a run; the rest is cut off.")
     EVENT_RETENTION_DAYS: float | None = _key(
         None, "Days after a run ended that the sweep deletes its events; None: with the thread."

@@ -145,6 +145,13 @@ class ModelPermissionPolicy:
         """Says whether the user may make, change and try webhooks, and send messages again."""
         return self._has(user, "manage_webhooks")
 
+    def may_send_payload(self, channel: str, interrupt: Interrupt) -> bool:
+        """Says whether what is asked goes out over a channel, "email" or "slack", with the title.
+
+        It never does unless a policy of your own says so.
+        """
+        return False
+
     def may_view_state(self, user: Any, thread: Thread) -> bool:
         """Says whether the user may see the values in the thread's channels."""
         return self._has(user, "view_thread_state")

@@ -69,6 +69,7 @@ def _create(person: Person) -> None:
         username=person.username,
         defaults={
             "first_name": person.first_name,
+            "email": f"{person.username}@demo.example",
             "is_staff": True,
             "is_superuser": person.group is None,
         },

@@ -5,6 +5,8 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
+import django
+
 BASE_DIR = Path(__file__).resolve().parent.parent
 #: Everything the demo writes: its database and the logs of its two processes.
 VAR_DIR = Path(os.environ.get("HITL_DEMO_DIR", BASE_DIR / "var"))
@@ -24,6 +26,7 @@ INSTALLED_APPS = [
     "rest_framework",
     "django_q",
     "hitl_django",
+    "hitl_django.contrib.alerts",
     "project",
 ]
 
@@ -87,7 +90,22 @@ Q_CLUSTER = {
     "label": "Task queue",
 }
 
+# Mails to reviewers are files here: nobody is sent anything.
+MAIL_DIR = VAR_DIR / "mails"
+if django.VERSION >= (6, 1):
+    MAILERS = {
+        "default": {
+            "BACKEND": "django.core.mail.backends.filebased.EmailBackend",
+            "OPTIONS": {"file_path": MAIL_DIR},
+        }
+    }
+else:
+    EMAIL_BACKEND = "django.core.mail.backends.filebased.EmailBackend"
+    EMAIL_FILE_PATH = MAIL_DIR
+
 HITL: dict[str, object] = {
+    # Where links in mails lead to; "manage.py demo" knows its port.
+    "SITE_URL": os.environ.get("HITL_DEMO_URL", "http://127.0.0.1:8000"),
     # Without it nothing is ever deleted. "hitl doctor" says how fast the tables grow.
     "RETENTION_DAYS": 365,
 }

@@ -5,12 +5,19 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import pytest
+from django.apps import apps
 from django.db import connection
+from django.db.models.signals import post_migrate
 from django.utils import translation
 
 from hitl_django.graph_registry import compatibility
 from hitl_django.notifications import outbox
 from tests import databases
+
+#: Nobody is told of anything by mail but in tests of that, which make the endpoint themselves.
+post_migrate.disconnect(
+    sender=apps.get_app_config("hitl_alerts"), dispatch_uid="hitl_django.alerts"
+)
 
 
 @pytest.fixture

@@ -40,6 +40,7 @@ INSTALLED_APPS = [
     "rest_framework",
     "django_q",
     "hitl_django",
+    "hitl_django.contrib.alerts",
     "tests",
 ]
 

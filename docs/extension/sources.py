@@ -43,8 +43,9 @@ DISPATCHER = "hitl_django.task_queue.dispatcher.Dispatcher"
 SIGNALS = "hitl_django.signals"
 SERVICES = "hitl_django.services"
 TESTING = "hitl_django.testing"
-#: Names the events that a webhook may be sent.
+#: Names all events, and the channel that says which of them a webhook may be sent.
 DELIVERY = "hitl_django.models.Delivery"
+WEBHOOK_CHANNEL = "hitl_django.notifications.webhooks.WEBHOOK"
 #: What lays a graph out, and what draws that as SVG.
 LAYOUT = "hitl_django.graph_registry.svg.get_picture"
 SVG = "hitl_django.graph_registry.svg.draw_svg"

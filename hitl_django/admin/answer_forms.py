@@ -77,7 +77,11 @@ class QuestionForms:
             "key": uuid.uuid4().hex,
         }
         self.decision_form = DecisionForm(
-            data, initial=first, use_required_attribute=False, auto_id=self.auto_id
+            data,
+            initial=first,
+            use_required_attribute=False,
+            auto_id=self.auto_id,
+            policy=registry.get_review_policy(item.graph),
         )
         #: Whether there is no form, because nobody could edit that much in a browser.
         self.is_too_large = False
@@ -243,7 +247,9 @@ class QuestionForms:
     def typed_texts(self) -> list[TypedText]:
         """Returns what a person typed or changed, with its label: nothing of it may be lost."""
         kept = self.form.typed_texts() if self.form is not None and self.form.is_bound else []
-        for name in ("reply", "reason"):
+        for name in ("usual_reply", "reply", "usual_reason", "reason"):
+            if name not in self.decision_form.fields:
+                continue
             text = self.decision_form[name].data if self.decision_form.is_bound else ""
             if text:
                 kept.append((str(self.decision_form[name].label), str(text), ()))

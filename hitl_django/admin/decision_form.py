@@ -11,9 +11,12 @@ from django.utils.translation import gettext_lazy as _
 from hitl_django.answers.limits import REASON_LENGTH
 from hitl_django.decision_types import DECISION_TYPES
 from hitl_django.dialects import DIALECTS
+from hitl_django.graph_registry.review_policy import ReviewPolicy
 from hitl_django.models import Interrupt
 
 LARGE_TEXT_CLASS = "vLargeTextField"
+#: What the names of fields begin with that offer what a graph's policy says is usual.
+USUAL = "usual_"
 
 
 class DecisionForm(forms.Form):
@@ -26,6 +29,7 @@ class DecisionForm(forms.Form):
     digest = forms.CharField(widget=forms.HiddenInput, required=False)
     version = forms.IntegerField(widget=forms.HiddenInput, required=False)
     key = forms.CharField(widget=forms.HiddenInput, required=False, max_length=64)
+    usual_reason = forms.ChoiceField(label=_("Reason"), required=False)
     reason = forms.CharField(
         label=_("Reason"),
         help_text=_("Kept with your decision. Say why, above all when you reject."),
@@ -33,6 +37,7 @@ class DecisionForm(forms.Form):
         max_length=REASON_LENGTH,
         widget=forms.Textarea(attrs={"rows": 2, "class": LARGE_TEXT_CLASS}),
     )
+    usual_reply = forms.ChoiceField(label=_("Your answer"), required=False)
     reply = forms.CharField(
         label=_("Your answer"),
         help_text=_("Sent to the graph instead of a yes or no."),
@@ -41,6 +46,27 @@ class DecisionForm(forms.Form):
         widget=forms.Textarea(attrs={"rows": 3, "class": LARGE_TEXT_CLASS}),
     )
     reply_is_json = forms.BooleanField(label=_("This is JSON, not text"), required=False)
+
+    def __init__(self, *args: Any, policy: ReviewPolicy, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        for name, words in (("reason", policy.reasons), ("reply", policy.replies)):
+            if not words:
+                del self.fields[USUAL + name]
+                continue
+            choice: Any = self.fields[USUAL + name]
+            choice.choices = [("", _("(none of these)")), *((str(one), str(one)) for one in words)]
+            self.fields[name].label = _("In your own words")
+
+    def clean(self) -> dict[str, Any]:
+        """Puts what was chosen in front of what was written."""
+        values: dict[str, Any] = super().clean() or {}
+        for name in ("reason", "reply"):
+            if chosen := values.get(USUAL + name):
+                own = values.get(name, "")
+                values[name] = f"{chosen}\n{own}" if own.strip() else chosen
+        if len(values.get("reason", "")) > REASON_LENGTH:
+            self.add_error("reason", _("This is too long together with what you chose."))
+        return values
 
 
 @dataclass(frozen=True)

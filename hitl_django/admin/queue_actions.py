@@ -80,7 +80,7 @@ class CommentForm(forms.Form):
 
     text = forms.CharField(
         label=_("Your comment"),
-        help_text=_("For other reviewers. It is no part of the answer."),
+        help_text=_("For other reviewers, of whom @name names one. It is no part of the answer."),
         widget=forms.Textarea(attrs={"rows": 2, "class": "vLargeTextField"}),
         strip=True,
     )

@@ -18,6 +18,7 @@ from hitl_django.engine.errors import InvalidInputError
 from hitl_django.forms.json_input import escape_hidden
 from hitl_django.graph_registry import registry
 from hitl_django.models import Delivery, WebhookEndpoint
+from hitl_django.notifications.webhooks import WEBHOOK
 from hitl_django.permissions import get_policy
 
 from .base import ReadOnlyAdmin, View, format_entry
@@ -83,6 +84,9 @@ class WebhookEndpointAdmin(ReadOnlyAdmin):
         return get_policy().may_manage_webhooks(request.user)
 
     has_change_permission = has_delete_permission = has_add_permission
+
+    def visible(self, request: HttpRequest, rows: QuerySet[Any]) -> QuerySet[Any]:
+        return super().visible(request, rows.filter(channel=WEBHOOK.name))
 
     @admin.display(description=_("webhook"), ordering="url")
     def webhook(self, row: WebhookEndpoint) -> str:

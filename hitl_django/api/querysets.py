@@ -13,6 +13,7 @@ from django.db.models import Case, Q, QuerySet, When
 from hitl_django.db.alias import write_alias
 from hitl_django.graph_registry import registry
 from hitl_django.models import Delivery, Interrupt, Run, Thread, WebhookEndpoint
+from hitl_django.notifications.webhooks import WEBHOOK
 from hitl_django.permissions import may_start, select_visible, select_visible_through
 from hitl_django.services.reviews import queue_filters
 
@@ -63,7 +64,8 @@ def _holds_while_open(condition: Q) -> Case:
 
 def visible_webhooks(user: Any) -> QuerySet[WebhookEndpoint]:
     """Returns the webhooks that ``user`` may see."""
-    return select_visible(WebhookEndpoint.objects.using(write_alias()), user)
+    rows = WebhookEndpoint.objects.using(write_alias()).filter(channel=WEBHOOK.name)
+    return select_visible(rows, user)
 
 
 def visible_deliveries(user: Any) -> QuerySet[Delivery]:

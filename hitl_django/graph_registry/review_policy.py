@@ -6,6 +6,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
+from django.utils.functional import Promise
+
 from hitl_django.decision_types import DECISION_TYPES, VALUE
 from hitl_django.engine.payload import check_json
 from hitl_django.review_terms import check_dialect, check_quorum
@@ -26,6 +28,8 @@ class ReviewPolicy:
     ``all`` the questions that it waits for are answered. ``display`` names the formats in which
     values are shown: ``{"letter": "markdown", "/lines/cents": "money EUR"}``. ``forms`` names
     Django forms by node, as classes or dotted paths, which ask for the answer in the admin.
+    ``reasons`` and ``replies`` are offered to choose from where somebody gives a reason or answers
+    in words; they may be lazy translations.
     """
 
     groups: Sequence[str] = ()
@@ -37,10 +41,17 @@ class ReviewPolicy:
     goes_on: Literal["each", "all"] = "each"
     display: Mapping[str, str] = field(default_factory=dict)
     forms: Mapping[str, Any] = field(default_factory=dict)
+    reasons: Sequence[Any] = ()
+    replies: Sequence[Any] = ()
 
     def __post_init__(self) -> None:
         if isinstance(self.groups, str):
             raise TypeError(f"groups is a list of names, not the str {self.groups!r}.")
+        for name, words in (("reasons", self.reasons), ("replies", self.replies)):
+            if isinstance(words, str) or not all(isinstance(one, str | Promise) for one in words):
+                raise TypeError(f"{name} is a list of texts, not {words!r}.")
+            if "" in words:
+                raise ValueError(f"One of the {name} is empty.")
         if self.goes_on not in ("each", "all"):
             raise ValueError(f"goes_on is 'each' or 'all', not {self.goes_on!r}.")
         parse_hints(self.display)

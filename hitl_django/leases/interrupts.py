@@ -143,7 +143,14 @@ def _insert(rows: Sequence[Interrupt], batch: WriteBatch) -> None:
 def _publish_created(lease: Lease, rows: Sequence[Interrupt], batch: WriteBatch) -> None:
     event = Delivery.Event.INTERRUPT_CREATED
     for row in rows:
-        outbox.publish(batch, event, lease.graph, **_event_data(lease, row))
+        outbox.publish(
+            batch,
+            event,
+            lease.graph,
+            group=row.group_label,
+            is_for_somebody=row.assignee_id is not None or row.group_id is not None,
+            **_event_data(lease, row),
+        )
 
 
 def _event_data(lease: Lease, row: Interrupt) -> dict[str, Any]:

@@ -151,7 +151,7 @@ def _site() -> Iterator[Finding]:
     if used and not hitl.SITE_URL:
         yield Finding(
             "warning",
-            f"HITL['SITE_URL'] isn't set, and there are {' and '.join(used)}: webhooks hold no "
+            f"HITL['SITE_URL'] isn't set, and there are {' and '.join(used)}: messages hold no "
             "links, and review links made in code are paths without a host.",
             "Set it to the address of the site, such as 'https://shop.example'.",
         )

@@ -1,4 +1,4 @@
-"""Webhook endpoints, and the deliveries to them."""
+"""Endpoints that messages are sent to, and the deliveries to them."""
 
 from __future__ import annotations
 
@@ -18,20 +18,29 @@ from .fields import JSONTextField
 class WebhookEndpoint(models.Model):
     """An address that events are sent to, and the secret that the messages are signed with.
 
+    It is a webhook's, unless its ``channel`` says that an app reaches it in another way.
+
     One worker at a time sends to it: ``held_until`` and ``epoch`` are that worker's lease. Where
     the endpoint doesn't answer, ``rests_until`` keeps everybody off for a while that grows with
     ``failures``. Secrets are kept as they are, because signing needs them; nothing shows one again.
     """
 
     id = models.UUIDField(primary_key=True, default=new_id, editable=False)
+    #: How messages reach it (notifications.channels).
+    channel = models.CharField(
+        max_length=20, default="webhook", db_default="webhook", editable=False
+    )
     url = models.CharField(_("address"), max_length=2000)
     description = models.CharField(_("description"), max_length=255, blank=True)
     #: Which events, of which graphs, are sent to it; all where the list is empty.
     events = JSONTextField(_("events"), default=list, blank=True)
     graphs = JSONTextField(_("graphs"), default=list, blank=True)
+    #: The group whose questions alone it hears of; all where it is empty.
+    group_label = models.CharField(max_length=150, blank=True, db_default="", editable=False)
     #: Whether messages about a question hold what it asks.
     with_question = models.BooleanField(_("send what is asked"), default=False)
-    secret = models.CharField(max_length=100, editable=False)
+    #: What messages are signed with, or an address that is a secret itself.
+    secret = models.CharField(max_length=2000, editable=False)
     #: The secret before the last change: messages are signed with both until then.
     old_secret = models.CharField(max_length=100, blank=True, editable=False)
     old_secret_until = models.DateTimeField(null=True, blank=True, editable=False)
@@ -77,7 +86,7 @@ class Delivery(models.Model):
     """
 
     class Event(models.TextChoices):
-        """The events that webhooks are sent for."""
+        """The events that messages are sent for, each through the channels that it is for."""
 
         INTERRUPT_CREATED = "interrupt.created", _("a question was asked")
         INTERRUPT_DECIDED = "interrupt.decided", _("a question was decided")
@@ -87,6 +96,11 @@ class Delivery(models.Model):
         RUN_PARKED = "run.parked", _("a run was parked")
         RUN_CANCELLED = "run.cancelled", _("a run was cancelled")
         TEST = "webhook.test", _("somebody tries the endpoint")
+        INTERRUPT_ASSIGNED = "interrupt.assigned", _("a question was assigned")
+        INTERRUPT_MENTIONED = "interrupt.mentioned", _("a comment mentions somebody")
+        INTERRUPT_DUE = "interrupt.due", _("a question is due soon")
+        INTERRUPT_OVERDUE = "interrupt.overdue", _("a question is overdue")
+        DIGEST = "digest", _("the daily digest")
 
     class State(models.TextChoices):
         """The state of a message."""

@@ -1,9 +1,9 @@
-"""The transactional outbox of webhooks: messages written in the transaction of their event.
+"""The transactional outbox: messages to endpoints, written in the transaction of their event.
 
 Whoever changes a run or a question calls ``publish``. Most projects have no endpoint: then it costs
 one look at a tuple. Which endpoints there are is read again after LOOK_SECONDS, so that every
 process knows of a change by then: an endpoint gets what happens from that long after it was made or
-changed. Rows are all that is written here; ``webhooks`` sends them.
+changed. Rows are all that is written here; ``webhooks`` sends them through their ``channels``.
 """
 
 from __future__ import annotations
@@ -17,8 +17,10 @@ from uuid import UUID
 from hitl_django.db.bulk_insert import BulkInsert
 from hitl_django.db.write_batch import WriteBatch
 from hitl_django.engine.ids import new_id
-from hitl_django.models import Delivery, WebhookEndpoint
+from hitl_django.models import Delivery, Interrupt, WebhookEndpoint
 from hitl_django.task_queue import dispatcher
+
+from . import channels
 
 #: How long a process goes by what it has read of the endpoints.
 LOOK_SECONDS = 5.0
@@ -35,10 +37,14 @@ class Listener:
     id: UUID
     events: frozenset[str]
     graphs: frozenset[str]
+    group: str
+    is_personal: bool
 
-    def wants(self, event: str, graph: str) -> bool:
-        """Says whether the endpoint gets this event of this graph."""
-        wanted = not self.events or event in self.events
+    def wants(self, event: str, graph: str, group: str, is_for_somebody: bool) -> bool:
+        """Says whether the endpoint gets this event of this graph, about a question of a group."""
+        wanted = event in self.events and self.group in ("", group)
+        if self.is_personal and not is_for_somebody:
+            return False
         return wanted and (not self.graphs or graph in self.graphs)
 
 
@@ -46,12 +52,36 @@ class Listener:
 _known: dict[str, tuple[float, tuple[Listener, ...]]] = {}
 
 
-def publish(batch: WriteBatch, event: Delivery.Event, graph: str, **data: Any) -> None:
-    """Adds a message to each endpoint that wants the event: ids, and no content."""
+def publish(
+    batch: WriteBatch,
+    event: Delivery.Event,
+    graph: str,
+    *,
+    group: Any = "",
+    is_for_somebody: Any = True,
+    **data: Any,
+) -> None:
+    """Adds a message to each endpoint that wants the event: ids, and no content.
+
+    ``group`` is the name of the group that a question is for, and ``is_for_somebody`` whether it is
+    for any or for a person: some endpoints choose by these.
+    """
     listeners = _listeners(batch.using)
     if listeners:
-        endpoints = [listener.id for listener in listeners if listener.wants(event, graph)]
+        endpoints = [
+            listener.id
+            for listener in listeners
+            if listener.wants(event, graph, group, is_for_somebody)
+        ]
         add_messages(batch, event, {"graph": graph, **data}, endpoints)
+
+
+def publish_about(
+    batch: WriteBatch, event: Delivery.Event, question: Interrupt, **data: Any
+) -> None:
+    """Adds a message about a question to each endpoint that wants the event."""
+    about = {"interrupt_id": question.pk, **data}
+    publish(batch, event, question.graph, group=question.group_label, **about)
 
 
 def add_messages(
@@ -83,9 +113,17 @@ def _listeners(using: str) -> tuple[Listener, ...]:
     # Timed before the look: what is committed while it is taken may not be seen.
     until = monotonic() + LOOK_SECONDS
     rows = WebhookEndpoint.objects.using(using).filter(is_active=True)
+    columns = ("pk", "channel", "events", "graphs", "group_label")
     listeners = tuple(
-        Listener(row.pk, frozenset(row.events), frozenset(row.graphs))
-        for row in rows.values_list("pk", "events", "graphs", named=True)
+        Listener(
+            row.pk,
+            frozenset(row.events) or channel.events,
+            frozenset(row.graphs),
+            row.group_label,
+            channel.is_personal,
+        )
+        for row in rows.values_list(*columns, named=True)
+        if (channel := channels.find_channel(row.channel)) is not None
     )
     _known[using] = until, listeners
     return listeners

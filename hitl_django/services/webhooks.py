@@ -36,7 +36,7 @@ logger = logging.getLogger("hitl_django")
 OVERLAP = timedelta(hours=24)
 DESCRIPTION_LENGTH = 255
 #: What an endpoint can choose to hear of; a test comes to whoever asks for one.
-EVENTS = frozenset(Delivery.Event.values) - {str(Delivery.Event.TEST)}
+EVENTS = frozenset(map(str, webhooks.WEBHOOK.events))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -197,7 +197,9 @@ def redeliver(delivery_id: UUID | str, *, by: Any = None) -> DeliveryInfo:
         _deliveries().filter(pk=delivery.pk).exclude(state=Delivery.State.PENDING).update(
             state=Delivery.State.PENDING, attempts=0, due_at=Now(), finished_at=None, fault=""
         )
-        _rows().filter(pk=delivery.endpoint_id).update(rests_until=None)
+        # Its endpoint need not be a webhook: messages of all channels are sent again here.
+        endpoints = WebhookEndpoint.objects.using(write_alias())
+        endpoints.filter(pk=delivery.endpoint_id).update(rests_until=None)
         batch = WriteBatch(write_alias())
         dispatcher.enqueue_webhook(delivery.endpoint_id, batch)
         batch.run()
@@ -244,7 +246,8 @@ def _refuse_if_not_allowed(by: Any) -> None:
 
 
 def _rows() -> QuerySet[WebhookEndpoint]:
-    return WebhookEndpoint.objects.using(write_alias())
+    rows = WebhookEndpoint.objects.using(write_alias())
+    return rows.filter(channel=webhooks.WEBHOOK.name)
 
 
 def _deliveries() -> QuerySet[Delivery]:

@@ -23,7 +23,7 @@ from hitl_django.db.retry import retry_on_conflict
 from hitl_django.db.write_batch import WriteBatch
 from hitl_django.graph_registry import compatibility
 from hitl_django.models import Run
-from hitl_django.notifications import webhooks
+from hitl_django.notifications import channels, webhooks
 from hitl_django.services.reviews.expire import select_expired
 from hitl_django.store import delete_expired
 from hitl_django.task_queue import dispatcher, heartbeat
@@ -44,6 +44,7 @@ def sweep() -> list[UUID]:
     """
     _run_steps("questions", services.expire_due, services.warn_expiring, services.mark_overdue)
     run_ids = _enqueue_overdue()
+    _run_steps("channels", channels.sweep_channels)
     _run_steps("webhooks", webhooks.enqueue_due, webhooks.remove_old)
     _run_steps("shapes", compatibility.remove_unused_shapes)
     _run_steps("store", partial(delete_expired, hitl.SWEEP_BATCH))

@@ -48,7 +48,7 @@ def source_of(path: Path) -> str:
 def said() -> dict[Any, str]:
     """Returns every message of the sources, and a file that has it."""
     found: dict[Any, str] = {}
-    files = [*PACKAGE.rglob("*.py"), *(PACKAGE / "templates").rglob("*.html")]
+    files = [*PACKAGE.rglob("*.py"), *PACKAGE.rglob("templates/**/*.html")]
     for path in files:
         lines = BytesIO(source_of(path).encode())
         for _, message, _, context in extract("python", lines, KEYWORDS):

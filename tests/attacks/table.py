@@ -339,7 +339,7 @@ def _many_fields(target: Target) -> Answer:
 
 @attack("a link's address with something added", 404)
 def _longer_link(target: Target) -> Answer:
-    return quietly(target.send("GET", target.link()[:-2] + "x/", {}))
+    return quietly(target.send("GET", target.link()[:-1] + "x/", {}))
 
 
 # Bodies

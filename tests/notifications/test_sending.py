@@ -22,7 +22,7 @@ from django.db.models.functions import Now
 from hitl_django import services
 from hitl_django.models import Delivery, Interrupt, WebhookEndpoint
 from hitl_django.notifications import webhooks
-from hitl_django.notifications.webhooks import claims
+from hitl_django.notifications.webhooks import claims, messages
 from hitl_django.notifications.webhooks import delivery as sending
 from hitl_django.worker.sweeper import sweep
 from tests.docs.pages import Page
@@ -695,7 +695,7 @@ def test_whatever_goes_wrong_is_not_raised(
     hook: Hook, receive: Receive, monkeypatch: pytest.MonkeyPatch, caplog: Any
 ) -> None:
     endpoint = hook(receive())
-    monkeypatch.setattr(sending, "post_body", partial(int, "the database is away"))
+    monkeypatch.setattr(messages, "post_body", partial(int, "the database is away"))
     message_to(endpoint)
     webhooks.deliver(str(endpoint.pk))
     webhooks.deliver("no id")

@@ -77,6 +77,7 @@ def everything_of_ours() -> dict[str, list[Any]]:
             {name: value for name, value in row.items() if not name.startswith("audit_")}
             for row in model._default_manager.order_by("pk").values()
         ]
-        for model in apps.get_app_config("hitl_django").get_models()
+        for app in ("hitl_django", "hitl_alerts")
+        for model in apps.get_app_config(app).get_models()
         if model is not AuditEntry and not model._meta.proxy
     }

@@ -69,6 +69,7 @@ def sends(**body: Any) -> Callable[[Things], Body]:
 ASKED, FREE = of("question.pk"), of("free.pk")
 GRAPH = of("question.graph")
 HOOK, MESSAGE = of("webhook.pk"), of("delivery.pk")
+SLACK = of("slack.pk")
 NEW_HOOK = sends(url="https://crm.example/")
 
 _API: dict[tuple[str, str], Row] = {
@@ -249,7 +250,32 @@ def _full(name: str) -> str:
     return f"admin:hitl_django_{name}"
 
 
-ADMIN = {_full(name): page for name, page in _ADMIN.items()}
+#: What one wants to be told is a page of one's own, and no row of it has one.
+_ALERTS: dict[str, Page] = {
+    "alertpreferences_changelist": Page(lists=()),
+    "alertpreferences_add": Page(lists=(NOBODY,)),
+    **{
+        f"alertpreferences_{page}": Page(answer=ABSENT, at=FREE)
+        for page in ("change", "history", "delete")
+    },
+    "slackchannel_changelist": Page(lists=("manage_webhooks",)),
+    "slackchannel_add": Page(
+        lists=("manage_webhooks",), posts="manage_webhooks",
+        extra=lambda things: {"address": "https://crm.example/T1"},
+    ),
+    "slackchannel_change": Page("webhook", "manage_webhooks", at=SLACK, posts="manage_webhooks"),
+    "slackchannel_history": Page("webhook", "manage_webhooks", at=SLACK),
+    "slackchannel_delete": Page("webhook", "manage_webhooks", at=SLACK, posts="manage_webhooks"),
+}  # fmt: skip
+
+ADMIN = {
+    **{_full(name): page for name, page in _ADMIN.items()},
+    **{f"admin:hitl_alerts_{name}": page for name, page in _ALERTS.items()},
+    **{
+        f"admin/hitl_alerts/{model}/<path:object_id>/": Page(answer=MOVED, at=FREE)
+        for model in ("alertpreferences", "slackchannel")
+    },
+}
 
 #: Pages of the admin's frame: about nothing of ours but which lists there are.
 FRAME: dict[str, int] = {
@@ -267,6 +293,7 @@ PUBLIC = {
     "admin:login",
     "admin:logout",
     "hitl_django:link",
+    "hitl_django:alerts-stop",
     "hitl/^links/(?P<token>(?s:.+))\\Z",  # what is no link's address after all
 }
 #: What answers everything else beneath the API.

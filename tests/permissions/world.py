@@ -17,6 +17,8 @@ from django.contrib.auth.models import Group
 from django.utils import timezone
 
 from hitl_django import END, START, StateGraph, archive, interrupt, services, testing
+from hitl_django.contrib.alerts import slack_channel
+from hitl_django.contrib.alerts.models import SlackChannel
 from hitl_django.graph_registry import registry
 from hitl_django.graph_registry.registry import ReviewPolicy
 from hitl_django.models import (
@@ -118,10 +120,11 @@ class Things:
 
 @dataclass
 class Hooks:
-    """A webhook, and a message that was sent to it."""
+    """A webhook, a message that was sent to it, and a channel of Slack."""
 
     webhook: WebhookEndpoint
     delivery: Delivery
+    slack: SlackChannel
     secrets: list[str]
 
 
@@ -216,8 +219,21 @@ def hook() -> Hooks:
     Delivery.objects.filter(pk=sent.id).update(
         state=Delivery.State.DEAD, fault=canary("hook", "fault"), finished_at=timezone.now()
     )
+    slack, address = SlackChannel(), f"https://{canary('slack', 'host')}.example/T0/hush"
+    slack_channel.save_channel(
+        slack,
+        address=address,
+        description=canary("slack", "description"),
+        graphs=["no graph"],
+        group="",
+        is_active=True,
+        by=None,
+    )
     return Hooks(
-        WebhookEndpoint.objects.get(pk=made.id), Delivery.objects.get(pk=sent.id), [made.secret]
+        WebhookEndpoint.objects.get(pk=made.id),
+        Delivery.objects.get(pk=sent.id),
+        slack,
+        [made.secret, "T0/hush"],
     )
 
 

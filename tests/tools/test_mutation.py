@@ -82,6 +82,8 @@ def sample(tmp_path: Path) -> Path:
     """A repository with one module and a test that leaves a hole."""
     files = {
         "hitl_django/__init__.py": "",
+        "hitl_django/contrib/__init__.py": "",
+        "hitl_django/contrib/alerts/__init__.py": "",  # which the suite's settings install
         "hitl_django/sample.py": SAMPLE,
         "tests/__init__.py": "",
         "tests/settings.py": SETTINGS,

@@ -19,11 +19,10 @@ from hitl_django.db.write_batch import WriteBatch
 from hitl_django.models import Delivery, WebhookEndpoint
 from hitl_django.task_queue import dispatcher
 
-from .. import outbox
+from .. import channels, outbox
+from ..channels import Answer
 from . import claims
 from .claims import Claim
-from .http_post import Answer, post_body
-from .messages import build_body, build_headers
 
 logger = logging.getLogger("hitl_django")
 
@@ -78,9 +77,10 @@ def _attempt(claim: Claim, endpoint: WebhookEndpoint) -> Answer | None:
     """Sends a message once; None where there was one attempt too many, and nobody to say so."""
     if claim.attempt > hitl.WEBHOOK_ATTEMPTS:
         return None
-    body = build_body(claim.delivery, endpoint)
-    headers = build_headers(claim.delivery, endpoint, body)
-    return post_body(endpoint.url, headers, body, claim.deadline - monotonic())
+    channel = channels.find_channel(endpoint.channel)
+    if channel is None:
+        return Answer(fault="The app that brings its channel is not installed.")
+    return channel.send(claim.delivery, endpoint, claim.deadline)
 
 
 def _settle(claim: Claim, endpoint: WebhookEndpoint, answer: Answer | None) -> bool:
@@ -94,6 +94,10 @@ def _settle(claim: Claim, endpoint: WebhookEndpoint, answer: Answer | None) -> b
         )
         return True
     status = answer.status
+    if answer.ends is not None:
+        fault = answer.fault[:FAULT_LENGTH]
+        claim.row().update(state=answer.ends, status=status, fault=fault, finished_at=Now())
+        return True
     if status is not None and 200 <= status < 300:
         claim.row().update(
             state=Delivery.State.DELIVERED, status=status, fault="", finished_at=Now()

@@ -12,23 +12,14 @@ import io
 import socket
 import ssl
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from functools import cache
 from http.client import HTTPException, HTTPResponse, RemoteDisconnected
 from time import monotonic
 from typing import Any
 
+from ..channels import Answer
 from . import addresses
 from .addresses import AddressRefused
-
-
-@dataclass(frozen=True, slots=True)
-class Answer:
-    """The answer to a POST: a status, or in ``fault`` why there is none."""
-
-    status: int | None = None
-    retry_after: str = ""
-    fault: str = ""
 
 
 def post_body(url: str, headers: Mapping[str, str], body: bytes, seconds: float) -> Answer:

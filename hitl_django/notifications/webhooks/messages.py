@@ -1,4 +1,4 @@
-"""Body and headers of a webhook's message: ids, a moment and links.
+"""The channel of webhooks: body and headers of a message, which are ids, a moment and links.
 
 The question itself is added for endpoints that want it, and read when the message is sent: it is
 left out where it has changed since, was erased, or may not be seen by whoever made the endpoint.
@@ -9,9 +9,11 @@ from __future__ import annotations
 import json
 import time
 from datetime import UTC
+from time import monotonic
 from typing import Any
 from uuid import UUID
 
+from django.db.models import QuerySet
 from django.utils import timezone
 
 from hitl_django.audit import SYSTEM
@@ -22,6 +24,8 @@ from hitl_django.models.review import WEBHOOK_COLUMNS
 from hitl_django.page_urls import build_url, find_admin_page, find_url
 from hitl_django.permissions import get_policy
 
+from ..channels import Answer, Channel
+from .http_post import post_body
 from .signatures import sign_message
 
 #: Names of links, the view each leads to, and the id that the view takes.
@@ -29,6 +33,30 @@ LINKS = (
     ("interrupt", "hitl_django:interrupt", "interrupt_id"),
     ("run", "hitl_django:run", "run_id"),
 )
+
+
+#: What a webhook hears of unless it names events: what programs go on with.
+EVENTS = frozenset(
+    {
+        Delivery.Event.INTERRUPT_CREATED,
+        Delivery.Event.INTERRUPT_DECIDED,
+        Delivery.Event.INTERRUPT_EXPIRED,
+        Delivery.Event.RUN_SUCCEEDED,
+        Delivery.Event.RUN_FAILED,
+        Delivery.Event.RUN_PARKED,
+        Delivery.Event.RUN_CANCELLED,
+    }
+)
+
+
+def send_webhook(delivery: Delivery, endpoint: WebhookEndpoint, deadline: float) -> Answer:
+    """Posts a message to a webhook, signed."""
+    body = build_body(delivery, endpoint)
+    headers = build_headers(delivery, endpoint, body)
+    return post_body(endpoint.url, headers, body, deadline - monotonic())
+
+
+WEBHOOK = Channel("webhook", EVENTS, send_webhook)
 
 
 def build_body(delivery: Delivery, endpoint: WebhookEndpoint) -> bytes:
@@ -84,11 +112,17 @@ def _question(data: dict[str, Any], endpoint: WebhookEndpoint) -> dict[str, Any]
     if "interrupt_id" not in data:
         return None
     rows = Interrupt.objects.using(write_alias()).filter(pk=UUID(data["interrupt_id"]))
-    if endpoint.created_by is not None:
-        rows = get_policy().visible_interrupts(endpoint.created_by, rows)
-    elif endpoint.created_by_label != SYSTEM:  # the account is gone
-        return None
-    question = rows.first()
+    question = select_visible_to_maker(endpoint, rows).first()
     if question is None or question.payload_digest != data.get("digest"):
         return None
     return {name: getattr(question, name) for name in WEBHOOK_COLUMNS}
+
+
+def select_visible_to_maker(
+    endpoint: WebhookEndpoint, rows: QuerySet[Interrupt]
+) -> QuerySet[Interrupt]:
+    """Narrows a queryset to the questions that whoever made the endpoint may see by now."""
+    if endpoint.created_by is not None:
+        return get_policy().visible_interrupts(endpoint.created_by, rows)
+    # Without a maker it was made by code, or the account is gone.
+    return rows if endpoint.created_by_label == SYSTEM else rows.none()

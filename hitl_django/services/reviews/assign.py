@@ -14,9 +14,11 @@ from django.utils.timezone import is_naive, make_aware
 from hitl_django import audit
 from hitl_django.db.alias import write_alias
 from hitl_django.db.retry import retry_on_conflict
+from hitl_django.db.write_batch import WriteBatch
 from hitl_django.engine.errors import InvalidInputError
-from hitl_django.models import Interrupt
+from hitl_django.models import Delivery, Interrupt
 from hitl_django.models.review import get_cleared_claim
+from hitl_django.notifications import outbox
 from hitl_django.permissions import get_policy, refuse_unless_may, select_visible
 
 from .. import denied_log
@@ -56,6 +58,16 @@ def assign(
         detail = {"to": names["assignee_label"], "group": names["group_label"]}
         subject = str(interrupt.pk)
         audit.append_alone(thread, "assign", by=by, via=via, subject=subject, detail=detail)
+        interrupt.group_label = names["group_label"]
+        batch = WriteBatch(write_alias())
+        outbox.publish_about(
+            batch,
+            Delivery.Event.INTERRUPT_ASSIGNED,
+            interrupt,
+            to="" if to is None else to.pk,
+            by="" if by is None else by.pk,
+        )
+        batch.run()
 
 
 @retry_on_conflict

@@ -13,15 +13,18 @@ from hitl_django import audit
 from hitl_django.conf import hitl
 from hitl_django.db.alias import write_alias
 from hitl_django.db.retry import retry_on_conflict
+from hitl_django.db.write_batch import WriteBatch
 from hitl_django.engine.errors import InvalidInputError
 from hitl_django.json_text.sanitize import escape_unstorable
-from hitl_django.models import Comment
+from hitl_django.models import Comment, Delivery, Interrupt
 from hitl_django.models.fields import digest_json
+from hitl_django.notifications import outbox
 from hitl_django.permissions import get_policy, refuse_unless_may
 
 from .. import denied_log
 from ..results import read_fields
 from . import lookup
+from .mentions import find_mentioned
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -47,7 +50,8 @@ def comment(
     """Adds a remark to a question, open or closed; nobody can change it afterwards.
 
     It is 1 to COMMENT_MAX_LENGTH characters long, blanks around it aside. The record names it by
-    its digest, so that the words can be erased.
+    its digest, so that the words can be erased. Who is named in it as ``@username`` and may see the
+    question is mentioned.
     """
     refusal = denied_log.record_denial("comment", by=by, via=via)
     with refusal, transaction.atomic(using=write_alias()):
@@ -65,7 +69,26 @@ def comment(
         detail = {"comment": str(made.pk), "text": digest_json(made.text)}
         subject = str(interrupt.pk)
         audit.append_alone(thread, "comment", by=by, via=via, subject=subject, detail=detail)
+        _mention(made, interrupt, by)
         return CommentInfo.from_row(made)
+
+
+def _mention(made: Comment, interrupt: Interrupt, by: Any) -> None:
+    """Notes whom a comment mentions, and writes the messages that tell them."""
+    mentioned = find_mentioned(made.text, interrupt, by)
+    if not mentioned:
+        return
+    made.mentions = [user.get_username() for user in mentioned]
+    made.save(using=write_alias(), update_fields=["mentions"])
+    batch = WriteBatch(write_alias())
+    outbox.publish_about(
+        batch,
+        Delivery.Event.INTERRUPT_MENTIONED,
+        interrupt,
+        users=" ".join(str(user.pk) for user in mentioned),
+        by="" if by is None else by.pk,
+    )
+    batch.run()
 
 
 def _fit(text: str) -> str:

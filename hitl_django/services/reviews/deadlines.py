@@ -15,8 +15,10 @@ from hitl_django import signals
 from hitl_django.conf import hitl
 from hitl_django.db.alias import write_alias
 from hitl_django.db.retry import retry_on_conflict
-from hitl_django.models import Interrupt
+from hitl_django.db.write_batch import WriteBatch
+from hitl_django.models import Delivery, Interrupt
 from hitl_django.models.review import LARGE_COLUMNS
+from hitl_django.notifications import outbox
 
 from . import queue_filters
 
@@ -38,8 +40,13 @@ def mark_overdue() -> int:
     with transaction.atomic(using=using):
         # Two at once take different rows, so that neither waits for the other.
         batch = passed.order_by("due_at").select_for_update(skip_locked=True)
-        found = list(batch.values_list("pk", flat=True)[: hitl.SWEEP_BATCH])
-        return Interrupt.objects.using(using).filter(pk__in=found).update(overdue=True)
+        found = list(batch.only("graph", "group_label")[: hitl.SWEEP_BATCH])
+        messages = WriteBatch(using)
+        for row in found:
+            outbox.publish_about(messages, Delivery.Event.INTERRUPT_OVERDUE, row)
+        messages.run()
+        pks = [row.pk for row in found]
+        return Interrupt.objects.using(using).filter(pk__in=pks).update(overdue=True)
 
 
 def warn_expiring() -> int:

@@ -76,7 +76,8 @@ def _expire(pk: UUID) -> bool:
     }
     batch = WriteBatch(write_alias())
     question = {"interrupt_id": str(pk), "digest": interrupt.payload_digest}
-    outbox.publish(batch, Delivery.Event.INTERRUPT_EXPIRED, **question, **ids)
+    group = str(changes.get("group_label", interrupt.group_label))
+    outbox.publish(batch, Delivery.Event.INTERRUPT_EXPIRED, group=group, **question, **ids)
     detail = {
         "type": interrupt.then,
         "question": interrupt.payload_digest,

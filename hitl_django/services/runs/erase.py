@@ -44,7 +44,7 @@ def forget(thread_id: str, *, by: Any = None, via: str = "code") -> None:
         DjangoSaver().delete_thread(thread_id)
         decisions = Decision.objects.filter(interrupt__thread=thread)
         decisions.update(value=None, patch=None, reason="", refusal="")
-        Comment.objects.filter(interrupt__thread=thread).update(text="")
+        Comment.objects.filter(interrupt__thread=thread).update(text="", mentions=None)
         Interrupt.objects.filter(thread=thread).update(**ERASED_COLUMNS)
         RunEvent.objects.filter(run__in=runs).delete()
         ReviewLink.objects.filter(interrupt__thread=thread).update(email="")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import http.client
+import os
 import socket
 import sys
 import time
@@ -40,6 +41,7 @@ class Command(BaseCommand):
 
     def handle(self, *args: Any, port: int, **options: Any) -> None:
         check_port(port)
+        os.environ["HITL_DEMO_URL"] = f"http://{HOST}:{port}"  # for the settings of both processes
         listener = StopSignals()
         try:
             with listener.installed():

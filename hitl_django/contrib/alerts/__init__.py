@@ -1,0 +1,15 @@
+"""E-mail and Slack for reviewers: an app that brings two channels to the outbox.
+
+topics.py          what people are told of, and of which event it comes
+recipients.py      who is to be told of an event, and whether that still holds
+mail_channel.py    the channel of e-mail: one message an event, from it one for each person
+mails.py           subject, texts and headers of a mail
+digests.py         what waits for somebody, once a day
+slack_channel.py   the channel of Slack
+slack_messages.py  a question as Slack's blocks
+clock.py           for the sweep: what is due soon, and the hour of the digest
+preferences.py     what somebody wants to be told of, and links that end it
+stop_page.py       the page of such a link
+"""
+
+from __future__ import annotations

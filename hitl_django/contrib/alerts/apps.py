@@ -1,0 +1,36 @@
+"""The app: brings its channels to the outbox, and makes the endpoint that stands for e-mail."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from django.apps import AppConfig
+from django.db.models.signals import post_migrate
+from django.utils.translation import gettext_lazy as _
+
+
+class AlertsConfig(AppConfig):
+    """E-mail and Slack for reviewers."""
+
+    name = "hitl_django.contrib.alerts"
+    label = "hitl_alerts"
+    verbose_name = _("Alerts")
+    default_auto_field = "django.db.models.BigAutoField"
+
+    def ready(self) -> None:
+        from hitl_django.notifications.channels import register_channel
+
+        from . import checks  # noqa: F401  # registers them
+        from .mail_channel import MAIL
+        from .slack_channel import SLACK
+
+        register_channel(MAIL)
+        register_channel(SLACK)
+        post_migrate.connect(make_mail_endpoint, sender=self, dispatch_uid="hitl_django.alerts")
+
+
+def make_mail_endpoint(*, using: str, **kwargs: Any) -> None:
+    """Makes the endpoint of e-mail, unless it is there."""
+    from . import mail_channel
+
+    mail_channel.make_endpoint(using)

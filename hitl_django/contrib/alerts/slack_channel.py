@@ -1,0 +1,137 @@
+"""The channel of Slack: questions for a group or of a graph, to an incoming webhook."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from time import monotonic
+from typing import Any
+from urllib.parse import urlsplit
+
+from django.db import transaction
+
+from hitl_django import audit
+from hitl_django.db.alias import write_alias
+from hitl_django.db.retry import retry_on_conflict
+from hitl_django.db.write_batch import WriteBatch
+from hitl_django.engine.errors import InvalidInputError
+from hitl_django.errors import NotAllowedError
+from hitl_django.json_text.sanitize import escape_unstorable
+from hitl_django.models import Delivery, Interrupt, WebhookEndpoint
+from hitl_django.notifications import outbox
+from hitl_django.notifications.channels import Answer, Channel
+from hitl_django.notifications.webhooks import check_url
+from hitl_django.notifications.webhooks.addresses import AddressRefused
+from hitl_django.notifications.webhooks.http_post import post_body
+from hitl_django.notifications.webhooks.messages import select_visible_to_maker
+from hitl_django.permissions import get_policy
+
+from . import slack_messages
+from .models import SlackChannel
+
+EVENTS = frozenset(
+    {
+        Delivery.Event.INTERRUPT_CREATED,
+        Delivery.Event.INTERRUPT_DUE,
+        Delivery.Event.INTERRUPT_OVERDUE,
+        Delivery.Event.INTERRUPT_EXPIRED,
+    }
+)
+#: Why Slack doesn't take a message, by the status that it answers.
+REASONS = {
+    400: "Slack answered 400: it can't read the message, or the channel takes none.",
+    403: "Slack answered 403: the workspace doesn't let the webhook write here.",
+    404: "Slack answered 404: the webhook was taken back, or its channel is gone.",
+    410: "Slack answered 410: the channel is archived.",
+}
+#: Answers after which a message is tried again, beside all from 500 on.
+LATER = frozenset({408, 425, 429})
+
+
+def save_channel(
+    channel: SlackChannel, *, address: str, description: str, graphs: Collection[str],
+    group: str, is_active: bool, by: Any,
+) -> None:  # fmt: skip
+    """Makes or changes a channel; without an ``address`` it keeps the one it has.
+
+    Whoever gives it its address counts as its maker: it tells of what they may see.
+    """
+    _refuse_if_not_allowed(by)
+    if address:
+        check_address(address)
+        parts = urlsplit(address)
+        channel.secret, channel.url = address, f"{parts.scheme}://{parts.netloc}/…"
+        channel.created_by, channel.created_by_label = by, audit.label_user(by)
+    channel.channel, channel.group_label, channel.graphs = SLACK.name, group, sorted(graphs)
+    channel.description = escape_unstorable(description)[:255]
+    if is_active:
+        channel.failures, channel.rests_until, channel.stopped = 0, None, ""
+    channel.is_active = is_active
+    channel.save(using=write_alias())
+    outbox.clear_listeners()
+
+
+def check_address(address: str) -> None:
+    """Raises InvalidInputError where no incoming webhook can have this address."""
+    try:
+        check_url(address)
+    except AddressRefused as refusal:
+        raise InvalidInputError(str(refusal), [("address", str(refusal))]) from None
+
+
+def delete_channel(channel: SlackChannel, *, by: Any) -> None:
+    """Removes a channel and every message to it."""
+    _refuse_if_not_allowed(by)
+    channel.delete(using=write_alias())
+    outbox.clear_listeners()
+
+
+@retry_on_conflict
+def try_channel(channel: SlackChannel, *, by: Any) -> None:
+    """Sends a test message without an event, at once even where the channel rests."""
+    _refuse_if_not_allowed(by)
+    with transaction.atomic(using=write_alias()):
+        rows = WebhookEndpoint.objects.using(write_alias()).filter(pk=channel.pk)
+        rows.update(rests_until=None)
+        batch = WriteBatch(write_alias())
+        outbox.add_messages(batch, Delivery.Event.TEST, {}, [channel.pk])
+        batch.run()
+
+
+def send(delivery: Delivery, endpoint: WebhookEndpoint, deadline: float) -> Answer:
+    """Posts a question to the channel, unless it was closed meanwhile; or a test."""
+    if delivery.event == Delivery.Event.TEST:
+        return _post(endpoint, slack_messages.build_test(), deadline)
+    rows = Interrupt.objects.using(write_alias()).select_related("thread", "run")
+    seen = select_visible_to_maker(endpoint, rows)
+    item = seen.filter(pk=delivery.data["interrupt_id"]).first()
+    if item is None:
+        return _drop("Whoever made the channel may not see the question, or it is gone.")
+    if item.status != Interrupt.Status.PENDING:
+        return _drop("The question was closed meanwhile.")
+    return _post(endpoint, slack_messages.build_body(delivery, item), deadline)
+
+
+def _post(endpoint: WebhookEndpoint, body: bytes, deadline: float) -> Answer:
+    headers = {"Content-Type": "application/json", "User-Agent": "hitl-django"}
+    return _judge(post_body(endpoint.secret, headers, body, deadline - monotonic()))
+
+
+def _refuse_if_not_allowed(by: Any) -> None:
+    if by is not None and not get_policy().may_manage_webhooks(by):
+        raise NotAllowedError("You may not manage channels of Slack.")
+
+
+def _judge(answer: Answer) -> Answer:
+    """Gives up at once what Slack will not have the next time, either."""
+    status = answer.status
+    if status is None or status >= 500 or status in LATER or 200 <= status < 300:
+        return answer
+    reason = REASONS.get(status, f"Slack answered {status}.")
+    return Answer(status, fault=reason, ends=Delivery.State.DEAD)
+
+
+def _drop(reason: str) -> Answer:
+    return Answer(fault=reason, ends=Delivery.State.DEAD)
+
+
+SLACK = Channel(SlackChannel.CHANNEL, EVENTS, send)

@@ -1,0 +1,85 @@
+"""A question as Slack's blocks.
+
+Whatever comes from a stranger is plain text, which Slack neither formats nor searches for people
+and channels; in the fallback text its three signs are escaped, so that <!channel> calls nobody.
+"""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from django.conf import settings
+from django.utils import translation
+from django.utils.dateformat import format as format_date
+from django.utils.translation import gettext
+
+from hitl_django.models import Delivery, Interrupt
+
+from .mails import find_question_url, make_line, read_payload
+
+#: What Slack takes of a text in a block.
+TEXT_LENGTH = 2900
+
+
+def build_body(delivery: Delivery, item: Interrupt) -> bytes:
+    """Returns the message that tells a channel of a question, as JSON in ASCII."""
+    with translation.override(settings.LANGUAGE_CODE):
+        return json.dumps(_build(delivery, item)).encode("ascii")
+
+
+def build_test() -> bytes:
+    """Returns a message that tells of nothing."""
+    with translation.override(settings.LANGUAGE_CODE):
+        return json.dumps({"text": gettext("This is a test.")}).encode("ascii")
+
+
+def escape_text(text: str) -> str:
+    """Escapes the signs by which Slack's texts call people and link."""
+    return text.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
+
+
+def _build(delivery: Delivery, item: Interrupt) -> dict[str, Any]:
+    title = make_line(item.title) or gettext("(erased)")
+    headline = _headline(delivery.event)
+    link = find_question_url(item)
+    about = [f"{make_line(item.graph)} ▸ {make_line(item.node)}"]
+    if item.group_label:
+        about.append(make_line(item.group_label))
+    if item.assignee_label:
+        about.append(make_line(item.assignee_label))
+    blocks: list[dict[str, Any]] = [
+        {"type": "section", "text": _plain(f"{headline}: {title}")},
+        {"type": "context", "elements": [_plain(line) for line in about]},
+    ]
+    if item.due_at is not None:
+        moment = format_date(item.due_at, "Y-m-d H:i")
+        seconds = int(item.due_at.timestamp())
+        due = f"<!date^{seconds}^{{date_short_pretty}} {{time}}|{moment}>"
+        words = gettext("Due: %(when)s") % {"when": due}
+        blocks[-1]["elements"].append({"type": "mrkdwn", "text": words})
+    if payload := read_payload("slack", item):
+        blocks.append({"type": "section", "text": _plain(payload[:TEXT_LENGTH])})
+    if link:
+        button = {"type": "button", "text": _plain(gettext("Open the question")), "url": link}
+        blocks.append({"type": "actions", "elements": [button]})
+    return {
+        "text": escape_text(f"{headline}: {title}"),
+        "mrkdwn": False,
+        "link_names": False,
+        "unfurl_links": False,
+        "unfurl_media": False,
+        "blocks": blocks,
+    }
+
+
+def _headline(event: str) -> str:
+    if event == Delivery.Event.INTERRUPT_DUE:
+        return gettext("Due soon")
+    if event in (Delivery.Event.INTERRUPT_OVERDUE, Delivery.Event.INTERRUPT_EXPIRED):
+        return gettext("Overdue")
+    return gettext("Asked")
+
+
+def _plain(text: str) -> dict[str, Any]:
+    return {"type": "plain_text", "text": text, "emoji": False}

@@ -1,0 +1,71 @@
+"""Mentions: people whom a comment names as ``@username``, and who are told of it."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection
+from typing import Any
+
+from django.contrib.auth import get_user_model
+from django.db.models import Q
+from django.db.models.functions import Now
+
+from hitl_django.db.alias import write_alias
+from hitl_django.models import Comment, Decision, Interrupt
+from hitl_django.permissions import get_policy, select_visible
+
+#: Names that one comment is looked through for: each costs a question to the policy.
+MOST = 20
+#: What Django lets a username be made of. An e-mail address mentions nobody.
+_NAMED = re.compile(r"(?<![\w.@+-])@([\w.@+-]+)")
+#: What ends a sentence more often than a name.
+_STOPS = ".-+@"
+
+
+def find_mentioned(text: str, interrupt: Interrupt, by: Any) -> list[Any]:
+    """Returns the users that a comment on a question mentions: those who may see the question.
+
+    Who may not assign it would learn by trying which users there are: for them it is only those
+    whom the question's own page names.
+    """
+    names = [name for found in list(_NAMED.finditer(text))[:MOST] for name in _read_names(found[1])]
+    if not names:
+        return []
+    users = get_user_model()
+    named = {f"{users.USERNAME_FIELD}__in": names, "is_active": True}
+    rows = users._default_manager.using(write_alias()).filter(**named)
+    if by is not None and not get_policy().may_assign(by, interrupt):
+        rows = rows.filter(_is_on_page_of(interrupt))
+    question = Interrupt.objects.using(write_alias()).filter(pk=interrupt.pk)
+    return [user for user in rows.order_by("pk") if select_visible(question, user).exists()]
+
+
+def split_at_mentions(text: str, names: Collection[str]) -> list[tuple[str, bool]]:
+    """Splits a text into parts, each with whether it mentions somebody of these names."""
+    parts: list[tuple[str, bool]] = []
+    at = 0
+    for found in _NAMED.finditer(text) if names else ():
+        name = next((name for name in _read_names(found[1]) if name in names), None)
+        if name is not None:
+            end = found.start() + 1 + len(name)
+            parts += [(text[at : found.start()], False), (text[found.start() : end], True)]
+            at = end
+    return [*parts, (text[at:], False)]
+
+
+def _read_names(word: str) -> list[str]:
+    """Returns the name that a word is, and the one that it is without what ends a sentence."""
+    return list(dict.fromkeys(name for name in (word, word.rstrip(_STOPS)) if name))
+
+
+def _is_on_page_of(interrupt: Interrupt) -> Q:
+    """Selects users whom the page of a question names: who has it, decided, or commented."""
+    rows = Interrupt.objects.using(write_alias()).filter(pk=interrupt.pk)
+    holder = rows.filter(claimed_until__gt=Now())
+    about = {"interrupt": interrupt.pk, "by__isnull": False}
+    return (
+        Q(pk__in=rows.filter(assignee__isnull=False).values("assignee"))
+        | Q(pk__in=holder.filter(claimed_by__isnull=False).values("claimed_by"))
+        | Q(pk__in=Decision.objects.using(write_alias()).filter(**about).values("by"))
+        | Q(pk__in=Comment.objects.using(write_alias()).filter(**about).values("by"))
+    )

@@ -1,0 +1,106 @@
+"""What a graph's policy says is usual is offered to choose, and kept with the decision."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+from django.test import Client
+from django.utils.translation import gettext_lazy as _
+
+from hitl_django import END, START, StateGraph, interrupt, register, services
+from hitl_django.answers.limits import REASON_LENGTH
+from hitl_django.graph_registry import registry
+from hitl_django.graph_registry.review_policy import ReviewPolicy
+from hitl_django.models import Decision, Interrupt
+from tests.graphs import Plain
+
+from .browsing import press, sheet_of, text_of
+from .conftest import page_of
+
+REASONS = ("Wrong <address>", _("never"))
+POLICY = ReviewPolicy(reasons=REASONS, replies=["Ask the customer again."])
+
+
+@pytest.fixture
+def item(advance: Callable[[], int]) -> Iterator[Interrupt]:
+    """A question of a graph with usual words."""
+    with registry.hide_graphs():
+
+        @register("worded", review=POLICY)
+        def worded() -> StateGraph:
+            graph = StateGraph(Plain).add_node("ask", lambda state: {"answer": interrupt("Pay?")})
+            return graph.add_edge(START, "ask").add_edge("ask", END)
+
+        run = services.start("worded", {"payload": 1})
+        advance()
+        yield Interrupt.objects.get(run_id=run.id)
+
+
+def send(client: Client, item: Interrupt, button: str, **typed: str) -> Any:
+    sheet = sheet_of(client, item)
+    return press(client, item, button, {**sheet, **{name: [typed[name]] for name in typed}})
+
+
+@pytest.mark.parametrize(
+    ("own", "kept"), [("", "Wrong <address>"), ("No. 7", "Wrong <address>\nNo. 7")]
+)
+def test_a_usual_reason_is_kept_with_what_was_written(
+    reviewer: Client, item: Interrupt, own: str, kept: str
+) -> None:
+    send(reviewer, item, "reject", usual_reason="Wrong <address>", reason=own)
+    made = Decision.objects.get()
+    assert (made.type, made.reason) == ("reject", kept)
+
+
+def test_usual_words_are_offered_in_the_reviewers_language(
+    reviewer: Client, item: Interrupt, settings: Any
+) -> None:
+    settings.LANGUAGE_CODE = "de"
+    page = text_of(reviewer.get(page_of(item)))
+    assert "Wrong &lt;address&gt;</option>" in page
+    assert "nie</option>" in page
+    assert "Ask the customer again.</option>" in page
+
+
+def test_a_usual_answer_is_an_answer(reviewer: Client, item: Interrupt) -> None:
+    send(reviewer, item, "respond", usual_reply="Ask the customer again.")
+    assert Decision.objects.get().value == "Ask the customer again."
+
+
+def test_nothing_that_is_not_offered_can_be_chosen(reviewer: Client, item: Interrupt) -> None:
+    response = send(reviewer, item, "reject", usual_reason="Because")
+    assert not Decision.objects.exists()
+    assert "errorlist" in text_of(response)
+
+
+def test_what_is_chosen_and_written_is_no_longer_than_a_reason(
+    reviewer: Client, item: Interrupt
+) -> None:
+    send(reviewer, item, "reject", usual_reason=REASONS[0], reason="x" * REASON_LENGTH)
+    assert not Decision.objects.exists()
+
+
+def test_without_usual_words_nothing_is_offered(
+    reviewer: Client, asked: Callable[..., Interrupt]
+) -> None:
+    assert "usual_" not in text_of(reviewer.get(page_of(asked("approval"))))
+
+
+@pytest.mark.parametrize("words", ["one text", [""], [3]])
+def test_usual_words_are_a_list_of_texts(words: Any) -> None:
+    with pytest.raises((TypeError, ValueError)):
+        ReviewPolicy(reasons=words)
+    with pytest.raises((TypeError, ValueError)):
+        ReviewPolicy(replies=words)
+
+
+def test_a_mention_is_marked_in_its_comment_and_escaped(
+    reviewer: Client, item: Interrupt, person: Callable[[str], Any]
+) -> None:
+    person("reader")
+    services.comment(item.pk, "<b>@reader</b>, and @nobody?")
+    page = text_of(reviewer.get(page_of(item)))
+    marked = '&lt;b&gt;<strong class="hitl-mention">@reader</strong>&lt;/b&gt;, and @nobody?'
+    assert marked in page

@@ -1,0 +1,25 @@
+"""Settings of alerts that mean nothing are reported before the first mail."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from django.core import checks
+
+from hitl_django.contrib.alerts.checks import check_alerts
+
+
+@pytest.mark.parametrize(
+    "given", [{"ALERT_DEFAULT": "hourly"}, {"ALERT_HOUR": 24}, {"ALERT_HOUR": True}]
+)
+def test_a_value_that_means_nothing_is_an_error(settings: Any, given: dict[str, Any]) -> None:
+    settings.HITL = given
+    [found] = check_alerts(None)
+    assert (found.id, found.level) == ("hitl_django.E003", checks.ERROR)
+    assert next(iter(given)) in found.msg
+
+
+def test_the_defaults_are_in_order(settings: Any) -> None:
+    settings.HITL = {}
+    assert check_alerts(None) == []
