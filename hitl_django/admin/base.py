@@ -14,6 +14,7 @@ from django.contrib.admin.utils import unquote
 from django.contrib.admin.views.main import ChangeList
 from django.db.models import QuerySet
 from django.http import Http404, HttpRequest, HttpResponse
+from django.http.response import HttpResponseBase
 from django.template.defaultfilters import filesizeformat
 from django.template.response import TemplateResponse
 from django.urls import path, reverse
@@ -29,7 +30,7 @@ from hitl_django.permissions import find_row, select_visible, select_visible_thr
 
 from .outage_page import answer_outages
 
-View = Callable[..., HttpResponse]
+View = Callable[..., HttpResponseBase]
 
 MINUTE = timedelta(minutes=1)
 #: Characters that a list is searched for, as over the API.

@@ -84,6 +84,7 @@ class QuestionPages(ReadOnlyAdmin):
 
     def own_pages(self) -> dict[str, tuple[str, View]]:
         return {
+            **super().own_pages(),
             "handling": ("<path:object_id>/handling/", self.handling_view),
             "payload": ("<path:object_id>/payload/", self.payload_view),
             "status": ("<path:object_id>/status/", self.status_view),

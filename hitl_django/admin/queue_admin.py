@@ -16,7 +16,8 @@ from django.http.request import QueryDict
 from django.utils.translation import gettext_lazy as _
 
 from hitl_django import services
-from hitl_django.models import ReviewItem
+from hitl_django.models import Decision, ReviewItem
+from hitl_django.page_urls import find_admin_page
 
 from . import list_columns
 from .base import View
@@ -24,9 +25,10 @@ from .bulk_decide import BulkPages
 from .filters import WaitingGraphFilter, WaitingGroupFilter, parse_group
 from .queue_list import PICK, QueueChangeList
 from .refusal_messages import describe_silence
+from .saved_filters import SavedFilterPages
 
 
-class ReviewItemAdmin(BulkPages):
+class ReviewItemAdmin(BulkPages, SavedFilterPages):
     """What waits for a decision, the most pressing first."""
 
     list_display = (PICK, "question", "subject", "waiting", "due", "holder")
@@ -51,7 +53,12 @@ class ReviewItemAdmin(BulkPages):
     def changelist_view(
         self, request: HttpRequest, extra_context: dict[str, Any] | None = None
     ) -> HttpResponse:
-        own = {"next_url": self.url("next", request), "bulk_url": self.url("bulk", request)}
+        own = {
+            "next_url": self.url("next", request),
+            "bulk_url": self.url("bulk", request),
+            "figures_url": find_admin_page(Decision, "figures", request=request),
+            **self.saved_context(request),
+        }
         return super().changelist_view(request, {**own, **(extra_context or {})})
 
     def list_context(self, changes: ChangeList) -> dict[str, Any]:

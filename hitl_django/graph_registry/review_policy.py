@@ -21,7 +21,8 @@ class ReviewPolicy:
     ``review()``. ``answers`` gives, for questions without a response schema, decisions another
     resume value than usual: ``{"approve": "yes", "edit": {"text": VALUE}}``, where VALUE is what
     the person gave, or for "approve" what was asked. The run goes on at ``each`` answer, or when
-    ``all`` the questions that it waits for are answered.
+    ``all`` the questions that it waits for are answered. ``second_look`` is the share of approvals,
+    from 0 to 1, that another reviewer judges afterwards; no run waits for that.
     """
 
     groups: Sequence[str] = ()
@@ -31,12 +32,15 @@ class ReviewPolicy:
     dialect: str | None = None
     answers: Mapping[str, Any] = field(default_factory=dict)
     goes_on: Literal["each", "all"] = "each"
+    second_look: float = 0
 
     def __post_init__(self) -> None:
         if isinstance(self.groups, str):
             raise TypeError(f"groups is a list of names, not the str {self.groups!r}.")
         if self.goes_on not in ("each", "all"):
             raise ValueError(f"goes_on is 'each' or 'all', not {self.goes_on!r}.")
+        if isinstance(self.second_look, bool) or not 0 <= self.second_look <= 1:
+            raise ValueError(f"second_look is a share from 0 to 1, not {self.second_look!r}.")
         check_quorum(self.quorum)
         check_dialect(self.dialect)
         for decision, answer in self.answers.items():

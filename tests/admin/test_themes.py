@@ -33,7 +33,7 @@ THEMES = ("unfold", "jazzmin", "grappelli")
 #: Pages that are the theme's, of which only the row is ours.
 THEIRS = ("_delete", "_history")
 #: What does without a page: it is sent, or it is read by a script.
-NO_PAGE = ("reviewitem_payload", "reviewitem_status")
+NO_PAGE = ("decision_csv", "decision_record", "reviewitem_payload", "reviewitem_status")
 
 
 @pytest.fixture
