@@ -13,7 +13,8 @@ from urllib.parse import urlencode
 
 from django import forms
 from django.contrib import admin
-from django.core.exceptions import PermissionDenied
+from django.contrib.auth import get_user_model
+from django.core.exceptions import PermissionDenied, ValidationError
 from django.db.models import QuerySet
 from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
 from django.http.response import HttpResponseBase
@@ -268,8 +269,9 @@ class ReviewerFilter(admin.SimpleListFilter):
         if self.value() == self.NOBODY:
             return rows.filter(by__isnull=True)
         try:
-            return rows.filter(by=self.value())
-        except (TypeError, ValueError):  # no key of a user
+            # By the user's own key: Django knows which of those can't be, and a reference doesn't.
+            return rows.filter(by__in=get_user_model()._base_manager.filter(pk=self.value()))
+        except (TypeError, ValueError, ValidationError):  # no key of a user
             return rows.none()
 
 

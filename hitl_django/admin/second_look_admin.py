@@ -21,7 +21,8 @@ from hitl_django.services.reviews import second_look
 
 from .base import ReadOnlyAdmin, describe_place, format_entry
 from .diff_display import get_decision_context
-from .payload_display import display_payload, display_raw
+from .payload_display import display_raw
+from .question_view import display_question, display_why
 
 
 class VerdictForm(forms.Form):
@@ -112,7 +113,8 @@ class SecondLookAdmin(ReadOnlyAdmin):
             item=item,
             look=look,
             form=form if get_policy().may_decide(request.user, item) else None,
-            payload=display_payload(item.payload),
+            why=display_why(item, None),
+            payload=display_question(item, None),
             raw=display_raw(item.payload),
             **decision,
         )

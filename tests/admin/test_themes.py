@@ -73,6 +73,13 @@ def test_every_page_stands_by_itself(root: Client, rows: dict[str, Any]) -> None
     assert len(seen) > 40
 
 
+def test_the_index_is_the_themes_with_a_line_above(root: Client) -> None:
+    page = root.get("/admin/").content.decode()
+    assert page.index("for you") < page.rindex(list_of("run"))
+    for word in ("<html", "<title", "</body>", "hitl_django/index.css", list_of("decision")):
+        assert word in page
+
+
 def test_forms_and_lists_have_what_they_are_used_with(root: Client, rows: dict[str, Any]) -> None:
     item = rows["reviewitem"]
     page = root.get(page_of(item)).content.decode()

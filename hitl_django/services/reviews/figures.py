@@ -32,6 +32,8 @@ from . import queue_filters
 
 #: The longest time that is looked at.
 MAX_DAYS = 366
+#: Beyond these, time zones lead out of the calendar.
+YEARS = range(1900, 9000)
 #: Reviewers who are listed, those with the most decisions.
 MAX_REVIEWERS = 100
 #: Where the database has no percentiles, they are those of so many of the latest decisions.
@@ -57,6 +59,8 @@ class Period:
     @classmethod
     def build(cls, first: date, last: date) -> Period:
         """Returns the period; InvalidInputError where it ends before it begins, or is too long."""
+        if first.year not in YEARS or last.year not in YEARS:
+            raise InvalidInputError("That is no time of ours.", [("last", "is no time of ours")])
         if last < first:
             raise InvalidInputError("It ends before it begins.", [("last", "is before the first")])
         if (last - first).days >= MAX_DAYS:
