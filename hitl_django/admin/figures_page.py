@@ -270,7 +270,7 @@ class ReviewerFilter(admin.SimpleListFilter):
             return rows.filter(by__isnull=True)
         try:
             # By the user's own key: Django knows which of those can't be, and a reference doesn't.
-            return rows.filter(by__in=get_user_model()._base_manager.filter(pk=self.value()))
+            return rows.filter(by__in=get_user_model()._base_manager.filter(pk=self.value() or ""))
         except (TypeError, ValueError, ValidationError):  # no key of a user
             return rows.none()
 

@@ -12,7 +12,7 @@ from typing import Literal, TypedDict
 from django.utils.translation import gettext_lazy as _
 from pydantic import BaseModel, ConfigDict, Field
 
-from hitl_django import END, START, StateGraph, interrupt, register
+from hitl_django import END, START, ReviewPolicy, StateGraph, interrupt, register
 
 #: Digits behind the point, for currencies that don't have two.
 EXPONENTS = {"CLP": 0, "ISK": 0, "JPY": 0, "KRW": 0, "VND": 0, "BHD": 3, "KWD": 3, "TND": 3}
@@ -130,7 +130,7 @@ def decline(state: Refund) -> Refund:
     return {"outcome": f"Declined the refund of {state['order']}."}
 
 
-@register("refund", version="1", title=_("Refund"))
+@register("refund", version="1", title=_("Refund"), review=ReviewPolicy(second_look=0.1))
 def refund() -> StateGraph:
     """Build the graph."""
     graph: StateGraph = StateGraph(Refund, input_schema=RefundRequest)
