@@ -104,7 +104,14 @@ def append_alone(thread: Thread, verb: str, **entry: Any) -> None:
 
 
 def hash_entry(entry: AuditEntry, thread_id: str) -> str:
-    """Returns the hash of an entry: over its columns and the hash before it."""
+    """Returns the hash of an entry: SHA-256 of the hash before it and its text, as UTF-8."""
+    return hashlib.sha256(
+        (entry.prev_hash + get_hashed_text(entry, thread_id)).encode()
+    ).hexdigest()
+
+
+def get_hashed_text(entry: AuditEntry, thread_id: str) -> str:
+    """Returns an entry's columns as the text that is hashed, which needs no database to check."""
     hashed = {
         "thread": thread_id,
         "seq": entry.seq,
@@ -115,7 +122,7 @@ def hash_entry(entry: AuditEntry, thread_id: str) -> str:
         "via": entry.via,
         "detail": _digest_reason(entry.detail),
     }
-    return hashlib.sha256(entry.prev_hash.encode() + canonical_json(hashed)).hexdigest()
+    return canonical_json(hashed).decode()
 
 
 def erase_reasons(thread: Thread) -> None:

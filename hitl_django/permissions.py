@@ -141,6 +141,21 @@ class ModelPermissionPolicy:
         """Says whether the user may see how the workers are."""
         return self._has(user, "operate_run")
 
+    def may_view_reviewer_figures(self, user: Any) -> bool:
+        """Says whether the user may see how much and how each reviewer decides.
+
+        What is seen of somebody's work may be theirs to agree to, so nobody may by another right.
+        """
+        return self._has(user, "view_reviewer_figures")
+
+    def may_export(self, user: Any) -> bool:
+        """Says whether the user may download decisions and, of threads they may see, the record."""
+        return self._has(user, "export_decisions")
+
+    def may_share_filters(self, user: Any) -> bool:
+        """Says whether the user may share filters of the queue, and remove those that are."""
+        return self._has(user, "share_savedfilter")
+
     def may_manage_webhooks(self, user: Any) -> bool:
         """Says whether the user may make, change and try webhooks, and send messages again."""
         return self._has(user, "manage_webhooks")

@@ -19,6 +19,7 @@ from hitl_django.models import (
     ReviewItem,
     ReviewLink,
     Run,
+    SecondLook,
     Thread,
     WebhookEndpoint,
 )
@@ -29,6 +30,7 @@ from .history_admin import DecisionAdmin, InterruptAdmin
 from .link_admin import ReviewLinkAdmin
 from .queue_admin import ReviewItemAdmin
 from .run_admin import RunAdmin
+from .second_look_admin import SecondLookAdmin
 from .subject_reviews import SubjectReviews
 from .thread_admin import ThreadAdmin
 from .webhook_admin import DeliveryAdmin, WebhookEndpointAdmin
@@ -44,6 +46,7 @@ __all__ = [
     "ReviewItemAdmin",
     "ReviewLinkAdmin",
     "RunAdmin",
+    "SecondLookAdmin",
     "SubjectReviews",
     "ThreadAdmin",
     "WebhookEndpointAdmin",
@@ -61,16 +64,21 @@ PAGES = {
     ReviewItem: ReviewItemAdmin,
     ReviewLink: ReviewLinkAdmin,
     Run: RunAdmin,
+    SecondLook: SecondLookAdmin,
     Thread: ThreadAdmin,
     WebhookEndpoint: WebhookEndpointAdmin,
 }
 
 
 def register(site: admin.AdminSite) -> None:
-    """Registers all pages on an admin site; one that has its own for a model keeps it."""
+    """Registers all pages on an admin site; one that has its own for a model keeps it.
+
+    Its index says how many questions wait for the user, unless it has a template of its own.
+    """
     for model, pages in PAGES.items():
         if not site.is_registered(model):
             site.register(model, pages)
+    site.index_template = site.index_template or "hitl_django/admin/index.html"
 
 
 register(admin.site)

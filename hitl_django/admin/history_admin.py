@@ -24,6 +24,7 @@ from .base import (
     format_entry,
 )
 from .diff_display import get_decision_context
+from .figures_page import DecidedGraphFilter, FiguresPages, ReviewerFilter
 from .payload_display import display_raw
 from .queue_admin import ReviewItemAdmin
 
@@ -32,7 +33,8 @@ class InterruptAdmin(ReadOnlyAdmin):
     """Every question that was ever asked, newest first."""
 
     list_display = ("question", "status", "created_at", "closed_at")
-    list_filter = ("status", GraphFilter)
+    list_filter = ("status", GraphFilter, "created_at")
+    linked_lookups = ("created_at__gte", "created_at__lt")
     empty_text = _("No question was asked yet. Questions appear here as soon as a graph asks one.")
     search_fields = ("title",)
     search_help_text = ReviewItemAdmin.search_help_text
@@ -59,11 +61,13 @@ class InterruptAdmin(ReadOnlyAdmin):
         return HttpResponseRedirect(url)
 
 
-class DecisionAdmin(ReadOnlyAdmin):
+class DecisionAdmin(FiguresPages):
     """Every decision: who, when, what, through what."""
 
     list_display = ("question", "type", "decider", "via", "created_at")
-    list_filter = ("type", "via")
+    list_filter = ("type", "via", DecidedGraphFilter, ReviewerFilter, "created_at")
+    linked_lookups = ("created_at__gte", "created_at__lt", "effective__exact", "type__in")
+    change_list_template = "hitl_django/admin/decisions.html"
     list_select_related = ("interrupt",)
     visible_through = "interrupt"
     empty_text = _("Nothing was decided yet.")
@@ -76,6 +80,13 @@ class DecisionAdmin(ReadOnlyAdmin):
     def get_queryset(self, request: HttpRequest) -> QuerySet[Any]:
         rows = super().get_queryset(request)
         return rows.defer("value", *(f"interrupt__{name}" for name in LARGE_COLUMNS))
+
+    def changelist_view(
+        self, request: HttpRequest, extra_context: dict[str, Any] | None = None
+    ) -> HttpResponse:
+        # Without the list's own filters, which are no period.
+        own = {"figures_url": find_admin_page(Decision, "figures", request=request)}
+        return super().changelist_view(request, {**own, **(extra_context or {})})
 
     @admin.display(description=_("question"), ordering="interrupt__title")
     def question(self, decision: Decision) -> str:

@@ -104,6 +104,7 @@ class QuestionPages(ReadOnlyAdmin):
 
     def own_pages(self) -> dict[str, tuple[str, View]]:
         return {
+            **super().own_pages(),
             "file": ("<path:object_id>/file/", self.file_view),
             "handling": ("<path:object_id>/handling/", self.handling_view),
             "payload": ("<path:object_id>/payload/", self.payload_view),

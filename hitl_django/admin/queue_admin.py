@@ -15,7 +15,8 @@ from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
 from django.utils.translation import gettext_lazy as _
 
 from hitl_django import services
-from hitl_django.models import ReviewItem
+from hitl_django.models import Decision, ReviewItem
+from hitl_django.page_urls import find_admin_page
 
 from . import list_columns
 from .base import View
@@ -23,9 +24,10 @@ from .bulk_actions import BulkActionPages, may_assign_any
 from .filters import WaitingGraphFilter, WaitingGroupFilter
 from .queue_list import PICK, QueueChangeList
 from .refusal_messages import describe_silence
+from .saved_filters import SavedFilterPages
 
 
-class ReviewItemAdmin(BulkActionPages):
+class ReviewItemAdmin(BulkActionPages, SavedFilterPages):
     """What waits for a decision, the most pressing first."""
 
     list_display = (PICK, "question", "subject", "waiting", "due", "holder")
@@ -53,7 +55,11 @@ class ReviewItemAdmin(BulkActionPages):
     def changelist_view(
         self, request: HttpRequest, extra_context: dict[str, Any] | None = None
     ) -> HttpResponse:
-        own = {f"{name}_url": self.url(name, request) for name in ("next", "bulk", "many")}
+        own = {
+            **{f"{name}_url": self.url(name, request) for name in ("next", "bulk", "many")},
+            "figures_url": find_admin_page(Decision, "figures", request=request),
+            **self.saved_context(request),
+        }
         return super().changelist_view(request, {**own, **(extra_context or {})})
 
     def list_context(self, changes: ChangeList) -> dict[str, Any]:

@@ -15,6 +15,7 @@ from hitl_django.models import (
     ReviewLink,
     Run,
     RunEvent,
+    SecondLook,
     Thread,
 )
 
@@ -28,6 +29,7 @@ THREAD_TABLES: dict[type[models.Model], str] = {
     RunEvent: "run__thread",
     Interrupt: "thread",
     Decision: "interrupt__thread",
+    SecondLook: "interrupt__thread",
     Comment: "interrupt__thread",
     ReviewLink: "interrupt__thread",
     AuditEntry: "thread",

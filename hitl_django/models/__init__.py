@@ -8,6 +8,8 @@ from .events import RunEvent
 from .history import ChannelBlob, Checkpoint, GraphShape, PendingWrite
 from .links import ReviewLink
 from .review import AuditEntry, Decision, Interrupt, ReviewItem
+from .saved_filters import SavedFilter
+from .second_looks import SecondLook
 from .store import StoreItem
 from .threads import Run, Thread
 from .webhooks import Delivery, WebhookEndpoint
@@ -28,6 +30,8 @@ __all__ = [
     "ReviewLink",
     "Run",
     "RunEvent",
+    "SavedFilter",
+    "SecondLook",
     "StoreItem",
     "Thread",
     "WebhookEndpoint",

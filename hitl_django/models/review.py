@@ -243,6 +243,8 @@ class Interrupt(models.Model):
                 condition=models.Q(status="pending", claimed_until__isnull=False),
                 name="hitl_interrupt_claimed",
             ),
+            # For what was asked in a time, of a graph or of all; of all rows, open and closed.
+            models.Index(fields=["graph", "created_at"], name="hitl_interrupt_asked"),
             # What a filter leaves and what nobody is named for, in the order of the queue, so that
             # a page of them costs the same however much else waits before it.
             models.Index(
@@ -511,6 +513,10 @@ class Decision(models.Model):
             models.Index(
                 fields=["by"], condition=models.Q(by__isnull=False), name="hitl_decision_decider"
             ),
+        ]
+        permissions: ClassVar = [
+            ("view_reviewer_figures", _("Can see the figures of each reviewer")),
+            ("export_decisions", _("Can download decisions and the record")),
         ]
 
     def __str__(self) -> str:

@@ -9,9 +9,13 @@ from django import template
 from django.apps import apps
 from django.utils.html import format_html
 
+from hitl_django import services
 from hitl_django.page_urls import find_admin_page
 
 register = template.Library()
+
+#: As far as what waits for somebody is counted.
+MOST = 100
 
 
 @register.simple_block_tag(takes_context=True)
@@ -32,3 +36,14 @@ def page_link(
     if query:
         url += "?" + urlencode(query)
     return format_html('<a href="{}" class="{}" dir="auto">{}</a>', url, css, content)
+
+
+@register.inclusion_tag("hitl_django/admin/waiting.html", takes_context=True)
+def waiting_for_you(context: Any) -> dict[str, Any]:
+    """Says how many questions the user could decide now, with a link to them; nothing for none."""
+    request = context.get("request")
+    url = find_admin_page(
+        apps.get_model("hitl_django", "reviewitem"), "changelist", request=request
+    )
+    count = services.count_for(request.user, most=MOST) if url else 0
+    return {"count": count, "is_more": count >= MOST, "least": MOST - 1, "url": url}

@@ -136,9 +136,11 @@ REASONS = [
     "The time for returning it is over.",
     "The customer was refunded already.",
 ]
+#: Every tenth approval is judged by another reviewer as well.
+REVIEW = ReviewPolicy(reasons=REASONS, second_look=0.1)
 
 
-@register("refund", version="1", title=_("Refund"), review=ReviewPolicy(reasons=REASONS))
+@register("refund", version="1", title=_("Refund"), review=REVIEW)
 def refund() -> StateGraph:
     """Build the graph."""
     graph: StateGraph = StateGraph(Refund, input_schema=RefundRequest)

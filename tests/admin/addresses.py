@@ -19,6 +19,7 @@ from hitl_django.models import (
     Delivery,
     Interrupt,
     PendingWrite,
+    SecondLook,
     WebhookEndpoint,
 )
 from hitl_django.worker import retention
@@ -31,6 +32,13 @@ ACTIONS = {
     "webhookendpoint_changelist": "try_them",
     "delivery_changelist": "send_again",
 }
+
+
+#: Pages of a model that are of no row.
+WITHOUT_A_ROW = {
+    "bulk", "changelist", "csv", "figures", "many", "next", "record", "remove_filter",
+    "save_filter",
+}  # fmt: skip
 
 
 def patterns(found: Any, before: str = "") -> Iterator[tuple[str, str]]:
@@ -56,6 +64,7 @@ def rows(asked: Callable[..., Interrupt], admin_user: Any) -> dict[str, Any]:
         asked(),
     )
     services.decide(decided.pk, "approve")
+    look = SecondLook.objects.create(interrupt=decided, decision=Decision.objects.get())
     hook = services.create_webhook("https://crm.example/hooks")
     services.try_webhook(hook.id)
     link = services.make_link(item.pk, name="Lena", by=admin_user)
@@ -70,6 +79,7 @@ def rows(asked: Callable[..., Interrupt], admin_user: Any) -> dict[str, Any]:
         "channelblob": ChannelBlob.objects.all()[0],
         "pendingwrite": PendingWrite.objects.all()[0],
         "reviewlink": link.id,
+        "secondlook": look,
         "webhookendpoint": WebhookEndpoint.objects.get(),
         "delivery": Delivery.objects.get(),
     }
@@ -79,7 +89,7 @@ def address_of(name: str, rows: dict[str, Any]) -> str:
     model, _, page = name.partition("_")
     row = rows[model]
     pk = str(getattr(row, "pk", row))
-    if page in ("changelist", "next", "bulk", "many"):
+    if page in WITHOUT_A_ROW:
         return reverse(f"admin:hitl_django_{name}")
     if page == "add":
         return reverse(f"admin:hitl_django_{name}") + f"?interrupt={rows['reviewitem'].pk}"
@@ -105,6 +115,9 @@ def body_of(name: str, rows: dict[str, Any]) -> dict[str, Any]:
         "verb": "comment",
         "text": "a remark",
         "reason": "because",
+        "verdict": "agree",
+        "query": "show=mine",
+        "filter": "1",
         "post": "yes",
         "name": "Lena Roth",
         "days": "3",

@@ -98,7 +98,7 @@ def test_every_page_keeps_to_its_own_site(root: Client, rows: dict[str, Any]) ->
     for name in ADDRESSES:
         here = address_of(name, rows).replace("/admin/", "/in/the/office/")
         response: Any = root.get(here, follow=True)
-        html = response.content.decode()
+        html = response.getvalue().decode()
         if response.status_code == 200 and "content-main" in html:
             elsewhere = {url for url in links(html) if not url.startswith("/in/the/office/")}
             assert elsewhere == set(), name

@@ -33,7 +33,13 @@ THEMES = ("unfold", "jazzmin", "grappelli")
 #: Pages that are the theme's, of which only the row is ours.
 THEIRS = ("_delete", "_history")
 #: What does without a page: it is sent, or it is read by a script.
-NO_PAGE = ("reviewitem_payload", "reviewitem_status", "reviewitem_watch")
+NO_PAGE = (
+    "decision_csv",
+    "decision_record",
+    "reviewitem_payload",
+    "reviewitem_status",
+    "reviewitem_watch",
+)
 
 
 @pytest.fixture
@@ -71,6 +77,13 @@ def test_every_page_stands_by_itself(root: Client, rows: dict[str, Any]) -> None
             assert landmarks(html) == [], name
         seen.add(name)
     assert len(seen) > 40
+
+
+def test_the_index_is_the_themes_with_a_line_above(root: Client) -> None:
+    page = root.get("/admin/").content.decode()
+    assert page.index("for you") < page.rindex(list_of("run"))
+    for word in ("<html", "<title", "</body>", "hitl_django/index.css", list_of("decision")):
+        assert word in page
 
 
 def test_forms_and_lists_have_what_they_are_used_with(root: Client, rows: dict[str, Any]) -> None:

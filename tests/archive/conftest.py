@@ -12,7 +12,7 @@ from django.utils import timezone
 
 from hitl_django import services
 from hitl_django.archive.thread_tables import THREAD_TABLES
-from hitl_django.models import Interrupt, Run, Thread
+from hitl_django.models import Interrupt, Run, SecondLook, Thread
 from tests.services.conftest import advance, user
 
 __all__ = ["advance", "ended", "user"]
@@ -32,7 +32,8 @@ def ended(advance: Callable[[], int]) -> Callable[..., Thread]:
         services.comment(question.pk, f"What of {text}?", by=boss)
         services.make_link(question.pk, name="Lena", email="lena@example.com")
         answer = {"approved": True, "text": text}
-        services.decide(question.pk, "respond", answer, reason=text, by=boss)
+        made = services.decide(question.pk, "respond", answer, reason=text, by=boss)
+        SecondLook.objects.create(interrupt=question, decision_id=made.id, reason=text, by=boss)
         advance()
         age(run.id, days)
         return Thread.objects.get(thread_id=run.thread_id)

@@ -140,7 +140,13 @@ def test_german_pages_and_the_page_of_a_link_have_no_serious_fault_and_fit_a_pho
     link = services.make_link(item.pk, name="Lena", by=reviewer)
     page = log_in("rita", **WAYS[1])
     found = {}
+    services.decide(
+        Interrupt.objects.get(run=start("approval", text="the sky")).pk, "approve", by=reviewer
+    )
     for address in (
+        "/admin/",
+        "/admin/hitl_django/decision/figures/",
+        "/admin/hitl_django/secondlook/",
         "/admin/hitl_django/reviewitem/",
         f"/admin/hitl_django/reviewitem/{item.pk}/change/",
         "/admin/hitl_django/reviewlink/",

@@ -43,6 +43,8 @@ def test_fits_and_has_no_serious_fault(
     wide, found, seen = {}, {}, 0
     places = {name: address_of(name, rows) for name in ADDRESSES}
     places["reviewitem_changelist, nothing found"] = list_of() + "?q=nothing"
+    places["reviewitem_changelist, to be saved"] = list_of() + "?show=mine"
+    places["index"] = "/admin/"
     for name, address in places.items():
         if name in NO_PAGE or name.endswith(("_delete", "_history", "_row")):
             continue

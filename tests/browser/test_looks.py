@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from hitl_django import services
+from hitl_django.models import SecondLook
 
 from .conftest import PASSWORD
 from .scenes import ask, people, scenes
@@ -31,17 +32,34 @@ LOOKS = {
 }
 
 
+def looking_back(reviewer: Any) -> list[tuple[str, str]]:
+    """Returns the pages beside those of questions; the reviewer's approval has a second look."""
+    base = "/admin/hitl_django"
+    services.save_filter("Mine, or whoever's they are", {"show": "mine"}, shared=True, by=reviewer)
+    item = ask("approval", text="the news")
+    made = services.decide(item.pk, "approve", by=reviewer)
+    look = SecondLook.objects.create(interrupt=item, decision_id=made.id, verdict="agree")
+    return [
+        ("index", "/admin/"),
+        ("queue", f"{base}/reviewitem/"),
+        ("queue-of-a-filter", f"{base}/reviewitem/?show=mine"),
+        ("figures", f"{base}/decision/figures/"),
+        ("second-looks", f"{base}/secondlook/"),
+        ("second-look", f"{base}/secondlook/{look.pk}/change/"),
+    ]
+
+
 @pytest.mark.parametrize("look", LOOKS)
 def test_every_page_fits(
     log_in: Callable[..., Any], start: Callable[..., Any], look: str, settings: Any
 ) -> None:
     reviewer, other = people(PASSWORD)
     page = log_in("rita", **LOOKS[look])
-    shown = [*scenes(reviewer, other), ("queue", "/admin/hitl_django/reviewitem/")]
+    shown = [*scenes(reviewer, other), *looking_back(reviewer)]
     wide = {}
     for name, url in shown:
         page.goto(url)
-        for summary in page.locator(".hitl-option > summary").all():
+        for summary in page.locator(":is(.hitl-option, .hitl-rows, .hitl-save) > summary").all():
             summary.click()
         page.evaluate("scrollTo(0, 0)")
         if folder := os.environ.get(DIRECTORY):

@@ -24,7 +24,8 @@ HANDLING = (
     "link_interrupt",
 )
 EVERY = (*VIEW, *ENGINE, *HANDLING, "start_run", "operate_run", "view_webhookendpoint",
-         "manage_webhooks", "view_archivedthread")  # fmt: skip
+         "manage_webhooks", "view_archivedthread", "view_reviewer_figures", "export_decisions",
+         "share_savedfilter")  # fmt: skip
 #: Threads whose ids begin like this aren't there for people with a blindfold.
 SHUT = "shut-"
 #: A graph that these people may not start.

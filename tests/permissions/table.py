@@ -150,6 +150,7 @@ MODELS: dict[str, tuple[str, str, tuple[str, ...]]] = {
     "reviewitem": ("question", "question.pk", ()),
     "interrupt": ("question", "question.pk", ()),
     "decision": ("question", "decision.pk", ()),
+    "secondlook": ("question", "look.pk", ()),
     "reviewlink": ("link", "link.pk", ("link_interrupt",)),
     "run": ("run", "run.pk", ("view_run",)),
     "thread": ("thread", "thread.pk", ("view_thread",)),
@@ -214,6 +215,16 @@ _ADMIN: dict[str, Page] = {
     "reviewitem_next": Page(lists=(), answer=MOVED, posts="take"),
     "reviewitem_bulk": Page(lists=(), answer=MOVED),
     "reviewitem_many": Page(lists=(), answer=MOVED),
+    "reviewitem_save_filter": Page(
+        lists=(), answer=MOVED, posts="", extra=lambda things: {"query": "show=mine"}
+    ),
+    "reviewitem_remove_filter": Page(lists=(), answer=MOVED),
+    "secondlook_change": Page(
+        "question", at=of("look.pk"), posts="decide", extra=lambda things: {"verdict": "agree"}
+    ),
+    "decision_figures": Page(lists=()),
+    "decision_csv": Page(lists=("export_decisions",)),
+    "decision_record": Page(lists=("export_decisions", "view_reviewer_figures")),
     "run_retry": Page("run", "operate_run", MOVED, at=of("failed.pk"), posts="operate_run"),
     "run_cancel": Page("run", "operate_run", at=of("run.pk"), posts="operate_run"),
     "run_fork": Page(

@@ -31,6 +31,7 @@ from hitl_django.models import (
     PendingWrite,
     ReviewLink,
     Run,
+    SecondLook,
     Thread,
     WebhookEndpoint,
 )
@@ -102,6 +103,7 @@ class Things:
     failed: Run
     link: ReviewLink
     decision: Decision
+    look: SecondLook
     checkpoint: Checkpoint
     channelblob: ChannelBlob
     pendingwrite: PendingWrite
@@ -181,6 +183,7 @@ def fill(area: str) -> Things:
         failed=failed,
         link=row,
         decision=Decision.objects.get(pk=decision.id),
+        look=SecondLook.objects.create(interrupt=decided, decision_id=decision.id),
         checkpoint=checkpoints.latest("checkpoint_id"),
         channelblob=blobs.order_by("pk")[0],
         pendingwrite=writes.order_by("pk")[0],

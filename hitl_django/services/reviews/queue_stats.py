@@ -29,7 +29,7 @@ from hitl_django.decision_types import DECISION_TYPES, EXPIRE
 from hitl_django.graph_registry import registry
 from hitl_django.models import Decision
 from hitl_django.models.review import queue_order
-from hitl_django.permissions import select_visible_through
+from hitl_django.permissions import get_policy, select_visible_through
 
 from . import queue_filters
 
@@ -157,6 +157,22 @@ def _in_order(rows: QuerySet[Any], name: str) -> QuerySet[Any]:
     # Of what there may be much, the first so many in an order that an index has. In none, the
     # planner expects to come upon them in the table soon; they are at its end, where it is newest.
     return rows if name in RARE else rows.order_by(*queue_order())
+
+
+def count_for(user: Any, *, most: int = CAP) -> int:
+    """Counts the open questions that the user could decide now, held by them or free for them.
+
+    At most ``most``; 0 for who may not decide the first of them.
+    """
+    held = queue_filters.HELD & Q(claimed_by=user.pk)
+    groups = queue_filters.list_group_keys(user)
+    parts = [held, *queue_filters.split_free(user, groups)]
+    rows = queue_filters.list_waiting(user)
+    first = None if rows.query.is_empty() else queue_filters.read_first(rows, parts, 1).first()
+    if first is None or not get_policy().may_decide(user, first):
+        return 0
+    counts = [_Capped(rows.filter(part).order_by(*queue_order()), most) for part in parts]
+    return min(sum(_own_row(user).values_list(*counts).first() or ()), most)
 
 
 def waiting_graphs(user: Any) -> list[str]:

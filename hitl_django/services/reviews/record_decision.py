@@ -27,7 +27,7 @@ from hitl_django.notifications import outbox
 from hitl_django.task_queue import dispatcher
 
 from .. import queries
-from . import lookup, quorum, resume_policy
+from . import lookup, quorum, resume_policy, second_look
 
 KEY_LENGTH = 255
 
@@ -237,6 +237,8 @@ def _close(
     for statement, values in guards:
         batch.guard(statement, values, overtaken)
     batch.insert(queries.NEW_DECISION, [queries.NEW_DECISION.values_of(decision)])
+    if request.by is not None or request.guest is not None:
+        second_look.draw(batch, interrupt, decision)
     _append_entry("decide", decision, thread, request, batch, overtaken)
     _publish(decision, interrupt, thread, batch)
     saver = DjangoSaver(ThreadKey(thread.pk, thread.thread_id, thread.epoch))

@@ -12,7 +12,16 @@ from hitl_django.checkpoints import DjangoSaver
 from hitl_django.db.alias import write_alias
 from hitl_django.db.retry import retry_on_conflict
 from hitl_django.errors import NoSuchThread, NotAllowedError, RunStateError
-from hitl_django.models import Comment, Decision, Interrupt, ReviewLink, Run, RunEvent, Thread
+from hitl_django.models import (
+    Comment,
+    Decision,
+    Interrupt,
+    ReviewLink,
+    Run,
+    RunEvent,
+    SecondLook,
+    Thread,
+)
 from hitl_django.models.review import ERASED_COLUMNS
 from hitl_django.permissions import find_row, get_policy, select_visible
 
@@ -45,6 +54,7 @@ def forget(thread_id: str, *, by: Any = None, via: str = "code") -> None:
         decisions = Decision.objects.filter(interrupt__thread=thread)
         decisions.update(value=None, patch=None, reason="", refusal="")
         Comment.objects.filter(interrupt__thread=thread).update(text="", mentions=None)
+        SecondLook.objects.filter(interrupt__thread=thread).update(reason="")
         Interrupt.objects.filter(thread=thread).update(**ERASED_COLUMNS)
         RunEvent.objects.filter(run__in=runs).delete()
         ReviewLink.objects.filter(interrupt__thread=thread).update(email="")

@@ -1,0 +1,455 @@
+"""Looking back: the page of how reviewing went, and its rows as CSV."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, fields
+from datetime import date, timedelta
+from itertools import pairwise
+from operator import attrgetter
+from typing import Any
+from urllib.parse import urlencode
+
+from django import forms
+from django.contrib import admin
+from django.contrib.auth import get_user_model
+from django.core.exceptions import PermissionDenied, ValidationError
+from django.db.models import QuerySet
+from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
+from django.http.response import HttpResponseBase
+from django.utils import timezone
+from django.utils.formats import date_format, localize
+from django.utils.translation import gettext as _
+from django.utils.translation import gettext_lazy
+
+from hitl_django import services
+from hitl_django.decision_types import DECISION_TYPES
+from hitl_django.engine.errors import InvalidInputError
+from hitl_django.errors import NotAllowedError
+from hitl_django.forms.json_input import escape_hidden
+from hitl_django.models import Decision, Interrupt, ReviewItem
+from hitl_django.page_urls import find_admin_page
+from hitl_django.permissions import get_policy
+
+from . import plots
+from .base import GraphFilter, ReadOnlyAdmin, View
+from .csv_download import stream_csv
+
+logger = logging.getLogger("hitl_django")
+
+#: Days that are shown where none are asked for.
+USUAL = 30
+MINUTE, HOUR, DAY = 60, 3600, 86400
+#: Distances between the lines of a plot of times.
+TIME_STEPS = (
+    *(MINUTE * n for n in (1, 5, 15, 30)),
+    *(HOUR * n for n in (1, 2, 4, 6, 12)),
+    *(DAY * n for n in (1, 2, 7, 14, 30, 90, 365)),
+)
+
+
+#: A field of a form has a copy of its own.
+_DAY = forms.DateInput(attrs={"type": "date"}, format="%Y-%m-%d")
+
+
+class PeriodForm(forms.Form):
+    """Asks for the days and the graph that the figures are of."""
+
+    first = forms.DateField(
+        label=gettext_lazy("From"),
+        widget=forms.DateInput(attrs={"type": "date"}, format="%Y-%m-%d"),
+    )
+    last = forms.DateField(
+        label=gettext_lazy("To"), widget=forms.DateInput(attrs={"type": "date"}, format="%Y-%m-%d")
+    )
+    graph = forms.ChoiceField(label=gettext_lazy("Graph"), required=False)
+
+    def __init__(self, data: Mapping[str, Any], graphs: Sequence[str]) -> None:
+        now = timezone.now()
+        today = (timezone.localtime(now) if timezone.is_aware(now) else now).date()
+        usual = {"first": today - timedelta(USUAL - 1), "last": today, "graph": ""}
+        given = {name: data.get(name) or value for name, value in usual.items()}
+        super().__init__(given, auto_id="figures-%s", use_required_attribute=False)
+        choice: Any = self.fields["graph"]
+        choice.choices = [("", _("All")), *((name, escape_hidden(name)) for name in graphs)]
+
+    def clean(self) -> dict[str, Any]:
+        cleaned = self.cleaned_data
+        if "first" in cleaned and "last" in cleaned:
+            try:
+                cleaned["period"] = services.Period.build(cleaned["first"], cleaned["last"])
+            except InvalidInputError:
+                words = _("This is before the first day, or more than %(n)d days after it.")
+                self.add_error("last", words % {"n": services.MAX_DAYS - 1})
+        return cleaned
+
+
+@dataclass(frozen=True, slots=True)
+class Figure:
+    """A number, what it is of, and the rows that it counts."""
+
+    label: Any
+    text: str
+    url: str = ""
+    is_late: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Plot:
+    """A drawing with its legend, and the table that says the same."""
+
+    ident: str
+    title: Any
+    svg: str
+    legend: Sequence[Any]
+    head: Sequence[Any]
+    rows: Sequence[tuple[Figure, Sequence[Figure]]]
+
+
+@dataclass(frozen=True, slots=True)
+class ShareRow:
+    """A graph or a reviewer: how many decisions of each type, and how many second looks agree."""
+
+    label: Figure
+    bar: str
+    figures: Sequence[Figure]
+    agreement: str
+
+
+@dataclass(frozen=True, slots=True)
+class _Rows:
+    """Addresses of the rows that the figures count."""
+
+    request: HttpRequest
+    period: services.Period
+    graph: str | None
+
+    def decisions(self, day: date | None = None, **narrowed: Any) -> str:
+        """Returns the list of decisions of people that closed a question, of a day or of all."""
+        query = {"type__in": ",".join(DECISION_TYPES), "effective__exact": 1, **self._graph()}
+        return self._list(Decision, {**query, **self._days(day), **narrowed})
+
+    def questions(self, day: date | None = None, **narrowed: Any) -> str:
+        """Returns the list of questions that were asked on a day or on all."""
+        return self._list(Interrupt, {**self._graph(), **self._days(day), **narrowed})
+
+    def still_waiting(self) -> str:
+        """Returns the list of all questions that wait."""
+        return self._list(Interrupt, {"status__exact": "pending", **self._graph()})
+
+    def waiting(self, band: services.AgeBand) -> str:
+        """Returns the list of questions that have waited for so long."""
+        bounds = {"created_at__gte": band.since, "created_at__lt": band.until}
+        times = {name: at.isoformat() for name, at in bounds.items() if at is not None}
+        return self._list(Interrupt, {"status__exact": "pending", **self._graph(), **times})
+
+    def overdue(self) -> str:
+        """Returns the list of the queue with what is overdue."""
+        return self._list(ReviewItem, {"show": "overdue", **self._graph()})
+
+    def download(self, url: str) -> str:
+        """Returns the address of a download of the same days and graph."""
+        days = {"first": self.period.first.isoformat(), "last": self.period.last.isoformat()}
+        return f"{url}?{urlencode({**days, **self._graph()})}"
+
+    def _graph(self) -> dict[str, str]:
+        return {"graph": self.graph} if self.graph else {}
+
+    def _days(self, day: date | None) -> dict[str, str]:
+        first, last = (day, day) if day is not None else (self.period.first, self.period.last)
+        return {
+            "created_at__gte": services.start_of(first).isoformat(),
+            "created_at__lt": services.start_of(last + timedelta(1)).isoformat(),
+        }
+
+    def _list(self, model: Any, query: Mapping[str, Any]) -> str:
+        url = find_admin_page(model, "changelist", request=self.request)
+        return f"{url}?{urlencode(query)}" if url else ""
+
+
+class FiguresPages(ReadOnlyAdmin):
+    """The page with the figures, and the downloads."""
+
+    def own_pages(self) -> dict[str, tuple[str, View]]:
+        return {
+            **super().own_pages(),
+            "figures": ("figures/", self.figures_view),
+            "csv": ("figures/decisions.csv", self.decisions_csv_view),
+            "record": ("figures/record.csv", self.record_csv_view),
+        }
+
+    def figures_view(self, request: HttpRequest) -> HttpResponse:
+        """Shows the figures of some days."""
+        form = self._read_form(request)
+        context: dict[str, Any] = {"form": form, "title": _("Looking back")}
+        if form.is_valid():
+            period, graph = form.cleaned_data["period"], form.cleaned_data["graph"] or None
+            figures = services.review_figures(request.user, period, graph=graph)
+            rows = _Rows(request, period, graph)
+            context |= _lay_out(figures, rows)
+            if get_policy().may_export(request.user):
+                context["csv_url"] = rows.download(self.url("csv", request))
+                if services.may_see_reviewers(request.user):
+                    context["record_url"] = rows.download(self.url("record", request))
+        status = 200 if form.is_valid() else 400
+        return self.page(request, _("Looking back"), "figures.html", status=status, **context)
+
+    def decisions_csv_view(self, request: HttpRequest) -> HttpResponseBase:
+        """Hands the decisions of some days out."""
+        columns = [*(each.name for each in fields(services.ExportedDecision)), "seconds"]
+        return self._download(request, "decisions", columns, services.export_decisions)
+
+    def record_csv_view(self, request: HttpRequest) -> HttpResponseBase:
+        """Hands the record of the threads of which something was decided on some days out."""
+        columns = [each.name for each in fields(services.ExportedEntry)]
+        return self._download(request, "record", columns, services.export_record)
+
+    def _download(
+        self,
+        request: HttpRequest,
+        name: str,
+        columns: Sequence[str],
+        export: Callable[..., Any],
+    ) -> HttpResponseBase:
+        form = self._read_form(request)
+        if not form.is_valid():
+            return HttpResponseRedirect(self.url("figures", request))
+        period, graph = form.cleaned_data["period"], form.cleaned_data["graph"] or None
+        try:
+            found = export(request.user, period, graph=graph)
+        except NotAllowedError as error:
+            raise PermissionDenied(str(error)) from None
+        logger.info(
+            "User %s downloads %s of %s to %s.", request.user.pk, name, period.first, period.last
+        )
+        file = f"{name}-{period.first}-{period.last}.csv"
+        return stream_csv(request, file, columns, map(attrgetter(*columns), found))
+
+    def _read_form(self, request: HttpRequest) -> PeriodForm:
+        if not self.has_view_permission(request):
+            raise PermissionDenied
+        return PeriodForm(request.GET, services.asked_graphs(request.user))
+
+
+class DecidedGraphFilter(GraphFilter):
+    """Filters decisions by the graph of their question."""
+
+    def lookups(self, request: HttpRequest, model_admin: Any) -> list[tuple[str, str]]:
+        return [(name, escape_hidden(name)) for name in services.asked_graphs(request.user)]
+
+    def queryset(self, request: HttpRequest, queryset: QuerySet[Any]) -> QuerySet[Any]:
+        return queryset.filter(interrupt__graph=self.value()) if self.value() else queryset
+
+
+class ReviewerFilter(admin.SimpleListFilter):
+    """Filters decisions by who decided, where a figure of that reviewer has led there."""
+
+    title = gettext_lazy("reviewer")
+    parameter_name = "by"
+    #: Stands for everybody without an account.
+    NOBODY = "none"
+
+    def lookups(self, request: HttpRequest, model_admin: Any) -> list[tuple[str, str]]:
+        chosen = self.value()
+        if not chosen:
+            return []
+        if not services.may_see_reviewers(request.user):
+            raise PermissionDenied
+        if chosen == self.NOBODY:
+            return [(chosen, _("(without an account)"))]
+        seen = self._select(model_admin.get_queryset(request))
+        label = seen.values_list("by_label", flat=True).order_by("-created_at").first()
+        return [(chosen, escape_hidden(label or chosen))]
+
+    def queryset(self, request: HttpRequest, queryset: QuerySet[Any]) -> QuerySet[Any]:
+        return self._select(queryset) if self.value() else queryset
+
+    def _select(self, rows: QuerySet[Any]) -> QuerySet[Any]:
+        if self.value() == self.NOBODY:
+            return rows.filter(by__isnull=True)
+        try:
+            # By the user's own key: Django knows which of those can't be, and a reference doesn't.
+            return rows.filter(by__in=get_user_model()._base_manager.filter(pk=self.value() or ""))
+        except (TypeError, ValueError, ValidationError):  # no key of a user
+            return rows.none()
+
+
+def describe_seconds(seconds: float | None) -> str:
+    """Says in one unit how long something took."""
+    if seconds is None:
+        return "–"
+    for unit, words in (
+        (DAY, _("%(n)s d")),
+        (HOUR, _("%(n)s h")),
+        (MINUTE, _("%(n)s min")),
+    ):
+        if seconds >= unit:
+            found = round(seconds / unit, 1)
+            return words % {"n": localize(int(found) if found == int(found) else found)}
+    return _("%(n)s s") % {"n": localize(round(seconds))}
+
+
+def _lay_out(figures: services.ReviewFigures, rows: _Rows) -> dict[str, Any]:
+    """Returns the figures as the page shows them."""
+    waiting = sum(band.count for band in figures.waiting)
+    return {
+        "tiles": [
+            Figure(_("Asked"), localize(figures.asked), rows.questions()),
+            Figure(_("Decided"), localize(figures.decided), rows.decisions()),
+            Figure(_("Half were decided within"), describe_seconds(figures.half)),
+            Figure(_("Nine of ten within"), describe_seconds(figures.most)),
+            Figure(_("Waiting now"), localize(waiting), rows.still_waiting()),
+            Figure(
+                _("Overdue now"), localize(figures.overdue), rows.overdue(), figures.overdue > 0
+            ),
+        ],
+        "sample": figures.sample,
+        "plots": [_plot_counts(figures, rows), _plot_times(figures, rows)],
+        "ages": _list_ages(figures.waiting, rows),
+        "types": [(one.name, one.participle) for one in DECISION_TYPES.values()],
+        "graphs": [
+            _lay_out_shares(f"graph-{n}", one, escape_hidden(one.label), rows, {"graph": one.key})
+            for n, one in enumerate(figures.graphs)
+        ],
+        "reviewers": None
+        if figures.reviewers is None
+        else [
+            _lay_out_shares(
+                f"reviewer-{n}",
+                one,
+                escape_hidden(one.label) or _("(without an account)"),
+                rows,
+                {"by": ReviewerFilter.NOBODY if one.key is None else one.key},
+            )
+            for n, one in enumerate(figures.reviewers)
+        ],
+    }
+
+
+def _plot_counts(figures: services.ReviewFigures, rows: _Rows) -> Plot:
+    names = _("Asked"), _("Decided")
+    description = _("%(asked)s asked and %(decided)s decided in all.") % {
+        "asked": localize(figures.asked),
+        "decided": localize(figures.decided),
+    }
+    values = [day.asked for day in figures.days], [day.decided for day in figures.days]
+    title = _("Asked and decided per day")
+    return Plot(
+        "counts",
+        title,
+        _draw("counts", title, description, figures, names, values, describe_level=_describe_count),
+        names,
+        (_("Day"), *names),
+        [
+            (
+                Figure("", date_format(day.day, "SHORT_DATE_FORMAT")),
+                (
+                    Figure(names[0], localize(day.asked), rows.questions(day.day)),
+                    Figure(names[1], localize(day.decided), rows.decisions(day.day)),
+                ),
+            )
+            for day in figures.days
+        ],
+    )
+
+
+def _plot_times(figures: services.ReviewFigures, rows: _Rows) -> Plot:
+    names = _("half within"), _("nine of ten within")
+    times = {"half": describe_seconds(figures.half), "most": describe_seconds(figures.most)}
+    description = _("Of all, half within %(half)s and nine of ten within %(most)s.") % times
+    values = [day.half for day in figures.days], [day.most for day in figures.days]
+    title = _("Time from question to decision")
+    return Plot(
+        "times",
+        title,
+        _draw(
+            "times",
+            title,
+            description,
+            figures,
+            names,
+            values,
+            describe_level=describe_seconds,
+            steps=TIME_STEPS,
+        ),
+        names,
+        (_("Day"), *names),
+        [
+            (
+                Figure("", date_format(day.day, "SHORT_DATE_FORMAT")),
+                [
+                    Figure(name, describe_seconds(time), rows.decisions(day.day) if time else "")
+                    for name, time in zip(names, (day.half, day.most), strict=True)
+                ],
+            )
+            for day in figures.days
+        ],
+    )
+
+
+def _draw(
+    ident: str,
+    title: Any,
+    description: Any,
+    figures: services.ReviewFigures,
+    names: Sequence[Any],
+    values: Sequence[Sequence[float | None]],
+    **options: Any,
+) -> str:
+    days = [date_format(day.day, "SHORT_DATE_FORMAT") for day in figures.days]
+    series = [plots.Series(*one) for one in zip(names, values, strict=True)]
+    return plots.draw_lines(ident, title, description, days, series, **options)
+
+
+def _describe_count(value: float) -> str:
+    return localize(round(value))
+
+
+def _list_ages(bands: Sequence[services.AgeBand], rows: _Rows) -> list[tuple[Figure, str]]:
+    """Returns the bands of ages, each with a bar as long as it is large beside the largest."""
+    most = max((band.count for band in bands), default=0)
+    ages = [describe_seconds(age.total_seconds()) for age in services.AGES]
+    labels = [
+        _("less than %(age)s") % {"age": ages[0]},
+        *(_("%(from)s to %(to)s") % {"from": one, "to": next_} for one, next_ in pairwise(ages)),
+        _("more than %(age)s") % {"age": ages[-1]},
+    ]
+    found = []
+    for n, (band, label) in enumerate(zip(bands, labels, strict=True)):
+        figure = Figure(label, localize(band.count), rows.waiting(band))
+        bar = plots.draw_shares(
+            f"age-{n}",
+            f"{label}: {figure.text}",
+            [("waiting", band.count), ("", most - band.count)],
+        )
+        found.append((figure, bar))
+    return found
+
+
+def _lay_out_shares(
+    ident: str, shares: services.DecisionShares, label: str, rows: _Rows, narrowed: dict[str, Any]
+) -> ShareRow:
+    words = [
+        f"{DECISION_TYPES[name].participle}: {localize(count)}"
+        for name, count in shares.counts.items()
+        if count
+    ]
+    agreement = "–"
+    if shares.judged:
+        share = round(100 * shares.agreed / shares.judged)
+        texts = {"n": shares.agreed, "of": shares.judged, "share": share}
+        agreement = _("%(n)d of %(of)d (%(share)d %%)") % texts
+    return ShareRow(
+        Figure("", label, rows.decisions(**narrowed)),
+        plots.draw_shares(ident, ", ".join(words), list(shares.counts.items())),
+        [
+            Figure(
+                DECISION_TYPES[name].participle,
+                localize(count),
+                rows.decisions(**narrowed, type__in=name) if count else "",
+            )
+            for name, count in shares.counts.items()
+        ],
+        agreement,
+    )

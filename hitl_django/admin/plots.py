@@ -1,0 +1,154 @@
+"""Plots as SVG: lines over days, and bars side by side.
+
+They have classes and no styles, so that the stylesheet of a page colours them, light and dark.
+Lines differ in their dashes as well as in their colours, and a table beside each plot says the
+same.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from django.utils.html import format_html, format_html_join
+
+#: In units of the drawing, which a page scales.
+WIDTH, HEIGHT = 400, 190
+LEFT, RIGHT, TOP, BOTTOM = 44, 8, 10, 24
+#: Lines across the plot, and names below it, at the most.
+LEVELS, NAMES = 4, 4
+
+Point = tuple[float, float]
+
+
+@dataclass(frozen=True, slots=True)
+class Series:
+    """One line: its name, and a value for each place; None where there is none."""
+
+    name: Any
+    values: Sequence[float | None]
+
+
+def draw_lines(
+    ident: str,
+    title: Any,
+    description: Any,
+    places: Sequence[Any],
+    series: Sequence[Series],
+    *,
+    describe_level: Callable[[float], Any] = str,
+    steps: Sequence[float] = (),
+) -> str:
+    """Returns the plot of series over places, such as days.
+
+    ``describe_level`` says a value in words beside its line; ``steps`` are the distances that such
+    lines may have, and any round number beyond.
+    """
+    largest = max((value for one in series for value in one.values if value is not None), default=0)
+    step = _choose_step(largest, steps)
+    top = max(step, math.ceil(largest / step) * step)
+
+    def place(index: int, value: float) -> Point:
+        across = (WIDTH - LEFT - RIGHT) * (index / max(1, len(places) - 1))
+        return LEFT + across, TOP + (HEIGHT - TOP - BOTTOM) * (1 - value / top)
+
+    levels = [step * n for n in range(round(top / step) + 1)]
+    parts = [
+        *(_draw_level(place(0, level)[1], describe_level(level)) for level in levels),
+        *_draw_names(places, place),
+        *(_draw_series(number, one, place) for number, one in enumerate(series)),
+    ]
+    return format_html(
+        '<svg xmlns="http://www.w3.org/2000/svg" class="hitl-plot" role="img"'
+        ' aria-labelledby="{0}-title {0}-desc" viewBox="0 0 {1} {2}">'
+        '<title id="{0}-title">{3}</title><desc id="{0}-desc">{4}</desc>{5}</svg>',
+        ident,
+        WIDTH,
+        HEIGHT,
+        title,
+        description,
+        _join(parts),
+    )
+
+
+def draw_shares(ident: str, title: Any, shares: Sequence[tuple[str, int]]) -> str:
+    """Returns one bar that is divided as these counts are to each other, each with its class."""
+    total, parts, x = sum(count for _name, count in shares), [], 0.0
+    for name, count in shares:
+        width = 100 * count / total if total else 0
+        if count:
+            bar = '<rect class="hitl-share hitl-share-{}" x="{}" y="0" width="{}" height="10"/>'
+            parts.append(format_html(bar, name, _format(x), _format(width)))
+        x += width
+    return format_html(
+        '<svg xmlns="http://www.w3.org/2000/svg" class="hitl-plot" role="img"'
+        ' preserveAspectRatio="none" aria-labelledby="{0}-title" viewBox="0 0 100 10">'
+        '<title id="{0}-title">{1}</title>{2}</svg>',
+        ident,
+        title,
+        _join(parts),
+    )
+
+
+def _choose_step(largest: float, steps: Sequence[float]) -> float:
+    least = largest / LEVELS
+    for step in steps:
+        if step >= least:
+            return step
+    power = 10 ** max(0, math.floor(math.log10(least)) if least > 0 else 0)
+    return next(power * n for n in (1, 2, 5, 10, 20) if power * n >= least)
+
+
+def _draw_level(y: float, label: Any) -> str:
+    return format_html(
+        '<path class="hitl-level" d="M{} {}H{}"/>'
+        '<text class="hitl-scale" x="{}" y="{}" text-anchor="end">{}</text>',
+        LEFT,
+        _format(y),
+        WIDTH - RIGHT,
+        LEFT - 6,
+        _format(y + 4),
+        label,
+    )
+
+
+def _draw_names(places: Sequence[Any], place: Callable[[int, float], Point]) -> Iterator[str]:
+    last = len(places) - 1
+    shown = sorted({round(last * n / (NAMES - 1)) for n in range(NAMES)}) if last > 0 else [0]
+    for index in shown:
+        yield format_html(
+            '<text class="hitl-scale" x="{}" y="{}" text-anchor="{}">{}</text>',
+            _format(place(index, 0)[0]),
+            HEIGHT - 7,
+            "start" if index == 0 else "end" if index == last else "middle",
+            places[index],
+        )
+
+
+def _draw_series(number: int, series: Series, place: Callable[[int, float], Point]) -> str:
+    """Draws a line from value to value; where there is none it is broken, and one alone a dot."""
+    runs: list[list[Point]] = [[]]
+    for index, value in enumerate(series.values):
+        if value is None:
+            runs.append([])
+        else:
+            runs[-1].append(place(index, value))
+    drawn = []
+    for run in filter(None, runs):
+        if len(run) == 1:
+            dot = '<circle class="hitl-dot" cx="{}" cy="{}" r="2.5"/>'
+            drawn.append(format_html(dot, *map(_format, run[0])))
+        else:
+            path = "L".join(f"{_format(x)} {_format(y)}" for x, y in run)
+            drawn.append(format_html('<path d="M{}"/>', path))
+    return format_html('<g class="hitl-series hitl-series-{}">{}</g>', number, _join(drawn))
+
+
+def _join(parts: Sequence[str]) -> str:
+    return format_html_join("", "{}", ((part,) for part in parts))
+
+
+def _format(value: float) -> str:
+    return f"{value:.1f}".removesuffix(".0")

@@ -1,0 +1,126 @@
+"""Saved filters on the queue's list: links to them, and the form that keeps one."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+from urllib.parse import urlencode
+
+from django import forms
+from django.contrib import messages
+from django.core.exceptions import PermissionDenied
+from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
+from django.http.request import QueryDict
+from django.urls import reverse
+from django.utils.translation import gettext_lazy as _
+
+from hitl_django import services
+from hitl_django.engine.errors import InvalidInputError
+from hitl_django.errors import NotAllowedError
+from hitl_django.forms.json_input import escape_hidden
+from hitl_django.permissions import get_policy
+
+from .base import ReadOnlyAdmin, View
+
+#: Of the form: beside its name, what it narrows the list to.
+QUERY = "query"
+
+
+class SaveForm(forms.Form):
+    """Asks for the name of a filter, and whether others are to have it."""
+
+    name = forms.CharField(label=_("Name"), max_length=services.FILTER_NAME_LENGTH)
+    shared = forms.BooleanField(label=_("For everybody"), required=False)
+
+
+@dataclass(frozen=True, slots=True)
+class SavedLink:
+    """A saved filter as a link; ``is_current`` where it is what the list shows."""
+
+    id: int
+    name: str
+    url: str
+    is_current: bool
+    shared: bool
+    is_removable: bool
+
+
+class SavedFilterPages(ReadOnlyAdmin):
+    """Keeps and removes filters of a list."""
+
+    def own_pages(self) -> dict[str, tuple[str, View]]:
+        return {
+            **super().own_pages(),
+            "save_filter": ("filters/save/", self.save_filter_view),
+            "remove_filter": ("filters/remove/", self.remove_filter_view),
+        }
+
+    def saved_context(self, request: HttpRequest) -> dict[str, Any]:
+        """Returns what the list's template needs of them."""
+        shown = services.clean_query(request.GET.dict())
+        found = services.list_saved_filters(request.user)
+        links = [
+            SavedLink(
+                one.id,
+                escape_hidden(one.name),
+                f"?{urlencode(one.query)}",
+                one.query == shown,
+                one.shared,
+                one.is_removable,
+            )
+            for one in found
+        ]
+        return {
+            "saved": links,
+            "save_url": self.url("save_filter", request),
+            "remove_url": self.url("remove_filter", request),
+            # What is narrowed and not kept yet.
+            "savable": "" if any(one.is_current for one in links) else urlencode(shown),
+            "may_share": get_policy().may_share_filters(request.user),
+            "name_length": services.FILTER_NAME_LENGTH,
+        }
+
+    def save_filter_view(self, request: HttpRequest) -> HttpResponse:
+        """Keeps what the list was narrowed to."""
+        if not self._may_change(request):
+            return self._back({})
+        form, query = SaveForm(request.POST), self._read_query(request)
+        level, text = messages.WARNING, str(_("It was not saved: it needs a name of its own."))
+        if form.is_valid():
+            given = form.cleaned_data
+            try:
+                services.save_filter(given["name"], query, shared=given["shared"], by=request.user)
+            except NotAllowedError as error:
+                raise PermissionDenied(str(error)) from None
+            except InvalidInputError:
+                words = _("It was not saved: there is nothing to save, or you have %(n)d already.")
+                text = str(words % {"n": services.MAX_FILTERS})
+            else:
+                level, text = messages.SUCCESS, str(_("The filter is saved."))
+        self.message_user(request, text, level)
+        return self._back(query)
+
+    def remove_filter_view(self, request: HttpRequest) -> HttpResponse:
+        """Removes a filter."""
+        if not self._may_change(request):
+            return self._back({})
+        number = request.POST.get("filter", "")
+        is_key = number.isascii() and number.isdigit() and len(number) < 19
+        if is_key and services.remove_filter(int(number), by=request.user):
+            self.message_user(request, _("The filter is removed."), messages.SUCCESS)
+        return self._back(self._read_query(request))
+
+    def _may_change(self, request: HttpRequest) -> bool:
+        """Says whether something was sent, by somebody who sees the list."""
+        if not self.has_view_permission(request):
+            raise PermissionDenied
+        return request.method == "POST"
+
+    def _read_query(self, request: HttpRequest) -> dict[str, str]:
+        return services.clean_query(QueryDict(request.POST.get(QUERY, "")).dict())
+
+    def _back(self, query: dict[str, str]) -> HttpResponse:
+        # Only the list's own address, with parameters that it knows.
+        opts = self.opts
+        url = reverse(f"{self.admin_site.name}:{opts.app_label}_{opts.model_name}_changelist")
+        return HttpResponseRedirect(f"{url}?{urlencode(query)}" if query else url)

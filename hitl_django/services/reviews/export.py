@@ -1,0 +1,174 @@
+"""export_decisions and export_record: what was decided in a period, row by row, to be kept outside.
+
+Each page of rows is a query of its own, from where the one before ended: nothing is open in the
+database while a client reads, and what is in memory doesn't grow with the period.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+from uuid import UUID
+
+from django.db.models import F, Q, QuerySet
+
+from hitl_django import audit
+from hitl_django.db.alias import write_alias
+from hitl_django.errors import NotAllowedError
+from hitl_django.models import AuditEntry, Interrupt, Thread
+from hitl_django.permissions import get_policy, select_visible
+
+from .figures import Period, may_see_reviewers, select_decided
+
+#: Decisions, and threads of the record, that one query reads.
+PAGE, THREADS = 1000, 200
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ExportedDecision:
+    """A decision with its question; ``by`` is empty for who may not see figures of reviewers."""
+
+    id: UUID
+    decided_at: datetime
+    type: str
+    by: str
+    via: str
+    reason: str
+    approvals: int
+    quorum: int
+    changed: bool
+    question_id: UUID
+    title: str
+    graph: str
+    node: str
+    asked_at: datetime
+    due_at: datetime | None
+    run_id: UUID
+    thread_id: str
+    payload_digest: str
+
+    @property
+    def seconds(self) -> float:
+        """How long it took from question to decision."""
+        return (self.decided_at - self.asked_at).total_seconds()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ExportedEntry:
+    """An entry of the record. ``hashed`` is the text that, behind ``prev_hash``, ``hash`` is of."""
+
+    thread_id: str
+    seq: int
+    at: datetime
+    verb: str
+    subject: str
+    actor: str
+    via: str
+    prev_hash: str
+    hash: str
+    hashed: str
+
+
+#: Columns of a decision by what they are called outside.
+_COLUMNS = {
+    "id": F("pk"),
+    "decided_at": F("created_at"),
+    "question_id": F("interrupt_id"),
+    "title": F("interrupt__title"),
+    "graph": F("interrupt__graph"),
+    "node": F("interrupt__node"),
+    "asked_at": F("interrupt__created_at"),
+    "due_at": F("interrupt__due_at"),
+    "run_id": F("interrupt__run_id"),
+    "thread_id": F("interrupt__thread__thread_id"),
+}
+_OWN = ("type", "by_label", "via", "reason", "approvals", "quorum", "payload_digest")
+
+
+def export_decisions(
+    user: Any, period: Period, *, graph: str | None = None
+) -> Iterator[ExportedDecision]:
+    """Yields the decisions of people that closed a question in a period, the oldest first.
+
+    Raises NotAllowedError at once for who may not; None may.
+    """
+    _refuse_unless_may(user, get_policy().may_export)
+    return _read_decisions(user, period, graph)
+
+
+def export_record(
+    user: Any, period: Period, *, graph: str | None = None
+) -> Iterator[ExportedEntry]:
+    """Yields the whole record of each thread of which something was decided in a period.
+
+    It names people, and has no gap that could be checked if it didn't: it takes the permission to
+    see figures of reviewers as well. Threads of which the user may not see all questions are left
+    out. The entries of a thread come in a row and in order.
+    """
+    _refuse_unless_may(user, get_policy().may_export)
+    _refuse_unless_may(user, may_see_reviewers)
+    return _read_record(user, period, graph)
+
+
+def _refuse_unless_may(user: Any, may: Any) -> None:
+    if user is not None and not may(user):
+        raise NotAllowedError("You may not download this.")
+
+
+def _read_decisions(user: Any, period: Period, graph: str | None) -> Iterator[ExportedDecision]:
+    named = may_see_reviewers(user)
+    rows = select_decided(user, period, graph=graph).order_by("created_at", "id")
+    outside = {f"out_{name}": column for name, column in _COLUMNS.items()}
+    after = Q()
+    while True:
+        page = list(rows.filter(after).annotate(**outside).values(*_OWN, *outside, "patch")[:PAGE])
+        for row in page:
+            found = {name: row[f"out_{name}"] for name in _COLUMNS}
+            found |= {name: row[name] for name in _OWN if name != "by_label"}
+            changed, by = row["patch"] is not None, row["by_label"] if named else ""
+            yield ExportedDecision(**found, by=by, changed=changed)
+        if len(page) < PAGE:
+            return
+        at, last = page[-1]["out_decided_at"], page[-1]["out_id"]
+        after = Q(created_at__gt=at) | Q(created_at=at, pk__gt=last)
+
+
+def _read_record(user: Any, period: Period, graph: str | None) -> Iterator[ExportedEntry]:
+    decided = select_decided(user, period, graph=graph)
+    threads = Thread.objects.using(write_alias()).order_by("pk")
+    threads = threads.filter(pk__in=decided.values("interrupt__thread"))
+    threads = _leave_hidden_out(select_visible(threads, user), user)
+    last = 0
+    while page := list(threads.filter(pk__gt=last).values_list("pk", "thread_id")[:THREADS]):
+        yield from _read_entries(dict(page))
+        last = page[-1][0]
+
+
+def _leave_hidden_out(threads: QuerySet[Thread], user: Any) -> QuerySet[Thread]:
+    questions = Interrupt.objects.using(write_alias()).order_by()
+    seen = select_visible(questions, user)
+    if seen is questions:
+        return threads
+    hidden = questions.exclude(pk__in=seen.values("pk"))
+    return threads.exclude(pk__in=hidden.values("thread"))
+
+
+def _read_entries(names: dict[Any, str]) -> Iterator[ExportedEntry]:
+    entries = AuditEntry.objects.using(write_alias()).filter(thread__in=names)
+    # Without a cursor of the server, which would stay open for as long as the client reads.
+    for entry in entries.order_by("thread_id", "seq"):
+        thread_id = names[entry.thread_id]
+        yield ExportedEntry(
+            thread_id=thread_id,
+            seq=entry.seq,
+            at=entry.at,
+            verb=entry.verb,
+            subject=entry.subject,
+            actor=entry.actor_label,
+            via=entry.via,
+            prev_hash=entry.prev_hash,
+            hash=entry.hash,
+            hashed=audit.get_hashed_text(entry, thread_id),
+        )

@@ -1,0 +1,116 @@
+"""Saved filters of the queue: kept under a name, for their owner or shared with all who see it."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from django.contrib.auth import get_user_model
+from django.db import transaction
+from django.db.models import Q
+
+from hitl_django.db.alias import write_alias
+from hitl_django.db.retry import retry_on_conflict
+from hitl_django.engine.errors import InvalidInputError
+from hitl_django.errors import NotAllowedError
+from hitl_django.json_text.sanitize import escape_unstorable
+from hitl_django.models import SavedFilter
+from hitl_django.permissions import get_policy
+
+from .figures import asked_graphs
+
+#: Parameters that a filter keeps, and characters of each.
+PARAMETERS, LONGEST = ("show", "graph", "group", "q"), 200
+#: Filters that one person may keep, and that are listed at all.
+MAX_OWN, MAX_LISTED = 20, 60
+NAME_LENGTH = 60
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SavedFilterInfo:
+    """A saved filter, and whether the user who asked may remove it."""
+
+    id: int
+    name: str
+    query: Mapping[str, str]
+    shared: bool
+    is_removable: bool
+
+
+def clean_query(query: Any) -> dict[str, str]:
+    """Returns what of a stored or given query is known: texts of a length, by known names."""
+    if not isinstance(query, Mapping):
+        return {}
+    return {
+        name: query[name]
+        for name in PARAMETERS
+        if isinstance(query.get(name), str) and 0 < len(query[name]) <= LONGEST
+    }
+
+
+def list_saved_filters(user: Any) -> list[SavedFilterInfo]:
+    """Returns the user's own filters, and those of others that are shared, by their names.
+
+    Of others, one that names a graph of which the user sees no question would tell of that graph,
+    and is left out.
+    """
+    rows = SavedFilter.objects.using(write_alias()).filter(Q(owner=user.pk) | Q(shared=True))
+    listed = [(row, clean_query(row.query)) for row in rows.order_by("name", "pk")[:MAX_LISTED]]
+    may_remove = get_policy().may_share_filters(user)
+    seen: Collection[str] | None = None
+    found = []
+    for row, query in listed:
+        is_own = row.owner_id == user.pk
+        if not is_own and "graph" in query:
+            seen = asked_graphs(user) if seen is None else seen
+            if query["graph"] not in seen:
+                continue
+        info = SavedFilterInfo(
+            id=row.pk,
+            name=row.name,
+            query=query,
+            shared=row.shared,
+            is_removable=is_own or may_remove,
+        )
+        found.append(info)
+    return found
+
+
+@retry_on_conflict
+def save_filter(name: str, query: Mapping[str, Any], *, shared: bool = False, by: Any) -> int:
+    """Keeps a filter under a name; one that the user has by that name already is replaced.
+
+    Returns its id. Raises NotAllowedError where the user may not share, and InvalidInputError where
+    the name is empty or too long, the query says nothing, or there are too many.
+    """
+    if shared and not get_policy().may_share_filters(by):
+        raise NotAllowedError("You may not share filters.")
+    name, kept = escape_unstorable(name.strip()), clean_query(query)
+    if not 0 < len(name) <= NAME_LENGTH:
+        reason = f"is not 1 to {NAME_LENGTH} characters long"
+        raise InvalidInputError(f"The name {reason}.", [("name", reason)])
+    if not kept:
+        raise InvalidInputError("The filter says nothing.", [("query", "says nothing")])
+    rows = SavedFilter.objects.using(write_alias())
+    with transaction.atomic(using=write_alias()):
+        # One after the other, or each of several would count the same.
+        users = get_user_model()._base_manager.using(write_alias())
+        users.select_for_update().get(pk=by.pk)
+        own = rows.filter(owner=by.pk)
+        if not own.filter(name=name).exists() and own.count() >= MAX_OWN:
+            reason = f"there are {MAX_OWN} already"
+            raise InvalidInputError(f"Of filters {reason}.", [("name", reason)])
+        saved, _new = rows.update_or_create(
+            owner=by, name=name, defaults={"query": kept, "shared": shared}
+        )
+    return saved.pk
+
+
+def remove_filter(filter_id: int, *, by: Any) -> bool:
+    """Removes a filter of the user's own, or a shared one for who may share; False: none such."""
+    removable = Q(owner=by.pk)
+    if get_policy().may_share_filters(by):
+        removable |= Q(shared=True)
+    rows = SavedFilter.objects.using(write_alias()).filter(removable, pk=filter_id)
+    return bool(rows.delete()[0])

@@ -1,0 +1,356 @@
+"""Looking back: the page of figures, where each number leads, and its downloads."""
+
+from __future__ import annotations
+
+import asyncio
+import csv
+import hashlib
+import io
+import json
+import re
+from collections.abc import Callable
+from datetime import datetime, timedelta
+from html import unescape
+from typing import Any
+
+import pytest
+from django.contrib.auth.models import Permission, User
+from django.core.handlers.asgi import ASGIRequest
+from django.db import connection
+from django.http import HttpRequest
+from django.test import Client
+from django.test.utils import CaptureQueriesContext
+from django.urls import reverse
+from django.utils import timezone
+
+from hitl_django import audit, services
+from hitl_django.admin import csv_download, figures_page, plots
+from hitl_django.models import AuditEntry, Decision, Interrupt, SecondLook, Thread
+
+from .browsing import text_of
+from .conftest import make_question
+
+PAGE = reverse("admin:hitl_django_decision_figures")
+DECISIONS = reverse("admin:hitl_django_decision_csv")
+RECORD = reverse("admin:hitl_django_decision_record")
+#: What a spreadsheet would work out.
+FORMULAS = ["=1+1", "+1", "-1", "@SUM(A1)", "\t=1", "\r=1", "\n=1", " =1", "＝1", "＠x"]
+
+
+def decide(by: Any, kind: str = "approve", *, days: float = 1, **fields: Any) -> Decision:
+    """Stores a question that somebody decided so many days ago, an hour after it was asked."""
+    at = timezone.now() - timedelta(days=days)
+    item = make_question({}, status="decided", version=2, **fields)
+    Interrupt.objects.filter(pk=item.pk).update(created_at=at - timedelta(hours=1))
+    return Decision.objects.create(
+        interrupt=item, version=1, type=kind, value=True, by=by,
+        by_label="Lena" if by is None else by.username, via="admin",
+        request_digest="1", payload_digest="1", created_at=at,
+    )  # fmt: skip
+
+
+@pytest.fixture
+def lead(person: Callable[[str], Any], browse: Callable[[str], Client]) -> Callable[..., Client]:
+    """A reviewer with these permissions besides."""
+
+    def make(*names: str) -> Client:
+        person("reviewer").user_permissions.add(*Permission.objects.filter(codename__in=names))
+        return browse("reviewer")
+
+    return make
+
+
+def links(page: Any) -> list[tuple[str, str]]:
+    """Returns each link of the page's own that is a number or a name: where to, and its text."""
+    content = text_of(page).partition('id="content-main"')[2]
+    found = re.findall(r'<a href="([^"]+)"[^>]*>([^<]+)</a>', content)
+    return [(unescape(url), text) for url, text in found if "?" in url and ".csv" not in url]
+
+
+class TestThePage:
+    def test_leads_from_each_number_to_as_many_rows(self, admin_client: Client) -> None:
+        ann, ben = (User.objects.create_user(name) for name in ("ann", "ben"))
+        for number, (by, kind) in enumerate(
+            [(ann, "approve"), (ann, "approve"), (ann, "edit"), (ben, "reject"), (None, "respond")]
+        ):
+            decide(by, kind, days=1 + number, graph="ab"[number % 2])
+        # Neither of people nor closing, nor of these days: in no number and in no list.
+        decide(None, "expire")
+        Decision.objects.filter(pk=decide(ben).pk).update(effective=None)
+        decide(ben, days=90)
+        now = timezone.now()
+        for hours in (0.5, 30, 300):
+            item = make_question({}, graph="a", due_at=now - timedelta(minutes=5))
+            Interrupt.objects.filter(pk=item.pk).update(created_at=now - timedelta(hours=hours))
+        found = links(admin_client.get(PAGE))
+        assert len(found) > 40
+        counted = 0
+        for url, text in found:
+            response: Any = admin_client.get(url)
+            assert response.status_code == 200, url
+            assert "e=1" not in response.wsgi_request.GET.urlencode(), url
+            if text.isdigit():
+                assert response.context["cl"].result_count == int(text), (url, text)
+                counted += 1
+        assert counted > 30
+
+    def test_of_one_graph_leads_to_rows_of_that_graph(
+        self, admin_client: Client, asked: Callable[..., Interrupt]
+    ) -> None:
+        item = asked("approval")
+        services.decide(item.pk, "approve", by=User.objects.create_superuser("ann"))
+        decide(None, graph="other")
+        page = admin_client.get(f"{PAGE}?graph=approval")
+        tiles = {str(one.label): one.text for one in page.context["tiles"]}
+        assert (tiles["Asked"], tiles["Decided"]) == ("1", "1")
+        for url, text in links(page):
+            assert "graph=approval" in url
+            if text.isdigit():
+                assert admin_client.get(url).context["cl"].result_count == int(text), url
+
+    def test_shows_reviewers_to_who_may_see_their_figures_and_to_nobody_else(
+        self, lead: Callable[..., Client]
+    ) -> None:
+        ann = User.objects.create_user("ann-of-accounting")
+        decide(ann)
+        client = lead()
+        page = client.get(PAGE)
+        assert "By graph" in text_of(page)
+        assert "ann-of-accounting" not in text_of(page)
+        narrowed = f"{reverse('admin:hitl_django_decision_changelist')}?by={ann.pk}"
+        assert client.get(narrowed).status_code == 403
+        client = lead("view_reviewer_figures")
+        assert "ann-of-accounting" in text_of(client.get(PAGE))
+        assert client.get(narrowed).context["cl"].result_count == 1
+
+    @pytest.mark.parametrize("key", ["nonsense", "%00", "9" * 40, "0"])
+    def test_a_reviewer_who_is_none_has_no_rows(self, key: str, admin_client: Client) -> None:
+        decide(None)
+        url = f"{reverse('admin:hitl_django_decision_changelist')}?by={key}"
+        response = admin_client.get(url)
+        assert response.status_code in (200, 302)
+        if response.status_code == 200:
+            assert response.context["cl"].result_count == 0
+
+    @pytest.mark.parametrize(
+        "query",
+        ["first=2026-02-30", "first=x", "first=2026-01-01&last=2025-01-01", "graph=nowhere",
+         "first=2020-01-01&last=2026-01-01", "first=0001-01-01&last=0001-01-01",
+         "first=9999-12-31&last=9999-12-31", "first=%00"],
+    )  # fmt: skip
+    def test_says_what_is_wrong_with_what_was_asked_for(
+        self, query: str, admin_client: Client
+    ) -> None:
+        page = admin_client.get(f"{PAGE}?{query}")
+        assert page.status_code == 400
+        assert page.context["form"].errors
+        assert "tiles" not in page.context
+        assert admin_client.get(f"{DECISIONS}?{query}").status_code == 302
+
+    def test_takes_a_fixed_number_of_queries(self, admin_client: Client) -> None:
+        def count() -> int:
+            with CaptureQueriesContext(connection) as queries:
+                assert admin_client.get(PAGE).status_code == 200
+            return len(queries)
+
+        decide(User.objects.create_user("ann"))
+        count()
+        few = count()
+        for number in range(5):
+            decide(User.objects.create_user(f"r{number}"), days=number, graph=f"g{number}")
+        assert count() == few <= 14
+
+    def test_has_no_inline_style_and_a_name_for_each_drawing(self, admin_client: Client) -> None:
+        decide(User.objects.create_user("ann"), title="x", graph="<b>&")
+        html = text_of(admin_client.get(PAGE))
+        assert "style=" not in html.partition("content-main")[2]
+        drawn = re.findall(r"<svg[^>]*role=\"img\".*?</svg>", html, re.S)
+        assert len(drawn) == 2 + 6 + 1 + 1
+        for one in drawn:
+            (names,) = re.findall(r'aria-labelledby="([^"]+)"', one)
+            assert all(f'id="{name}"' in one for name in names.split())
+        assert "<b>&" not in html
+        assert "&lt;b&gt;&amp;" in html
+
+    def test_how_many_second_looks_agree(self, admin_client: Client) -> None:
+        ann = User.objects.create_user("ann")
+        for verdict in ("agree", "agree", "disagree", ""):
+            made = decide(ann, graph="a")
+            SecondLook.objects.create(interrupt=made.interrupt, decision=made, verdict=verdict)
+        page = admin_client.get(PAGE)
+        assert [row.agreement for row in page.context["graphs"]] == ["2 of 3 (67 %)"]
+        assert [row.agreement for row in page.context["reviewers"]] == ["2 of 3 (67 %)"]
+
+
+class TestPlots:
+    def test_a_line_is_broken_where_there_is_nothing(self) -> None:
+        svg = plots.draw_lines("x", "t", "d", "abcd", [plots.Series("s", [1, 2, None, 4])])
+        assert svg.count("<circle") == 1
+        assert len(re.findall(r'<path d="M', svg)) == 1
+
+    @pytest.mark.parametrize("largest", [0, 1, 3, 9, 10, 99, 12345, 0.2])
+    def test_a_scale_has_few_round_steps_and_room_for_the_largest(self, largest: float) -> None:
+        svg = plots.draw_lines("x", "t", "d", ["a", "b"], [plots.Series("s", [0, largest])])
+        levels = re.findall(r'text-anchor="end">([\d.]+)<', svg)
+        assert 2 <= len(levels) <= 6
+        assert float(levels[-1]) >= largest
+
+    @pytest.mark.parametrize("places", [1, 2, 3, 4, 30, 366])
+    def test_few_places_are_named_the_first_and_the_last_among_them(self, places: int) -> None:
+        names = [f"day{n}" for n in range(places)]
+        svg = plots.draw_lines("x", "t", "d", names, [plots.Series("s", [1.0] * places)])
+        found = re.findall(r">(day\d+)<", svg)
+        assert len(found) == len(set(found)) == min(places, plots.NAMES)
+        assert (found[0], found[-1]) == (names[0], names[-1])
+
+    @pytest.mark.parametrize(
+        ("seconds", "words"),
+        [(None, "–"), (0, "0 s"), (59, "59 s"), (60, "1 min"), (5400, "1.5 h"), (129600, "1.5 d")],
+    )
+    def test_times_are_said_in_one_unit(self, seconds: float | None, words: str) -> None:
+        assert figures_page.describe_seconds(seconds) == words
+
+
+def rows_of(response: Any) -> list[dict[str, str]]:
+    """Reads a download as a program would, and checks that it has the same columns everywhere."""
+    data = b"".join(response.streaming_content)
+    assert data.startswith(b"\xef\xbb\xbf")
+    head, *rows = csv.reader(io.StringIO(data.decode("utf-8-sig"), newline=""), strict=True)
+    assert {len(row) for row in rows} <= {len(head)}
+    return [dict(zip(head, row, strict=True)) for row in rows]
+
+
+class TestDecisionsAsCsv:
+    def test_come_back_as_they_were(self, lead: Callable[..., Client]) -> None:
+        client = lead("export_decisions", "view_reviewer_figures")
+        reason = 'It was "late",\r\nand; wet\u2028so – no.'
+        made = decide(User.objects.create_user("ann"), title="Refund, “120”?", graph="typed")
+        Decision.objects.filter(pk=made.pk).update(reason=reason)
+        response = client.get(DECISIONS)
+        assert response["Content-Type"] == "text/csv; charset=utf-8"
+        assert "attachment" in response["Content-Disposition"]
+        (row,) = rows_of(response)
+        assert (row["id"], row["title"], row["reason"]) == (str(made.pk), "Refund, “120”?", reason)
+        assert (row["by"], row["type"], row["changed"]) == ("ann", "approve", "no")
+        assert datetime.fromisoformat(row["decided_at"]) == made.created_at
+        assert float(row["seconds"]) == pytest.approx(3600)
+
+    @pytest.mark.parametrize("text", FORMULAS)
+    def test_hold_no_formula_wherever_it_comes_from(self, text: str, admin_client: Client) -> None:
+        ann = User.objects.create_user("ann")
+        made = decide(ann, title=text, graph=text.strip() or "x", node=text)
+        Decision.objects.filter(pk=made.pk).update(reason=text, by_label=text, via=text)
+        (row,) = rows_of(admin_client.get(DECISIONS))
+        for name in ("title", "node", "reason", "by", "via"):
+            assert row[name] == f"'{text}", name
+        assert not [v for v in row.values() if v[:1] in "=+-@\t\r\n" and v]
+
+    def test_name_nobody_to_who_may_not_see_figures_of_reviewers(
+        self, lead: Callable[..., Client]
+    ) -> None:
+        decide(User.objects.create_user("ann-of-accounting"))
+        response = lead("export_decisions").get(DECISIONS)
+        assert "ann-of-accounting" not in response.getvalue().decode()
+
+    def test_are_read_page_by_page(
+        self, admin_client: Client, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr("hitl_django.services.reviews.export.PAGE", 2)
+        monkeypatch.setattr(csv_download, "TOGETHER", 3)
+        made = [str(decide(None, days=1 + n / 2).pk) for n in range(5)]
+        Decision.objects.update(created_at=timezone.now())  # at one moment: the key goes on
+        with CaptureQueriesContext(connection) as queries:
+            found = [row["id"] for row in rows_of(admin_client.get(DECISIONS))]
+        assert sorted(found) == sorted(made)
+        limited = [q for q in queries.captured_queries if q["sql"].endswith("LIMIT 2")]
+        assert len(limited) == 3
+
+    def test_are_of_the_days_and_the_graph_that_were_asked_for(
+        self, admin_client: Client, asked: Callable[..., Interrupt]
+    ) -> None:
+        services.decide(asked("approval").pk, "approve", by=User.objects.create_superuser("ann"))
+        decide(None, graph="other")
+        decide(None, days=50)
+        assert len(rows_of(admin_client.get(DECISIONS))) == 2
+        found = rows_of(admin_client.get(f"{DECISIONS}?graph=approval"))
+        assert [row["graph"] for row in found] == ["approval"]
+
+    def test_are_sent_by_an_event_loop_as_well(self) -> None:
+        request = ASGIRequest({"type": "http", "method": "GET", "path": "/", "headers": []}, None)
+
+        async def read() -> bytes:
+            response = csv_download.stream_csv(request, "x.csv", ["a"], [["1"], ["=1"]])
+            return b"".join([part async for part in response])  # type: ignore[misc]
+
+        assert asyncio.run(read()).decode("utf-8-sig") == "a\r\n1\r\n'=1\r\n"
+
+    def test_numbers_and_empty_cells_stay_what_they_are(self) -> None:
+        response = csv_download.stream_csv(HttpRequest(), "x.csv", ["a"], [[-1.5, None, True, ""]])
+        assert response.getvalue().decode("utf-8-sig").splitlines()[1] == "-1.5,,yes,"
+
+
+class TestTheRecordAsCsv:
+    @pytest.fixture
+    def decided(self, asked: Callable[..., Interrupt]) -> Thread:
+        ann = User.objects.create_superuser("=ann")
+        item = asked("approval", text="the news")
+        services.comment(item.pk, "Hm.", by=ann)
+        services.decide(item.pk, "approve", by=ann, reason="=fine – “so”")
+        return item.thread
+
+    def test_can_be_verified_without_the_database(
+        self, decided: Thread, admin_client: Client
+    ) -> None:
+        rows = rows_of(admin_client.get(RECORD))
+        assert len(rows) == AuditEntry.objects.filter(thread=decided).count() > 2
+        previous = ""
+        for number, row in enumerate(rows, start=1):
+            digest = hashlib.sha256((row["prev_hash"] + row["hashed"]).encode()).hexdigest()
+            assert (row["prev_hash"], row["hash"]) == (previous, digest)
+            assert json.loads(row["hashed"])["seq"] == int(row["seq"]) == number
+            previous = row["hash"]
+        decided.refresh_from_db()
+        assert previous == decided.audit_hash
+
+    def test_shows_what_was_changed_afterwards(self, decided: Thread, admin_client: Client) -> None:
+        AuditEntry.objects.filter(thread=decided, seq=2).update(actor_label="somebody else")
+        assert audit.find_first_fault(decided) == 2
+        row = rows_of(admin_client.get(RECORD))[1]
+        hashed = (row["prev_hash"] + row["hashed"]).encode()
+        assert hashlib.sha256(hashed).hexdigest() != row["hash"]
+
+    def test_holds_no_formula_and_the_exact_text_beside_it(
+        self, decided: Thread, admin_client: Client
+    ) -> None:
+        row = rows_of(admin_client.get(RECORD))[-1]
+        assert row["actor"] == "'=ann"
+        assert json.loads(row["hashed"])["actor"] == "=ann"
+        assert row["hashed"].startswith("{")
+
+    def test_takes_both_permissions(self, decided: Thread, lead: Callable[..., Client]) -> None:
+        assert lead("export_decisions").get(RECORD).status_code == 403
+        assert RECORD not in text_of(lead().get(PAGE))
+        assert lead("view_reviewer_figures").get(RECORD).status_code == 200
+
+    def test_leaves_out_threads_of_which_some_question_is_hidden(
+        self, decided: Thread, admin_client: Client, settings: Any
+    ) -> None:
+        settings.HITL = {"POLICY": "tests.services.test_figures.OnlyOpen"}
+        Interrupt.objects.filter(thread=decided).update(graph="open")
+        assert rows_of(admin_client.get(RECORD))
+        make_question({}, graph="shut")
+        Interrupt.objects.filter(graph="shut").update(thread=decided)
+        assert rows_of(admin_client.get(RECORD)) == []
+
+    def test_has_the_threads_of_the_days_one_after_the_other(
+        self, admin_client: Client, asked: Callable[..., Interrupt], monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr("hitl_django.services.reviews.export.THREADS", 2)
+        ann = User.objects.create_superuser("ann")
+        for text in "abcde":
+            services.decide(asked("approval", text=text).pk, "approve", by=ann)
+        asked("approval", text="not decided")
+        found = [(row["thread_id"], int(row["seq"])) for row in rows_of(admin_client.get(RECORD))]
+        assert len({thread for thread, _ in found}) == 5
+        order = list(dict.fromkeys(thread for thread, _ in found))
+        assert found == sorted(found, key=lambda one: (order.index(one[0]), one[1]))

@@ -1,0 +1,96 @@
+"""The index of the admin says how many questions the user could decide now."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import timedelta
+from typing import Any
+
+import pytest
+from django.contrib import admin
+from django.contrib.auth.models import Group, User
+from django.test import Client
+from django.urls import reverse
+from django.utils import timezone
+
+from hitl_django import admin as ours
+from hitl_django.templatetags import hitl_pages
+
+from .browsing import text_of
+from .conftest import list_of, make_question
+
+INDEX = reverse("admin:index")
+
+
+def test_counts_what_the_user_holds_and_what_is_free_for_them(
+    reviewer: Client, person: Callable[[str], Any]
+) -> None:
+    me, sam = person("reviewer"), User.objects.create_user("sam")
+    until = timezone.now() + timedelta(hours=1)
+    assert "for you" not in text_of(reviewer.get(INDEX))
+    make_question({})
+    assert "1 question waits for you" in text_of(reviewer.get(INDEX))
+    make_question({}, claimed_by=me, claimed_until=until)
+    make_question({}, assignee=me)
+    make_question({}, assignee=me, claimed_by=me, claimed_until=until)
+    make_question({}, claimed_by=sam, claimed_until=until)
+    make_question({}, assignee=sam)
+    make_question({}, group=Group.objects.create(name="others"))
+    make_question({}, snoozed_until=until)
+    make_question({}, status="decided")
+    page = text_of(reviewer.get(INDEX))
+    assert "4 questions wait for you" in page
+    assert f'href="{list_of()}"' in page
+
+
+@pytest.mark.parametrize("role", ["nobody", "reader", "operator", "blind"])
+def test_says_nothing_to_who_decides_nothing_and_shows_them_the_index(
+    role: str, browse: Callable[[str], Client]
+) -> None:
+    make_question({})
+    page = browse(role).get(INDEX)
+    assert page.status_code == 200
+    assert "for you" not in text_of(page)
+
+
+def test_counts_no_further_than_a_hundred(
+    reviewer: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(hitl_pages, "MOST", 3)
+    for _ in range(5):
+        make_question({})
+    assert "More than 2 questions wait for you" in text_of(reviewer.get(INDEX))
+
+
+def test_takes_five_queries_more_at_the_most(
+    reviewer: Client, django_assert_max_num_queries: Any
+) -> None:
+    for _ in range(5):
+        make_question({})
+    # Session, user, permissions, Django's own log; the groups, the first one, the count.
+    with django_assert_max_num_queries(8):
+        assert "5 questions" in text_of(reviewer.get(INDEX))
+
+
+def test_a_site_with_an_index_of_its_own_keeps_it() -> None:
+    site = admin.AdminSite("own")
+    site.index_template = "own/index.html"
+    ours.register(site)
+    assert site.index_template == "own/index.html"
+
+
+def test_names_what_waits_in_german(
+    reviewer: Client, person: Callable[[str], Any], settings: Any
+) -> None:
+    settings.LANGUAGE_CODE = "de"
+    make_question({})
+    assert "1 Frage wartet auf Sie" in text_of(reviewer.get(INDEX))
+
+
+def test_counts_what_is_for_a_group_of_the_users(
+    reviewer: Client, person: Callable[[str], Any]
+) -> None:
+    crew = Group.objects.create(name="crew")
+    person("reviewer").groups.add(crew)
+    make_question({}, group=crew)
+    assert "1 question waits for you" in text_of(reviewer.get(INDEX))

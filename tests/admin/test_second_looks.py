@@ -1,0 +1,118 @@
+"""Second looks in the admin: what is shown before the verdict, and what after."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from django.contrib.auth.models import User
+from django.test import Client
+
+from hitl_django import services
+from hitl_django.models import Decision, Interrupt, SecondLook
+
+from .browsing import text_of
+from .conftest import list_of, make_question, page_of
+
+SECRET = "because-she-asked-nicely"
+
+
+@pytest.fixture
+def look(db: None) -> SecondLook:
+    """A second look at what Ann approved."""
+    ann = User.objects.create_superuser("ann-the-first")
+    item = make_question(
+        {"amount": 17, "note": "<b>hostile</b>"}, status="decided", version=2, title="Pay Dana?"
+    )
+    made = Decision.objects.create(
+        interrupt=item, version=1, type="approve", value={"sent": "to-the-graph"}, by=ann,
+        by_label=ann.username, reason=SECRET, via="admin", request_digest="1", payload_digest="1",
+    )  # fmt: skip
+    return SecondLook.objects.create(interrupt=item, decision=made)
+
+
+def url_of(look: SecondLook) -> str:
+    return page_of(look, "secondlook")
+
+
+def test_what_was_decided_is_shown_after_the_verdict_and_not_before(
+    look: SecondLook, reviewer: Client
+) -> None:
+    hidden = ("ann-the-first", SECRET, "to-the-graph")
+    before = text_of(reviewer.get(url_of(look)))
+    assert "Pay Dana?" in before
+    assert "17" in before
+    assert "&lt;b&gt;hostile" in before
+    listed = text_of(reviewer.get(list_of("secondlook")))
+    assert "Pay Dana?" in listed
+    assert not [word for word in hidden if word in before + listed]
+    done = reviewer.post(url_of(look), {"verdict": "agree"}, follow=True)
+    assert "Your verdict is recorded." in text_of(done)
+    assert all(word in text_of(done) for word in hidden)
+    look.refresh_from_db()
+    assert (look.verdict, look.by_label) == ("agree", "reviewer")
+
+
+def test_a_no_needs_a_reason_and_what_was_written_stays(look: SecondLook, reviewer: Client) -> None:
+    page = reviewer.post(url_of(look), {"verdict": "disagree", "reason": "  "})
+    assert "Say why you would not have." in text_of(page)
+    assert "checked" in text_of(page)
+    page = reviewer.post(url_of(look), {"reason": "Too much."})
+    assert "Too much." in text_of(page)
+    assert SecondLook.objects.get().verdict == ""
+    reviewer.post(url_of(look), {"verdict": "disagree", "reason": "Too much."})
+    assert SecondLook.objects.get().reason == "Too much."
+
+
+def test_who_decided_isnt_asked_and_sees_what_another_said(
+    look: SecondLook, person: Callable[[str], Any]
+) -> None:
+    ann = Client()
+    ann.force_login(User.objects.get(username="ann-the-first"))
+    assert "Pay Dana?" not in text_of(ann.get(list_of("secondlook")))
+    assert ann.get(url_of(look)).status_code == 404
+    services.judge_second_look(look.pk, False, reason="Too much.", by=person("reviewer"))
+    assert "Too much." in text_of(ann.get(url_of(look)))
+
+
+def test_a_second_verdict_is_refused_and_says_so(
+    look: SecondLook, reviewer: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    real = services.judge_second_look
+
+    def overtaken(*arguments: Any, **options: Any) -> Any:
+        SecondLook.objects.update(verdict="agree", by_label="ben")
+        return real(*arguments, **options)
+
+    monkeypatch.setattr(services, "judge_second_look", overtaken)
+    page = reviewer.post(url_of(look), {"verdict": "disagree", "reason": "x"}, follow=True)
+    assert "Somebody else has judged this meanwhile" in text_of(page)
+    assert (SecondLook.objects.get().verdict, SecondLook.objects.get().reason) == ("agree", "")
+
+
+def test_who_may_only_look_has_no_form(look: SecondLook, browse: Callable[[str], Client]) -> None:
+    page = text_of(browse("reader").get(url_of(look)))
+    assert "Record the verdict" not in page
+    assert "It waits for the verdict" in page
+    assert browse("reader").post(url_of(look), {"verdict": "agree"}).status_code == 200
+    assert SecondLook.objects.get().verdict == ""
+
+
+@pytest.mark.parametrize(("verdict", "count"), [("waiting", 1), ("agree", 0), ("", 1)])
+def test_the_list_is_narrowed_to_verdicts(
+    verdict: str, count: int, look: SecondLook, reviewer: Client
+) -> None:
+    page: Any = reviewer.get(f"{list_of('secondlook')}?verdict={verdict}")
+    assert page.context["cl"].result_count == count
+
+
+def test_the_list_reads_no_payload(look: SecondLook, reviewer: Client) -> None:
+    page: Any = reviewer.get(list_of("secondlook"))
+    (row,) = page.context["cl"].result_list
+    assert "payload" in row.interrupt.get_deferred_fields()
+
+
+def test_a_look_at_what_was_erased_is_shown(look: SecondLook, reviewer: Client) -> None:
+    Interrupt.objects.update(title="", payload=None)
+    assert "(erased)" in text_of(reviewer.get(url_of(look)))

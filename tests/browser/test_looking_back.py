@@ -1,0 +1,109 @@
+"""What a team lead does: looks back, follows a number to its rows, saves a filter, looks twice."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from hitl_django import services
+from hitl_django.models import Decision, SavedFilter, SecondLook
+
+from .conftest import PASSWORD
+from .scenes import ask, people
+
+pytestmark = [
+    pytest.mark.browser,
+    pytest.mark.any_database,
+    pytest.mark.django_db(transaction=True),
+]
+
+WAYS = [
+    {"viewport": {"width": 1280, "height": 800}},
+    {"viewport": {"width": 390, "height": 844}, "color_scheme": "dark"},
+    {"viewport": {"width": 1280, "height": 800}, "java_script_enabled": False},
+]
+
+
+@pytest.fixture(params=WAYS, ids=["desk", "phone, dark", "no script"])
+def lead(
+    request: pytest.FixtureRequest, start: Callable[..., Any], log_in: Callable[..., Any]
+) -> Any:
+    """The window of Rita, who leads; Ravi has decided, and something waits."""
+    _, ravi = people(PASSWORD)
+    for text, kind in (("the news", "approve"), ("the weather", "approve"), ("lies", "reject")):
+        services.decide(ask("approval", text=text).pk, kind, by=ravi, reason="Read twice.")
+    ask("approval", text="the stars")
+    return log_in("rita", **request.param)
+
+
+def test_each_number_leads_to_its_rows(lead: Any) -> None:
+    lead.click("text=1 question waits for you")
+    assert lead.url.endswith("/reviewitem/")
+    lead.click("text=Looking back")
+    tiles = lead.locator(".hitl-tiles > div")
+    labels, numbers = (tiles.locator(tag).all_inner_texts() for tag in ("dt", "dd"))
+    said = dict(zip(labels, numbers, strict=True))
+    assert (said["Asked"], said["Decided"], said["Waiting now"]) == ("4", "3", "1")
+    plot = lead.locator("figure svg").first
+    assert plot.get_attribute("role") == "img"
+    assert plot.bounding_box()["width"] > 250
+    lead.locator(".hitl-shares").nth(1).locator("td a").first.click()
+    assert lead.locator("#result_list tbody tr").count() == 2
+    assert lead.locator("#result_list").inner_text().count("ravi") == 2
+    lead.go_back()
+    lead.fill("[name=first]", "2020-01-01")
+    lead.fill("[name=last]", "2020-02-01")
+    lead.click("text=Show >> visible=true")
+    assert "Nothing was decided on these days." in lead.inner_text("#content-main")
+
+
+def test_what_colours_say_is_said_by_a_dash_and_a_table_too(lead: Any) -> None:
+    lead.goto("/admin/hitl_django/decision/figures/")
+    for page in ("counts", "times"):
+        section = lead.locator(f"section[aria-labelledby={page}]")
+        section.locator("summary").click()
+        assert section.locator("tbody tr").count() == 30
+    style = "element => getComputedStyle(element).strokeDasharray"
+    if lead.locator("html[data-theme]").count():  # scripts are on
+        first, second = (
+            lead.locator(f"figure .hitl-series-{n}").first.evaluate(style) for n in (0, 1)
+        )
+        assert first == "none" != second
+
+
+def test_a_file_is_downloaded(lead: Any) -> None:
+    lead.goto("/admin/hitl_django/decision/figures/")
+    with lead.expect_download() as found:
+        lead.click("text=Download the record")
+    assert found.value.suggested_filename.startswith("record-")
+    with open(found.value.path(), encoding="utf-8-sig") as file:
+        assert file.readline().startswith("thread_id,seq,at,")
+
+
+def test_a_filter_is_saved_used_and_removed(lead: Any) -> None:
+    lead.goto("/admin/hitl_django/reviewitem/?q=stars")
+    lead.click(".hitl-save > summary")
+    lead.fill(".hitl-save [name=name]", "Stars")
+    lead.click(".hitl-save button")
+    lead.goto("/admin/hitl_django/reviewitem/")
+    lead.click(".hitl-saved >> text=Stars")
+    assert lead.locator("#searchbar").input_value() == "stars"
+    lead.click(".hitl-saved >> text=Remove")
+    lead.wait_for_url("**/reviewitem/**")
+    assert not SavedFilter.objects.exists()
+
+
+def test_a_second_look_shows_who_decided_after_the_verdict(lead: Any) -> None:
+    decision = Decision.objects.filter(type="approve")[0]
+    look = SecondLook.objects.create(interrupt_id=decision.interrupt_id, decision=decision)
+    lead.goto("/admin/hitl_django/secondlook/")
+    lead.click("#result_list .hitl-title")
+    assert "Read twice." not in lead.inner_text("#content-main")
+    lead.check("[name=verdict][value=disagree]")
+    lead.fill("[name=reason]", "It isn't news.")
+    lead.click("text=Record the verdict")
+    assert "Read twice." in lead.inner_text("#content-main")
+    look.refresh_from_db()
+    assert (look.verdict, look.reason, look.by_label) == ("disagree", "It isn't news.", "rita")

@@ -1,0 +1,188 @@
+"""How reviewing went: what is counted on which day, for whom, and at which cost."""
+
+from __future__ import annotations
+
+from datetime import UTC, date, datetime, timedelta
+from typing import Any
+
+import pytest
+from django.contrib.auth.models import Permission, User
+from django.db import connection
+from django.test.utils import CaptureQueriesContext
+from django.utils import timezone
+
+from hitl_django import services
+from hitl_django.engine.errors import InvalidInputError
+from hitl_django.models import Decision, Interrupt, SecondLook
+from hitl_django.permissions import ModelPermissionPolicy
+from tests.admin.conftest import make_question
+
+DAY = date(2026, 3, 10)
+NOON = datetime(2026, 3, 10, 12, tzinfo=UTC)
+
+
+@pytest.fixture
+def ann(db: None) -> User:
+    return User.objects.create_user("ann", is_superuser=True)
+
+
+def decide(
+    by: Any, kind: str = "approve", *, at: datetime = NOON, took: float = 60.0, **fields: Any
+) -> Decision:
+    """Stores a question that somebody decided after so many seconds."""
+    item = make_question({}, status="decided", version=2, **fields)
+    Interrupt.objects.filter(pk=item.pk).update(created_at=at - timedelta(seconds=took))
+    label = "Lena" if by is None else by.username
+    return Decision.objects.create(
+        interrupt=item, version=1, type=kind, value=True, by=by, by_label=label, via="admin",
+        request_digest="1", payload_digest="1", created_at=at,
+    )  # fmt: skip
+
+
+def figures(user: Any, first: date = DAY, last: date = DAY, **narrowed: Any) -> Any:
+    return services.review_figures(user, services.Period.build(first, last), **narrowed)
+
+
+@pytest.fixture(autouse=True)
+def _in_utc() -> Any:
+    with timezone.override("UTC"):
+        yield
+
+
+def test_days_are_counted_by_when_it_was_asked_and_when_decided(ann: User) -> None:
+    decide(ann, at=NOON, took=3600)
+    decide(ann, at=NOON, took=86400)
+    decide(ann, at=NOON + timedelta(days=1), took=60)
+    found = figures(ann, DAY - timedelta(1), DAY + timedelta(1))
+    assert [(day.asked, day.decided) for day in found.days] == [(1, 0), (1, 2), (1, 1)]
+    assert (found.asked, found.decided) == (3, 3)
+
+
+def test_a_day_is_one_of_the_current_time_zone(ann: User) -> None:
+    decide(ann, at=datetime(2026, 3, 10, 2, tzinfo=UTC))
+    with timezone.override("America/Chicago"):
+        assert figures(ann).decided == 0
+        assert figures(ann, DAY - timedelta(1), DAY - timedelta(1)).decided == 1
+
+
+def test_times_are_those_within_which_half_and_nine_tenths_were_decided(ann: User) -> None:
+    for seconds in (10, 20, 30, 40, 1000):
+        decide(ann, took=seconds)
+    found = figures(ann)
+    assert found.half == pytest.approx(30, abs=0.01)
+    assert found.most == pytest.approx(616, abs=0.01)  # between the last two, as PostgreSQL has it
+    assert found.days[0].half == pytest.approx(30, abs=0.01)
+    assert found.sample is None
+
+
+@pytest.mark.database("sqlite")
+def test_where_there_are_no_percentiles_they_are_of_the_latest(
+    ann: User, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("hitl_django.services.reviews.figures.SAMPLE", 2)
+    for minutes, seconds in ((3, 500), (2, 10), (1, 20)):
+        decide(ann, at=NOON - timedelta(minutes=minutes), took=seconds)
+    found = figures(ann)
+    assert (found.half, found.sample) == (pytest.approx(15, abs=0.01), 2)
+
+
+def test_nothing_decided_has_no_times_and_no_shares(ann: User) -> None:
+    found = figures(ann)
+    assert (found.half, found.most, found.graphs, found.reviewers) == (None, None, [], [])
+
+
+def test_shares_are_of_each_graph_and_each_reviewer(ann: User) -> None:
+    ben = User.objects.create_user("ben")
+    decide(ann, graph="a")
+    decide(ann, "reject", graph="a")
+    decide(ben, "edit", graph="b")
+    decide(None, "approve", graph="b")
+    found = figures(ann)
+    shares = {one.key: {name: n for name, n in one.counts.items() if n} for one in found.graphs}
+    assert shares == {"a": {"approve": 1, "reject": 1}, "b": {"approve": 1, "edit": 1}}
+    people = {(one.key, one.label): one.total for one in found.reviewers}
+    assert people == {(ann.pk, "ann"): 2, (ben.pk, "ben"): 1, (None, ""): 1}
+    assert figures(ann, graph="a").decided == 2
+
+
+def test_what_nobody_decided_and_votes_are_not_counted(ann: User) -> None:
+    decide(None, "expire")
+    Decision.objects.filter(pk=decide(ann).pk).update(effective=None)
+    assert figures(ann).decided == 0
+
+
+def test_figures_of_reviewers_take_a_permission_of_their_own(ann: User) -> None:
+    lead = User.objects.create_user("lead")
+    lead.user_permissions.add(Permission.objects.get(codename="view_interrupt"))
+    decide(ann)
+    assert figures(lead).reviewers is None
+    lead.user_permissions.add(Permission.objects.get(codename="view_reviewer_figures"))
+    found = figures(User.objects.get(pk=lead.pk))
+    assert [one.label for one in found.reviewers] == ["ann"]
+
+
+class OnlyOpen(ModelPermissionPolicy):
+    def visible_interrupts(self, user: Any, interrupts: Any) -> Any:
+        return interrupts.filter(graph="open")
+
+
+@pytest.mark.promise("P22")
+def test_what_a_policy_hides_is_in_no_figure(ann: User, settings: Any) -> None:
+    settings.HITL = {"POLICY": "tests.services.test_figures.OnlyOpen"}
+    seen = decide(ann, graph="open")
+    SecondLook.objects.create(
+        interrupt=seen.interrupt, decision=seen, created_at=NOON, verdict="agree"
+    )
+    for _ in range(3):
+        hidden = decide(ann, graph="shut")
+        SecondLook.objects.create(
+            interrupt=hidden.interrupt, decision=hidden, created_at=NOON, verdict="disagree"
+        )
+    make_question({}, graph="shut")
+    found = figures(ann)
+    assert (found.asked, found.decided) == (1, 1)
+    assert [one.key for one in found.graphs] == ["open"]
+    assert [(one.total, one.judged, one.agreed) for one in found.reviewers] == [(1, 1, 1)]
+    assert sum(band.count for band in found.waiting) == 0
+
+
+def test_what_waits_is_in_the_band_of_its_age(ann: User) -> None:
+    now = timezone.now()
+    for hours in (0.5, 2, 5, 30, 100, 300, 400):
+        item = make_question({}, due_at=now - timedelta(hours=1) if hours > 200 else None)
+        Interrupt.objects.filter(pk=item.pk).update(created_at=now - timedelta(hours=hours))
+    found = figures(ann)
+    assert [band.count for band in found.waiting] == [1, 1, 1, 1, 1, 2]
+    assert found.overdue == 2
+
+
+@pytest.mark.parametrize(("days", "fits"), [(0, True), (365, True), (366, False), (-1, False)])
+def test_a_period_begins_before_it_ends_and_is_a_year_at_most(days: int, fits: bool) -> None:
+    last = DAY + timedelta(days)
+    if fits:
+        assert len(services.Period.build(DAY, last).days) == days + 1
+    else:
+        with pytest.raises(InvalidInputError):
+            services.Period.build(DAY, last)
+
+
+def test_the_number_of_queries_does_not_grow_with_what_there_is(ann: User) -> None:
+    def count() -> int:
+        with CaptureQueriesContext(connection) as queries:
+            figures(ann, DAY - timedelta(30), DAY)
+        assert not [q for q in queries.captured_queries if '"payload"' in q["sql"]]
+        return len(queries)
+
+    decide(ann)
+    few = count()
+    for n in range(12):
+        by = User.objects.create_user(f"r{n}")
+        decide(by, graph=f"g{n}", at=NOON - timedelta(days=n))
+    assert count() == few <= 11
+
+
+def test_graphs_to_choose_from_are_those_that_asked_something_that_is_seen(ann: User) -> None:
+    assert services.asked_graphs(ann) == []
+    make_question({}, graph="approval")
+    assert services.asked_graphs(ann) == ["approval"]
+    assert services.asked_graphs(User.objects.create_user("nobody")) == []

@@ -1,0 +1,100 @@
+"""Saved filters: whose they are, who else has them, and what is kept of a query."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from django.contrib.auth.models import User
+
+from hitl_django import services
+from hitl_django.engine.errors import InvalidInputError
+from hitl_django.errors import NotAllowedError
+from hitl_django.models import SavedFilter
+from hitl_django.services.reviews import saved_filters
+from tests.admin.conftest import make_question
+
+
+@pytest.fixture
+def ann(user: Callable[..., User]) -> User:
+    return user("ann", "view_interrupt")
+
+
+@pytest.fixture
+def lead(user: Callable[..., User]) -> User:
+    return user("lead", "view_interrupt", "share_savedfilter")
+
+
+def names(user: Any) -> list[str]:
+    return [one.name for one in services.list_saved_filters(user)]
+
+
+def test_only_known_parameters_are_kept_as_texts_of_a_length() -> None:
+    given = {"show": "mine", "q": "x" * 201, "graph": 3, "next": "//evil.example", "p": "2"}
+    assert services.clean_query(given) == {"show": "mine"}
+    assert services.clean_query(["show"]) == {}
+
+
+def test_a_stored_query_is_looked_at_again_when_it_is_used(ann: User) -> None:
+    SavedFilter.objects.create(owner=ann, name="a", query={"show": "mine", "evil": "x", "q": []})
+    assert services.list_saved_filters(ann)[0].query == {"show": "mine"}
+
+
+def test_a_filter_is_for_its_owner_unless_it_is_shared(ann: User, lead: User) -> None:
+    services.save_filter("Hers", {"show": "mine"}, by=ann)
+    services.save_filter("Shared", {"show": "free"}, shared=True, by=lead)
+    services.save_filter("The lead's", {"show": "free"}, by=lead)
+    assert names(ann) == ["Hers", "Shared"]
+    assert names(lead) == ["Shared", "The lead's"]
+
+
+def test_sharing_takes_a_permission(ann: User) -> None:
+    with pytest.raises(NotAllowedError):
+        services.save_filter("x", {"show": "mine"}, shared=True, by=ann)
+    assert not SavedFilter.objects.exists()
+
+
+def test_a_shared_filter_tells_nobody_of_a_graph_that_they_see_nothing_of(
+    ann: User, lead: User
+) -> None:
+    services.save_filter("Secret", {"graph": "approval"}, shared=True, by=lead)
+    assert names(ann) == []
+    assert names(lead) == ["Secret"]
+    make_question({}, graph="approval")
+    assert names(ann) == ["Secret"]
+
+
+def test_a_name_that_one_has_already_is_replaced(ann: User) -> None:
+    first = services.save_filter("a", {"show": "mine"}, by=ann)
+    assert services.save_filter("a", {"show": "free"}, by=ann) == first
+    assert services.list_saved_filters(ann)[0].query == {"show": "free"}
+
+
+@pytest.mark.parametrize(
+    ("name", "query"), [(" ", {"q": "x"}), ("x" * 61, {"q": "x"}), ("a", {}), ("a", {"p": "2"})]
+)
+def test_what_says_nothing_is_not_kept(name: str, query: Any, ann: User) -> None:
+    with pytest.raises(InvalidInputError):
+        services.save_filter(name, query, by=ann)
+
+
+def test_one_person_keeps_so_many_and_no_more(ann: User, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(saved_filters, "MAX_OWN", 2)
+    for name in ("a", "b"):
+        services.save_filter(name, {"q": "x"}, by=ann)
+    services.save_filter("b", {"q": "y"}, by=ann)
+    with pytest.raises(InvalidInputError):
+        services.save_filter("c", {"q": "x"}, by=ann)
+
+
+def test_who_may_remove_a_filter(ann: User, lead: User) -> None:
+    own = services.save_filter("own", {"q": "x"}, by=ann)
+    theirs = services.save_filter("theirs", {"q": "x"}, by=lead)
+    shared = services.save_filter("shared", {"q": "x"}, shared=True, by=lead)
+    assert not services.remove_filter(theirs, by=ann)
+    assert not services.remove_filter(shared, by=ann)
+    assert not services.remove_filter(own, by=lead)
+    assert services.remove_filter(own, by=ann)
+    assert services.remove_filter(shared, by=lead)
+    assert SavedFilter.objects.get().pk == theirs
