@@ -385,7 +385,8 @@ class TestCountsAndFilters:
         assert reviewer.get(list_of(), {"p": "7"}).status_code == 302
 
     def test_no_column_claims_to_sort_until_one_does(self, reviewer: Client) -> None:
-        first, second = make_question({}), make_question({}, priority=1)
+        first = make_question({}, created_at=timezone.now() - HOUR)
+        second = make_question({}, priority=1)
         response = reviewer.get(list_of())
         assert response.context["cl"].result_list == [second, first]
         assert "sorted" not in text_of(response)
@@ -395,7 +396,8 @@ class TestCountsAndFilters:
     def test_a_column_that_is_empty_is_not_there_and_the_others_sort_as_before(
         self, role: str, browse: Callable[[str], Client]
     ) -> None:
-        first, second = make_question({}), make_question({}, priority=1)
+        first = make_question({}, created_at=timezone.now() - HOUR)
+        second = make_question({}, priority=1)
         client = browse(role)
         page = text_of(client.get(list_of()))
         assert "column-question" in page

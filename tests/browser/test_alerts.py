@@ -69,7 +69,7 @@ def test_who_is_mentioned_and_assigned_is_told_and_ends_it_without_a_log_in(
     assert rita.locator(".hitl-mention").inner_text() == "@ravi"
     rita.locator("summary:has-text('Assign')").click()
     rita.fill("[name=user]", "ravi")
-    rita.locator("button[value=assign], form:has([name=user]) button").last.click()
+    rita.get_by_role("button", name="Assign", exact=True).click()
     rita.wait_for_selector(".messagelist .success")
 
     send()
