@@ -271,6 +271,10 @@ class QuestionPages(ReadOnlyAdmin):
         except HeldError as error:
             if not item.claim_required:
                 item = self.get_object(request, str(item.pk))
+                if item.status != Interrupt.Status.PENDING:
+                    # Who held it has decided it meanwhile.
+                    kept = question_forms.typed_texts()
+                    return self._outcome(request, item, kept=kept, status=409)
                 warning = ClaimWarning(describe_claim(error), str(item.claimed_by_id))
                 return self._ask(request, item, question_forms, warning=warning)
             return self._refuse(request, item, question_forms.typed_texts(), error)

@@ -16,6 +16,7 @@ from django.test import Client
 from django.utils import timezone
 
 from hitl_django import services
+from hitl_django.errors import HeldError
 from hitl_django.models import Comment, Decision, Interrupt, Run, Thread
 
 from .browsing import post_of, press, sheet_of, text_of, told
@@ -437,3 +438,28 @@ class TestDecidingOverAClaim:
         assert response.status_code == 409
         assert "Decide anyway?" not in text_of(response)
         assert not Decision.objects.exists()
+
+
+def test_a_question_that_its_holder_decides_meanwhile_is_not_asked_again(
+    reviewer: Client,
+    asked: Callable[..., Interrupt],
+    admin_user: User,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    item = asked()
+    sheet = sheet_of(reviewer, item)
+    services.claim(item.pk, by=admin_user)
+    decide = services.decide
+
+    def decide_too_late(*args: Any, **named: Any) -> Any:
+        try:
+            return decide(*args, **named)
+        except HeldError:
+            decide(item.pk, "reject", by=admin_user, reason="because")
+            raise
+
+    monkeypatch.setattr(services, "decide", decide_too_late)
+    response = press(reviewer, item, "approve", sheet)
+    assert response.status_code == 409
+    assert f"{admin_user.username} rejected this" in text_of(response)
+    assert "Decide anyway?" not in text_of(response)

@@ -211,6 +211,8 @@ _ADMIN: dict[str, Page] = {
     "reviewitem_file": Page(**_ASKED_PAGE, answer=MOVED),
     "reviewitem_payload": Page(**_ASKED_PAGE),
     "reviewitem_status": Page(**_ASKED_PAGE),
+    "reviewitem_watch": Page(**_ASKED_PAGE),
+    "reviewitem_split": Page(**_ASKED_PAGE, answer=MOVED),
     "reviewitem_handling": Page(**_ASKED_PAGE, answer=MOVED, posts="comment"),
     "reviewitem_next": Page(lists=(), answer=MOVED, posts="take"),
     "reviewitem_bulk": Page(lists=(), answer=MOVED),

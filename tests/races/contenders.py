@@ -59,7 +59,7 @@ def review(number: int, question: str) -> Callable[[], str]:
 
 def push(client: Client, item: Interrupt, button: str, sheet: Any, who: Any) -> str:
     answer = press(client, item, button, sheet)
-    if asked := re.search(r'name="over_claim_of" value="(\d+)"', text_of(answer)):
+    while asked := re.search(r'name="over_claim_of" value="(\d+)"', text_of(answer)):
         # Who won the question before was led on to this one, and holds it: it is decided anyway.
         answer = press(client, item, button, {**sheet, "over_claim_of": [asked[1]]})
     made = Decision.objects.get(interrupt=item)
