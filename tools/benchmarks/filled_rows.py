@@ -16,7 +16,7 @@ from django.db.models.functions import Now
 from hitl_django import START, StateGraph, interrupt, services
 from hitl_django.archive.thread_tables import THREAD_TABLES
 from hitl_django.graph_registry import registry
-from hitl_django.models import ArchivedThread, GraphShape, Interrupt, Run, Thread
+from hitl_django.models import ArchivedThread, GraphShape, Interrupt, Run, SecondLook, Thread
 from hitl_django.worker import retention, runner
 
 GRAPH = "bench-filled"
@@ -85,6 +85,9 @@ def finish(run: services.RunInfo, *, discussed: bool = False) -> None:
         services.comment(question.pk, "It did come back.")
         services.make_link(question.pk, name="Lena R.")
     services.decide(question.pk, "respond", "yes", reason="It came back unopened.")
+    if discussed:
+        # Which approvals are drawn is chance, so the row is made as drawing makes it.
+        SecondLook.objects.create(interrupt=question, decision=question.decisions.get())
     runner.advance(str(run.id))
     assert Run.objects.get(pk=run.id).state == Run.State.SUCCEEDED
 
