@@ -1,0 +1,163 @@
+"""Checks that runs come to the same when they run again, and wherever their worker dies."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import Any
+from unittest.mock import patch
+
+from django.db import DEFAULT_DB_ALIAS, transaction
+from django.db.models.functions import Now
+
+from hitl_django.checkpoints import DjangoSaver
+from hitl_django.conf import hitl
+from hitl_django.db.alias import write_alias
+from hitl_django.engine.savers.checkpoint import Commit
+from hitl_django.graph_registry import registry
+from hitl_django.models import Decision, Interrupt, Run, Thread
+from hitl_django.worker import runner
+
+from .environment import GraphEnvironment
+
+Story = Callable[[GraphEnvironment], Any]
+
+
+class NondeterminismError(AssertionError):
+    """A graph came to something else when it ran again."""
+
+
+def assert_deterministic(story: Story, *, ignore: Collection[str] = ()) -> int:
+    """Runs a story twice, and again for each moment at which a worker can die; compares them all.
+
+    The story starts runs and decides what they ask, in the environment that it is given. What is
+    compared are the states of its threads after each step, what was asked and decided, how its runs
+    ended, and what it returns: rows of your own that it counts, say. ``ignore`` names keys of
+    states and payloads that may differ, like those that hold a time.
+
+    Each time it begins with the same database, in a transaction that is rolled back. A worker dies
+    before it stores a step, when all that the step's nodes did will be done again, and behind it.
+    Returns how often the story was run. NondeterminismError says where it first differed.
+    """
+    deaths = _Deaths()
+    first = _tell(story, deaths)
+    times = deaths.count
+    _compare(first, _tell(story, _Deaths()), ignore, "it ran again")
+    for number in range(1, times + 1):
+        for stored in (False, True):
+            when = "behind" if stored else "before"
+            again = _tell(story, _Deaths(at=number, stored=stored))
+            _compare(first, again, ignore, f"its worker died {when} commit {number} of {times}")
+    return 2 + 2 * times
+
+
+class _Killed(SystemExit):
+    """The worker's process is gone."""
+
+
+@dataclass
+class _Deaths:
+    """At which commit a worker dies, and how many there were so far."""
+
+    at: int | None = None
+    stored: bool = False
+    count: int = 0
+
+
+class _FrailEnvironment(GraphEnvironment):
+    """An environment whose worker dies once; another takes over when its lease has run out."""
+
+    def advance(self) -> int:
+        try:
+            return super().advance()
+        except _Killed:
+            threads = Thread.objects.using(write_alias()).filter(lease_until__isnull=False)
+            threads.update(lease_until=Now() - timedelta(seconds=1))
+            lost = Now() - timedelta(seconds=2 * hitl.SWEEP_SECONDS)
+            Run.objects.using(write_alias()).filter(state__in=Run.LIVE).update(hinted_at=lost)
+            self.sweep()
+            return 1 + self.advance()
+
+
+def _tell(story: Story, deaths: _Deaths) -> dict[str, Any]:
+    """Returns what a story comes to, and leaves nothing of it behind."""
+
+    class MortalSaver(DjangoSaver):
+        def commit_all(self, commits: Sequence[Commit]) -> None:
+            deaths.count += 1
+            dies = deaths.count == deaths.at
+            if dies and not deaths.stored:
+                raise _Killed
+            super().commit_all(commits)
+            if dies:
+                raise _Killed
+
+    with (
+        _rolled_back(),
+        patch.object(runner, "DjangoSaver", MortalSaver),
+        _FrailEnvironment() as environment,
+    ):
+        known = list(Thread.objects.using(write_alias()).values_list("pk", flat=True))
+        returned = story(environment)
+        threads = Thread.objects.using(write_alias()).exclude(pk__in=known).order_by("pk")
+        return {"returned": returned, "threads": [_describe(thread) for thread in threads]}
+
+
+@contextmanager
+def _rolled_back() -> Iterator[None]:
+    """Undoes what the block writes, to the databases of the product and of its runs."""
+    with ExitStack() as stack:
+        for alias in {DEFAULT_DB_ALIAS, write_alias()}:
+            block: Any = transaction.atomic(using=alias)
+            # As Django's TestCase does it: what insists on a transaction of its own has one.
+            block._from_testcase = True
+            stack.enter_context(block)
+            stack.callback(transaction.set_rollback, True, using=alias)
+        yield
+
+
+def _describe(thread: Thread) -> dict[str, Any]:
+    graph = registry.get_graph(thread.graph).graph.with_saver(DjangoSaver())
+    config = {"configurable": {"thread_id": thread.thread_id, "checkpoint_ns": ""}}
+    history = reversed(list(graph.get_state_history(config)))
+    runs = Run.objects.using(write_alias()).filter(thread=thread).order_by("pk")
+    questions = Interrupt.objects.using(write_alias()).filter(thread=thread).order_by("pk")
+    decisions = Decision.objects.using(write_alias()).filter(interrupt__thread=thread)
+    return {
+        "graph": thread.graph,
+        "steps": [{"next": list(step.next), "values": step.values} for step in history],
+        "questions": list(questions.values("title", "payload", "status")),
+        "decisions": list(decisions.order_by("pk").values("type", "value")),
+        "runs": list(runs.values("state", "error")),
+    }
+
+
+def _compare(first: Any, again: Any, ignore: Collection[str], when: str) -> None:
+    found = _find_difference(first, again, ignore, "")
+    if found is not None:
+        path, one, other = found
+        raise NondeterminismError(f"When {when}, {path} was {other!r}, not {one!r} as before.")
+
+
+def _find_difference(
+    one: Any, other: Any, ignore: Collection[str], path: str
+) -> tuple[str, Any, Any] | None:
+    """Returns where two values differ first, with both; None where they are the same."""
+    if isinstance(one, Mapping) and isinstance(other, Mapping):
+        pairs: list[tuple[str, Any, Any]] = [
+            (f"{path}.{key}" if path else str(key), one.get(key), other.get(key))
+            for key in [*one, *(key for key in other if key not in one)]
+            if key not in ignore
+        ]
+    elif isinstance(one, list) and isinstance(other, list) and len(one) == len(other):
+        pairs = [
+            (f"{path}[{number}]", *pair) for number, pair in enumerate(zip(one, other, strict=True))
+        ]
+    else:
+        return None if one == other else (path, one, other)
+    for place, mine, theirs in pairs:
+        if (found := _find_difference(mine, theirs, ignore, place)) is not None:
+            return found
+    return None

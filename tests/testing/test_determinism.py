@@ -1,0 +1,123 @@
+"""assert_deterministic: what a graph does is the same however often its worker dies."""
+
+from __future__ import annotations
+
+import itertools
+import operator
+from collections.abc import Callable, Iterator
+from typing import Annotated, Any, TypedDict
+
+import pytest
+from django.contrib.auth.models import Group
+
+from hitl_django import START, StateGraph, interrupt, once, transact
+from hitl_django.graph_registry import registry
+from hitl_django.models import Run, Thread
+from hitl_django.testing import GraphEnvironment, NondeterminismError, assert_deterministic
+
+pytestmark = pytest.mark.django_db
+
+
+class Order(TypedDict, total=False):
+    total: int
+    answer: Any
+    log: Annotated[list[str], operator.add]
+
+
+@pytest.fixture
+def order() -> Iterator[Callable[..., None]]:
+    """Registers the graph "purchase" with a node that charges, before and behind a question."""
+
+    def register(charge: Callable[[Order], Order]) -> None:
+        def ask(state: Order) -> Order:
+            return {"answer": interrupt("Ship it?"), "log": ["asked"]}
+
+        graph = StateGraph(Order).add_node("charge", charge).add_node("ask", ask)
+        graph.add_node("ship", lambda state: {"log": ["shipped"]})
+        graph.add_edge(START, "charge").add_edge("charge", "ask").add_edge("ask", "ship")
+        registry.register("purchase")(lambda: graph)
+
+    yield register
+    registry.unregister("purchase")
+
+
+def buy(hitl: GraphEnvironment) -> Any:
+    run = hitl.start("purchase", {"total": 1})
+    hitl.decide("Ship it?", "approve")
+    hitl.assert_finished(run)
+    return Group.objects.count()
+
+
+def test_a_graph_that_always_does_the_same_passes_and_leaves_nothing(order: Any) -> None:
+    order(lambda state: {"total": state["total"] + 1, "log": ["charged"]})
+    # Three steps, one of them up to the question and again, and what comes before and behind each.
+    assert assert_deterministic(buy) >= 8
+    assert not Run.objects.exists()
+    assert not Thread.objects.exists()
+
+
+def test_a_node_that_writes_something_else_each_time_is_named_by_step(order: Any) -> None:
+    counter = itertools.count(2)
+    order(lambda state: {"total": next(counter)})
+    with pytest.raises(NondeterminismError) as told:
+        assert_deterministic(buy)
+    assert str(told.value) == (
+        "When it ran again, threads[0].steps[2].values.total was 3, not 2 as before."
+    )
+    assert assert_deterministic(buy, ignore=["total"]) >= 8
+
+
+def test_a_row_that_is_written_twice_after_a_death_is_found(order: Any) -> None:
+    names = itertools.count()
+
+    def charge(state: Order) -> Order:
+        Group.objects.create(name=f"payment {next(names)}")
+        return {"log": ["charged"]}
+
+    order(charge)
+    with pytest.raises(NondeterminismError, match=r"died before commit 1 of \d, returned was 2, n"):
+        assert_deterministic(buy)
+
+
+@pytest.mark.parametrize("guard", [once, transact])
+def test_a_row_that_is_guarded_is_written_once(order: Any, guard: Any) -> None:
+    names = itertools.count()
+
+    def pay() -> None:
+        Group.objects.create(name=f"payment {next(names)}")
+
+    def charge(state: Order) -> Order:
+        guard("pay", pay)
+        return {"log": ["charged"]}
+
+    order(charge)
+    if guard is transact:
+        assert assert_deterministic(buy) >= 10
+    else:
+        # once() remembers when it has returned; a death before that calls again.
+        with pytest.raises(NondeterminismError, match="before commit 1 "):
+            assert_deterministic(buy)
+
+
+def test_a_question_that_isn_t_the_same_again_is_found(order: Any) -> None:
+    counter = itertools.count()
+
+    def charge(state: Order) -> Order:
+        interrupt({"title": "Charge?", "number": next(counter)})
+        return {}
+
+    order(charge)
+
+    def story(hitl: GraphEnvironment) -> None:
+        hitl.start("purchase", {"total": 1})
+
+    with pytest.raises(NondeterminismError, match=r"questions\[0\]\.payload\.number was 1, not 0"):
+        assert_deterministic(story)
+    assert assert_deterministic(story, ignore=["number"]) == 4
+
+
+@pytest.mark.django_db(transaction=True)
+def test_it_works_where_transactions_are_committed(order: Any) -> None:
+    order(lambda state: {"total": 2})
+    assert assert_deterministic(buy) >= 8
+    assert not Thread.objects.exists()

@@ -1,0 +1,188 @@
+"""GraphEnvironment: a test that starts, decides, waits and looks, in the words of the product."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from datetime import timedelta
+from typing import Any, TypedDict
+
+import pytest
+from django.contrib.auth.models import Group
+from django.test import TestCase
+
+from hitl_django import START, Expiry, StateGraph, audit, interrupt, services
+from hitl_django.graph_registry import registry
+from hitl_django.models import Interrupt, Run
+from hitl_django.review_terms import review
+from hitl_django.testing import GraphEnvironment
+
+pytestmark = pytest.mark.django_db
+
+
+class Leave(TypedDict, total=False):
+    person: str
+    days: int
+    granted: Any
+    told: str
+
+
+def ask(leave: Leave) -> Leave:
+    expires = Expiry(timedelta(days=3), "answer", False)
+    question = {"title": f"Give {leave['person']} {leave['days']} days off?"}
+    return {"granted": interrupt(question, expires=expires)}
+
+
+def tell(leave: Leave) -> Leave:
+    return {"told": f"{leave['person']}: {leave['granted']}"}
+
+
+def build() -> StateGraph[Any]:
+    graph = StateGraph(Leave).add_node("ask", ask).add_node("tell", tell)
+    return graph.add_edge(START, "ask").add_edge("ask", "tell")
+
+
+@pytest.fixture(autouse=True)
+def graphs() -> Iterator[None]:
+    registry.register("leave")(build)
+    broken = StateGraph(Leave).add_node("fail", lambda leave: 1 / 0).add_edge(START, "fail")
+    registry.register("broken")(lambda: broken)
+    yield
+    registry.unregister("leave")
+    registry.unregister("broken")
+
+
+def test_a_run_is_started_asked_decided_and_over(hitl: GraphEnvironment) -> None:
+    run = hitl.start("leave", {"person": "Ann", "days": 2})
+    assert run.state == "interrupted"
+    hitl.assert_asks(run, "Give Ann 2 days off?")
+    decided = hitl.decide("Give Ann 2 days off?", "approve")
+    assert decided.run_id == run.id
+    result = hitl.assert_finished(run, granted=True, told="Ann: True")
+    assert result["days"] == 2
+
+
+def test_questions_are_found_by_title_node_graph_or_run(hitl: GraphEnvironment) -> None:
+    ann = hitl.start("leave", {"person": "Ann", "days": 2})
+    bob = hitl.start("leave", {"person": "Bob", "days": 9})
+    assert [each.run_id for each in hitl.questions()] == [ann.id, bob.id]
+    assert hitl.question(run=bob).title == "Give Bob 9 days off?"
+    hitl.decide(run=bob, type="reject", reason="Too long.")
+    hitl.decide(node="ask", graph="leave", type="approve")
+    hitl.assert_finished(bob, granted=False)
+    hitl.assert_finished(ann.id, granted=True)
+    assert not hitl.questions().exists()
+
+
+def test_who_describes_none_or_several_is_told_what_is_open(hitl: GraphEnvironment) -> None:
+    with pytest.raises(AssertionError, match=r"has title 'Ann\?'\. Nothing is asked"):
+        hitl.decide("Ann?", "approve")
+    hitl.start("leave", {"person": "Ann", "days": 2})
+    hitl.start("leave", {"person": "Bob", "days": 9})
+    with pytest.raises(AssertionError) as told:
+        hitl.decide(node="ask", type="approve")
+    assert str(told.value).splitlines() == [
+        "More than one open question has node 'ask'. Open are:",
+        "  'Give Ann 2 days off?' (leave, ask)",
+        "  'Give Bob 9 days off?' (leave, ask)",
+    ]
+    assert hitl.questions().count() == 2
+
+
+def test_time_passes_and_what_is_due_is_done(hitl: GraphEnvironment) -> None:
+    run = hitl.start("leave", {"person": "Ann", "days": 2})
+    hitl.advance_time(days=2, hours=23)
+    hitl.assert_asks(run, "Give Ann 2 days off?")
+    hitl.advance_time(hours=2)
+    hitl.assert_finished(run, granted=False)
+    assert Interrupt.objects.get(run=run.id).status == "expired"
+
+
+def test_claims_end_questions_come_due_and_the_record_still_holds(
+    hitl: GraphEnvironment, django_user_model: Any, settings: Any
+) -> None:
+    rita = django_user_model.objects.create_superuser("rita")
+    question = hitl.make_question({"title": "Pay?"}, due=timedelta(hours=4))
+    services.claim(question.pk, by=rita)
+    hitl.advance_time(hours=5)
+    question.refresh_from_db()
+    assert question.overdue
+    assert services.claim(question.pk, by=django_user_model.objects.create_superuser("olga"))
+    hitl.decide(question, "approve", by=rita)
+    assert list(audit.find_faults()) == []
+
+
+def test_a_question_is_made_in_the_terms_of_a_review(hitl: GraphEnvironment) -> None:
+    Group.objects.create(name="payments")
+    question = hitl.make_question({"sum": 3}, title="Pay 3?", group="payments", decisions=["edit"])
+    assert (question.title, question.payload) == ("Pay 3?", {"sum": 3})
+    assert question.group_label == "payments"
+    other = hitl.make_question()
+    hitl.decide(other, "respond", "yes")
+    hitl.assert_finished(str(other.run_id), answer="yes")
+    hitl.assert_asks(question.run_id, "Pay 3?")
+
+
+def test_a_failure_and_a_parked_run_are_asserted_with_their_reason(hitl: GraphEnvironment) -> None:
+    run = hitl.start("broken", {"person": "Ann"})
+    hitl.assert_failed(run, "ZeroDivisionError")
+    with pytest.raises(AssertionError, match="is failed, but not for 'KeyError': ZeroDivision"):
+        hitl.assert_failed(run, "KeyError")
+    with pytest.raises(AssertionError, match="should be parked, and is failed: ZeroDivision"):
+        hitl.assert_parked(run)
+    Run.objects.filter(pk=run.id).update(state="parked", error="The graph has changed.")
+    hitl.assert_parked(run, "has changed")
+
+
+def test_an_assertion_that_fails_says_what_is_instead(hitl: GraphEnvironment) -> None:
+    run = hitl.start("leave", {"person": "Ann", "days": 2})
+    with pytest.raises(AssertionError, match="should be succeeded, and asks 'Give Ann 2 days off"):
+        hitl.assert_finished(run)
+    with pytest.raises(AssertionError, match="should ask 'Pay\\?', and asks 'Give Ann 2 days"):
+        hitl.assert_asks(run, "Pay?")
+    hitl.decide(run=run, type="approve")
+    with pytest.raises(AssertionError, match="should ask something, and is succeeded"):
+        hitl.assert_asks(run)
+    with pytest.raises(AssertionError, match="ended with granted=True, not False"):
+        hitl.assert_finished(run, granted=False)
+    with pytest.raises(AssertionError, match="ended without 'paid'"):
+        hitl.assert_finished(run, paid=True)
+
+
+def test_what_the_product_s_own_code_did_is_taken_on(hitl: GraphEnvironment) -> None:
+    run = services.start("leave", {"person": "Ann", "days": 2})
+    assert not hitl.questions().exists()
+    assert hitl.advance() == 1
+    services.decide(hitl.question().pk, "approve")
+    assert hitl.get_run(run).state == "queued"
+    assert hitl.advance() == 1
+    hitl.assert_finished(run)
+
+
+class LeaveTests(TestCase):
+    """With Django's own classes."""
+
+    def test_it_is_a_context_as_well(self) -> None:
+        with GraphEnvironment() as hitl:
+            run = hitl.start("leave", {"person": "Ann", "days": 2})
+            hitl.decide("Give Ann 2 days off?", "approve")
+            hitl.assert_finished(run, granted=True)
+
+
+@pytest.mark.django_db(transaction=True)
+def test_it_works_where_transactions_are_committed(hitl: GraphEnvironment) -> None:
+    run = hitl.start("leave", {"person": "Ann", "days": 2})
+    hitl.advance_time(days=4)
+    hitl.assert_finished(run, granted=False)
+
+
+def test_terms_reach_a_question_that_a_review_asks(hitl: GraphEnvironment) -> None:
+    def check(state: Leave) -> Leave:
+        return {"granted": review({"person": "Ann"}, title="Fine?", priority=2)}
+
+    graph = StateGraph(Leave).add_node("check", check).add_edge(START, "check")
+    registry.register("checked")(lambda: graph)
+    try:
+        hitl.start("checked", {})
+        assert hitl.question("Fine?", node="check").priority == 2
+    finally:
+        registry.unregister("checked")
