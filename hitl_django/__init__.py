@@ -228,34 +228,44 @@ _PUBLIC = __all__
 del __all__
 
 if TYPE_CHECKING:
-    from hitl_django.engine.channels import *  # noqa: F403
-    from hitl_django.engine.constants import END as END
-    from hitl_django.engine.constants import START as START
+    # Type checkers see what else these modules have, which ``__getattr__`` doesn't give.
+    from hitl_django.decision_types import *
+    from hitl_django.engine.channels import *
+    from hitl_django.engine.constants import *
+    from hitl_django.engine.errors import *
     from hitl_django.engine.graph.functional import entrypoint as entrypoint
     from hitl_django.engine.graph.functional import task as task
-    from hitl_django.engine.graph.state_graph import StateGraph as StateGraph
-    from hitl_django.engine.savers.memory import InMemorySaver as InMemorySaver
-    from hitl_django.engine.state.messages import add_messages as add_messages
+    from hitl_django.engine.graph.node_builder import *
+    from hitl_django.engine.graph.pregel import Pregel as Pregel
+    from hitl_django.engine.graph.state_graph import *
+    from hitl_django.engine.loop.node_cache import *
+    from hitl_django.engine.savers.checkpoint import *
+    from hitl_django.engine.savers.memory import *
+    from hitl_django.engine.savers.persistent_dict import *
+    from hitl_django.engine.serde import *
+    from hitl_django.engine.state.messages import *
+    from hitl_django.engine.state.schema import *
+    from hitl_django.engine.store import *
+    from hitl_django.engine.task.callbacks import *
     from hitl_django.engine.task.node_api import get_config as get_config
+    from hitl_django.engine.task.node_api import get_runtime as get_runtime
+    from hitl_django.engine.task.node_api import get_store as get_store
+    from hitl_django.engine.task.node_api import get_stream_writer as get_stream_writer
     from hitl_django.engine.task.node_api import interrupt as interrupt
     from hitl_django.engine.task.node_api import once as once
     from hitl_django.engine.task.node_api import transact as transact
+    from hitl_django.engine.task.runtime import ExecutionInfo as ExecutionInfo
     from hitl_django.engine.task.runtime import RunControl as RunControl
     from hitl_django.engine.task.runtime import Runtime as Runtime
-    from hitl_django.engine.types import Command as Command
-    from hitl_django.engine.types import Interrupt as Interrupt
-    from hitl_django.engine.types import RetryPolicy as RetryPolicy
-    from hitl_django.engine.types import Send as Send
-    from hitl_django.graph_registry.registry import register as register
-    from hitl_django.graph_registry.review_policy import ReviewPolicy as ReviewPolicy
-    from hitl_django.review_terms import review as review
-    from hitl_django.services import afollow as afollow
-    from hitl_django.services import cancel as cancel
-    from hitl_django.services import decide as decide
-    from hitl_django.services import follow as follow
-    from hitl_django.services import fork as fork
-    from hitl_django.services import retry as retry
-    from hitl_django.services import start as start
+    from hitl_django.engine.task.task_status import *
+    from hitl_django.engine.tools import *
+    from hitl_django.engine.types import *
+    from hitl_django.errors import *
+    from hitl_django.graph_registry.registry import *
+    from hitl_django.graph_registry.review_policy import *
+    from hitl_django.review_terms import *
+    from hitl_django.services import *
+    from hitl_django.store import *
 
 
 def __getattr__(name: str) -> Any:

@@ -6,12 +6,12 @@ import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from typing import Any
+from typing import Any, TypedDict, Unpack, overload
 
 from hitl_django.decision_types import DECISION_TYPES
 from hitl_django.dialects import DIALECTS
 from hitl_django.engine.payload import check_json
-from hitl_django.engine.task.node_api import ask
+from hitl_django.engine.task.node_api import AnswerT, ask
 from hitl_django.engine.types import Expiry
 
 HIGHEST_QUORUM = 1000
@@ -56,6 +56,35 @@ class ReviewTerms:
                 raise ValueError("due is a datetime with a time zone, or a timedelta.")
         elif self.due is not None and self.due <= timedelta(0):
             raise ValueError("A question is due after a time of more than 0.")
+
+
+class _Options(TypedDict, total=False):
+    title: str | None
+    why: str
+    decisions: Sequence[str] | None
+    editable: Sequence[str] | None
+    group: str | None
+    assignee: str | None
+    due: timedelta | datetime | None
+    expires: Expiry | timedelta | None
+    priority: int | None
+    quorum: int | None
+    no_self_approval: bool | None
+    claim_required: bool | None
+    dialect: str | None
+    key: str | None
+
+
+@overload
+def review(
+    payload: Any, *, response_schema: type[AnswerT], **options: Unpack[_Options]
+) -> AnswerT: ...
+
+
+@overload
+def review(
+    payload: Any, *, response_schema: Any = None, schema: Any = None, **options: Unpack[_Options]
+) -> Any: ...
 
 
 def review(

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from functools import partial
-from typing import Any, TypeVar
+from typing import Any, ParamSpec, TypeVar, cast, overload
 
 from ..errors import NoSaverError
 from ..types import Expiry, RunnableConfig
@@ -21,6 +21,9 @@ from .runtime import Runtime
 from .transact import call_in_transaction
 
 ContextT = TypeVar("ContextT")
+AnswerT = TypeVar("AnswerT")
+ResultT = TypeVar("ResultT")
+P = ParamSpec("P")
 
 
 def get_context() -> TaskContext:
@@ -29,6 +32,26 @@ def get_context() -> TaskContext:
     if context is None:
         raise RuntimeError("Called get_config outside of a runnable context")
     return context
+
+
+@overload
+def interrupt(
+    value: Any,
+    *,
+    response_schema: type[AnswerT],
+    key: str | None = None,
+    expires: Expiry | None = None,
+) -> AnswerT: ...
+
+
+@overload
+def interrupt(
+    value: Any,
+    *,
+    response_schema: Any = None,
+    key: str | None = None,
+    expires: Expiry | None = None,
+) -> Any: ...
 
 
 def interrupt(
@@ -78,7 +101,7 @@ def ask(
     return context.ask(value, response_schema, key, expires, terms)
 
 
-def once(key: str, function: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
+def once(key: str, function: Callable[P, ResultT], *args: P.args, **kwargs: P.kwargs) -> ResultT:
     """Calls ``function`` a single time for this task, and returns the same result ever after.
 
     The result is stored before it is returned, so it outlives pauses, retries and a crash of a
@@ -90,9 +113,9 @@ def once(key: str, function: Callable[..., Any], *args: Any, **kwargs: Any) -> A
     """
     context = get_context()
     if inspect.iscoroutinefunction(function):
-        return _once_async(context, key, function, args, kwargs)
+        return cast("ResultT", _once_async(context, key, function, args, kwargs))
     with context.hold(key):
-        known = context.once
+        known: Mapping[str, ResultT] = context.once
         if key in known:
             return known[key]
         context.check_in_time()
@@ -103,7 +126,9 @@ def once(key: str, function: Callable[..., Any], *args: Any, **kwargs: Any) -> A
     return result
 
 
-def transact(key: str, function: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
+def transact(
+    key: str, function: Callable[P, ResultT], *args: P.args, **kwargs: P.kwargs
+) -> ResultT:
     """Calls ``function`` like ``once``, and stores what it writes to the database with its result.
 
     With a DjangoSaver it is called within a transaction, on the database that runs are written to,
@@ -116,10 +141,11 @@ def transact(key: str, function: Callable[..., Any], *args: Any, **kwargs: Any) 
     if inspect.iscoroutinefunction(function):
         raise TypeError("transact() takes no async function: a transaction belongs to a thread.")
     with context.hold(key):
-        known = context.once
+        known: Mapping[str, ResultT] = context.once
         if key in known:
             return known[key]
-        return call_in_transaction(context, key, partial(function, *args, **kwargs))
+        result: ResultT = call_in_transaction(context, key, partial(function, *args, **kwargs))
+    return result
 
 
 async def _once_async(

@@ -1,0 +1,64 @@
+"""What nodes get from what they call, as type checkers see it; nothing here is run."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, TypedDict, assert_type
+
+from pydantic import BaseModel
+
+import hitl_django
+from hitl_django import interrupt, once, review, transact
+from hitl_django.services import DecisionInfo, RunInfo
+
+
+class Booking(BaseModel):
+    seats: int
+
+
+class Refund(TypedDict):
+    cents: int
+
+
+@dataclass
+class Address:
+    street: str
+
+
+def charge(cents: int, *, currency: str) -> Booking:
+    return Booking(seats=cents)
+
+
+async def acharge(cents: int) -> Booking:
+    return Booking(seats=cents)
+
+
+def test_an_answer_is_of_the_class_that_was_asked_for() -> None:
+    assert_type(interrupt("How many?", response_schema=Booking), Booking)
+    assert_type(interrupt("How much?", response_schema=Refund, key="much"), Refund)
+    assert_type(review("Where?", response_schema=Address, title="Where?"), Address)
+    assert_type(review("How many?", response_schema=int), int)
+
+
+def test_an_answer_without_a_class_is_anything() -> None:
+    answer = interrupt("Go on?")
+    assert_type(answer, Any)
+    assert_type(interrupt("Go on?", response_schema={"type": "string"}), Any)
+    assert_type(review("Go on?", quorum=2), Any)
+
+
+def test_what_is_done_once_returns_what_its_function_does() -> None:
+    assert_type(once("charge", charge, 120, currency="EUR"), Booking)
+    assert_type(transact("charge", charge, 120, currency="EUR"), Booking)
+    once("charge", charge, "120", currency="EUR")  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
+    transact("charge", charge, 120)  # type: ignore[call-arg]  # pyright: ignore[reportCallIssue]
+
+
+async def test_an_async_function_is_awaited() -> None:
+    assert_type(await once("charge", acharge, 120), Booking)
+
+
+def test_the_services_return_their_own_classes() -> None:
+    run = hitl_django.start("refund", {"cents": 1})
+    assert_type(run, RunInfo)
+    assert_type(hitl_django.decide("id", "approve"), DecisionInfo)
