@@ -6,16 +6,38 @@ from typing import Any
 
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 
-from .. import archive, doctor, restore, retain, start, sweep, worker
+from .. import (
+    archive,
+    decide,
+    doctor,
+    export_audit,
+    graph,
+    list_rows,
+    preflight,
+    restore,
+    retain,
+    show,
+    start,
+    sweep,
+    verify_audit,
+    worker,
+)
 from ..diagnosis import find_obstacle
 
 VERBS = {
     "archive": archive,
+    "decide": decide,
     "doctor": doctor,
+    "export-audit": export_audit,
+    "graph": graph,
+    "list": list_rows,
+    "preflight": preflight,
     "restore": restore,
     "retain": retain,
+    "show": show,
     "start": start,
     "sweep": sweep,
+    "verify-audit": verify_audit,
     "worker": worker,
 }
 

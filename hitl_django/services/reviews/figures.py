@@ -57,14 +57,14 @@ class Period:
     last: date
 
     @classmethod
-    def build(cls, first: date, last: date) -> Period:
+    def build(cls, first: date, last: date, *, max_days: int | None = MAX_DAYS) -> Period:
         """Returns the period; InvalidInputError where it ends before it begins, or is too long."""
         if first.year not in YEARS or last.year not in YEARS:
             raise InvalidInputError("That is no time of ours.", [("last", "is no time of ours")])
         if last < first:
             raise InvalidInputError("It ends before it begins.", [("last", "is before the first")])
-        if (last - first).days >= MAX_DAYS:
-            reason = f"is more than {MAX_DAYS} days after the first"
+        if max_days is not None and (last - first).days >= max_days:
+            reason = f"is more than {max_days} days after the first"
             raise InvalidInputError("The time is too long.", [("last", reason)])
         return cls(first, last)
 

@@ -1,0 +1,44 @@
+"""``hitl export-audit``: the record with its hashes, to be kept elsewhere."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Mapping
+from dataclasses import asdict
+from datetime import date
+from typing import Any
+
+from django.core.management.base import BaseCommand, CommandError
+from django.utils import timezone
+
+from hitl_django import services
+from hitl_django.engine.errors import InvalidInputError
+
+from .printing import print_json
+
+HELP = (
+    "Print the whole record of each thread of which something was decided in a period, as JSON, an "
+    "entry a line. 'hitl verify-audit --file' checks its hashes without the database."
+)
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Adds the arguments of the verb."""
+    parser.add_argument(
+        "--since", type=date.fromisoformat, required=True, metavar="DATE", help="the first day"
+    )
+    parser.add_argument(
+        "--until", type=date.fromisoformat, metavar="DATE", help="the last day (default: today)"
+    )
+    parser.add_argument("--graph", help="only threads of this graph")
+
+
+def perform(command: BaseCommand, options: Mapping[str, Any]) -> None:
+    """Prints an entry a line."""
+    last = options["until"] or timezone.localdate()
+    try:
+        period = services.Period.build(options["since"], last, max_days=None)
+    except InvalidInputError as error:
+        raise CommandError(str(error)) from None
+    for entry in services.export_record(None, period, graph=options["graph"]):
+        print_json(command, asdict(entry))

@@ -1,0 +1,106 @@
+"""``hitl list``: the questions that wait, or the runs."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
+
+from django.core.management.base import BaseCommand, CommandError
+from django.db.models import F, QuerySet
+from django.utils import timezone
+
+from hitl_django.db.alias import write_alias
+from hitl_django.models import Interrupt, Run
+
+from .printing import add_json_argument, print_json, print_table
+
+HELP = (
+    "List questions, those that wait unless another state is named, or runs; the longest asked "
+    "questions and the newest runs first."
+)
+
+
+class _Listed(NamedTuple):
+    rows: QuerySet[Any]
+    state: str  # the column that --state names
+    states: Sequence[str]
+    columns: Mapping[str, Any]  # by their names outside
+    shown: Sequence[str]  # those of a table
+
+
+def _list_kinds() -> dict[str, _Listed]:
+    using = write_alias()
+    questions = {
+        "id": F("pk"), "title": F("title"), "status": F("status"), "graph": F("graph"),
+        "node": F("node"), "asked_at": F("created_at"), "due_at": F("due_at"),
+        "held_by": F("claimed_label"), "decisions": F("allowed_decisions"),
+        "run_id": F("run_id"), "thread_id": F("thread__thread_id"),
+    }  # fmt: skip
+    runs = {
+        "id": F("pk"), "state": F("state"), "graph": F("graph"), "version": F("graph_version"),
+        "key": F("key"), "step": F("step"), "error": F("error"), "started_at": F("created_at"),
+        "finished_at": F("finished_at"), "thread_id": F("thread__thread_id"),
+    }  # fmt: skip
+    return {
+        "questions": _Listed(
+            Interrupt.objects.using(using).order_by("created_at", "pk"),
+            "status",
+            Interrupt.Status.values,
+            questions,
+            ("id", "asked_at", "graph", "title"),
+        ),
+        "runs": _Listed(
+            Run.objects.using(using).order_by("-created_at", "-pk"),
+            "state",
+            Run.State.values,
+            runs,
+            ("id", "started_at", "state", "graph", "error"),
+        ),
+    }
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Adds the arguments of the verb."""
+    parser.add_argument("what", nargs="?", choices=("questions", "runs"), default="questions")
+    parser.add_argument("--state", help="only those in this state")
+    parser.add_argument("--graph", help="only those of this graph")
+    parser.add_argument(
+        "--limit", type=int, default=50, metavar="N", help="how many at most (default: 50)"
+    )
+    add_json_argument(parser)
+
+
+def perform(command: BaseCommand, options: Mapping[str, Any]) -> None:
+    """Prints what is asked for, as a table or as JSON Lines."""
+    listed = _list_kinds()[options["what"]]
+    rows = _select(listed, options)
+    outside = {f"out_{name}": column for name, column in listed.columns.items()}
+    found = [
+        {name: row[f"out_{name}"] for name in listed.columns}
+        for row in rows.annotate(**outside).values(*outside)[: max(options["limit"], 0)]
+    ]
+    if options["json"]:
+        for row in found:
+            print_json(command, row)
+    elif found:
+        table = ([_format(row[name]) for name in listed.shown] for row in found)
+        print_table(command, listed.shown, table)
+    else:
+        command.stderr.write("There are none.")
+
+
+def _select(listed: _Listed, options: Mapping[str, Any]) -> QuerySet[Any]:
+    state = options["state"]
+    if state is not None and state not in listed.states:
+        raise CommandError(f"The state is one of {', '.join(listed.states)}, not {state!r}.")
+    if state is None and options["what"] == "questions":
+        state = Interrupt.Status.PENDING
+    rows = listed.rows if state is None else listed.rows.filter(**{listed.state: state})
+    return rows.filter(graph=options["graph"]) if options["graph"] else rows
+
+
+def _format(value: Any) -> str:
+    if hasattr(value, "strftime"):
+        return f"{timezone.localtime(value):%Y-%m-%d %H:%M}"
+    return "" if value is None else str(value)

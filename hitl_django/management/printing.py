@@ -1,0 +1,60 @@
+"""What commands print: tables for people, JSON Lines for programs."""
+
+from __future__ import annotations
+
+import argparse
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+from django.core.management.base import BaseCommand
+from django.core.serializers.json import DjangoJSONEncoder
+
+from hitl_django.json_text.sanitize import escape_invisible, shorten
+
+#: Characters that a column of a table has at most.
+WIDEST = 60
+
+
+def add_json_argument(parser: argparse.ArgumentParser) -> None:
+    """Adds ``--json``."""
+    parser.add_argument(
+        "--json", action="store_true", help="print JSON, an object a line, for programs to read"
+    )
+
+
+def print_json(command: BaseCommand, row: Mapping[str, Any]) -> None:
+    """Prints one object on one line."""
+    command.stdout.write(json.dumps(row, cls=DjangoJSONEncoder, ensure_ascii=False))
+
+
+def print_table(command: BaseCommand, columns: Sequence[str], rows: Iterable[Any]) -> None:
+    """Prints rows under their heads, each column as wide as what is in it."""
+    cells = [[shorten(escape_invisible(str(cell)), WIDEST) for cell in row] for row in rows]
+    if not cells:
+        return
+    widths = [max(map(len, column)) for column in zip(columns, *cells, strict=True)]
+    for line in (list(columns), *cells):
+        padded = (cell.ljust(width) for cell, width in zip(line, widths, strict=True))
+        command.stdout.write("  ".join(padded).rstrip())
+
+
+def print_details(command: BaseCommand, details: Mapping[str, Any]) -> None:
+    """Prints names with their values, which may take several lines; what is empty is left out."""
+    width = max(map(len, details))
+    for name, value in details.items():
+        if value in (None, "", [], {}):
+            continue
+        if isinstance(value, (dict, list)):
+            text = json.dumps(value, cls=DjangoJSONEncoder, ensure_ascii=False, indent=2)
+        else:
+            text = str(value)
+        first, *more = map(_escape_line, text.splitlines() or [""])
+        command.stdout.write(f"{name.ljust(width)}  {first}")
+        for line in more:
+            command.stdout.write(f"{'':{width}}  {line}")
+
+
+def _escape_line(line: str) -> str:
+    """Returns a line that does nothing to a terminal, with its indentation."""
+    return " " * (len(line) - len(line.lstrip(" "))) + escape_invisible(line)

@@ -1,0 +1,96 @@
+"""``hitl show``: one question or one run, with what became of it."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Mapping
+from typing import Any
+from uuid import UUID
+
+from django.core.management.base import BaseCommand, CommandError
+
+from hitl_django.db.alias import write_alias
+from hitl_django.models import Decision, Interrupt, Run
+
+from .printing import add_json_argument, print_details, print_json
+
+HELP = "Show a question or a run, by its id, with all that is asked and was decided."
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Adds the arguments of the verb."""
+    parser.add_argument("id", type=parse_id, help="the id of a question or of a run")
+    add_json_argument(parser)
+
+
+def perform(command: BaseCommand, options: Mapping[str, Any]) -> None:
+    """Prints the details."""
+    details = _describe(options["id"])
+    (print_json if options["json"] else print_details)(command, details)
+
+
+def parse_id(text: str) -> UUID:
+    """Returns an id; ArgumentTypeError where it is none."""
+    try:
+        return UUID(text)
+    except ValueError:
+        raise argparse.ArgumentTypeError(f"{text!r} is not an id.") from None
+
+
+def _describe(row_id: UUID) -> dict[str, Any]:
+    questions = Interrupt.objects.using(write_alias()).select_related("thread", "run")
+    if (question := questions.filter(pk=row_id).first()) is not None:
+        return _describe_question(question)
+    runs = Run.objects.using(write_alias()).select_related("thread")
+    if (run := runs.filter(pk=row_id).first()) is not None:
+        return _describe_run(run)
+    raise CommandError(f"There is no question and no run {row_id}.")
+
+
+def _describe_question(question: Interrupt) -> dict[str, Any]:
+    decisions = Decision.objects.using(write_alias()).filter(interrupt=question).order_by("pk")
+    return {
+        "question": question.pk,
+        "title": question.title,
+        "why": question.why,
+        "status": question.status,
+        "graph": question.graph,
+        "node": question.node,
+        "run": question.run_id,
+        "thread": question.thread.thread_id,
+        "asked_at": question.created_at,
+        "due_at": question.due_at,
+        "expires_at": question.expires_at,
+        "held_by": question.claimed_label,
+        "held_until": question.claimed_until,
+        "decisions_offered": question.allowed_decisions,
+        "payload": question.payload,
+        "response_schema": question.response_schema,
+        "decisions": [
+            {
+                "at": made.created_at,
+                "by": made.by_label,
+                "type": made.type,
+                "value": made.value,
+                "reason": made.reason,
+            }
+            for made in decisions
+        ],
+    }
+
+
+def _describe_run(run: Run) -> dict[str, Any]:
+    asked = Interrupt.objects.using(write_alias()).filter(run=run).order_by("created_at", "pk")
+    return {
+        "run": run.pk,
+        "state": run.state,
+        "graph": run.graph,
+        "version": run.graph_version,
+        "key": run.key,
+        "thread": run.thread.thread_id,
+        "started_at": run.created_at,
+        "finished_at": run.finished_at,
+        "step": run.step,
+        "error": run.error,
+        "questions": list(asked.values("id", "title", "status")),
+    }

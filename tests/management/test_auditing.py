@@ -1,0 +1,88 @@
+"""``hitl export-audit`` and ``verify-audit``: a record that can be checked without its database."""
+
+from __future__ import annotations
+
+import io
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from django.core.management import CommandError, call_command
+
+from hitl_django.models import AuditEntry
+from hitl_django.testing import GraphEnvironment
+
+pytestmark = pytest.mark.django_db
+
+
+@pytest.fixture
+def record(tmp_path: Path) -> Path:
+    """Returns the exported record of two threads, of which each has a decision."""
+    with GraphEnvironment() as hitl:
+        for text in ("A", "B"):
+            hitl.start("approval", {"text": text})
+            hitl.decide(f"Publish {text}?", "approve", reason="Fine.")
+    file = tmp_path / "record.jsonl"
+    out = io.StringIO()
+    call_command("hitl", "export-audit", "--since", "2020-01-01", stdout=out)
+    file.write_text(out.getvalue())
+    return file
+
+
+def verify(*arguments: Any) -> tuple[str, str]:
+    """Returns what is said to be broken, and the last word."""
+    out, err = io.StringIO(), io.StringIO()
+    try:
+        call_command("hitl", "verify-audit", *map(str, arguments), stdout=out, stderr=err)
+    except CommandError as error:
+        return err.getvalue(), str(error)
+    return err.getvalue(), out.getvalue()
+
+
+def test_a_record_holds_here_and_in_a_file(record: Path) -> None:
+    assert verify() == ("", "The record holds.\n")
+    assert verify("--file", record) == ("", "The record holds.\n")
+    entries = [json.loads(line) for line in record.read_text().splitlines()]
+    assert {entry["verb"] for entry in entries} >= {"start", "decide"}
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda entries: entries[1].update(actor="eve"),
+        lambda entries: entries[1].update(hashed=entries[1]["hashed"].replace("decide", "start")),
+        lambda entries: entries.pop(0),
+        lambda entries: entries.insert(0, entries.pop(1)),
+        lambda entries: entries.insert(1, dict(entries[0])),
+        lambda entries: entries[0].update(thread_id="another"),
+    ],
+    ids=["actor", "text", "removed", "moved", "repeated", "thread"],
+)
+def test_a_changed_file_is_found_and_says_where(record: Path, change: Any) -> None:
+    entries = [json.loads(line) for line in record.read_text().splitlines()]
+    change(entries)
+    record.write_text("".join(json.dumps(entry) + "\n" for entry in entries))
+    faults, said = verify("--file", record)
+    assert "line " in faults
+    assert said.endswith(("is broken.", "are broken."))
+
+
+def test_a_changed_row_is_found(record: Path) -> None:
+    first = AuditEntry.objects.filter(seq=2).order_by("pk").first()
+    assert first is not None
+    AuditEntry.objects.filter(pk=first.pk).update(verb="cancel")
+    faults, said = verify()
+    assert faults == f"{first.thread.thread_id}: entry 2\n"
+    assert said == "The record of 1 thread is broken."
+
+
+def test_a_file_that_is_no_record_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "a").write_text("{}\n")
+    assert verify("--file", tmp_path / "a")[1] == "Line 1 is no entry of a record."
+    assert "can't be read" in verify("--file", tmp_path / "b")[1]
+
+
+def test_a_period_that_is_none_is_refused() -> None:
+    with pytest.raises(CommandError, match="ends before it begins"):
+        call_command("hitl", "export-audit", "--since", "2020-01-02", "--until", "2020-01-01")

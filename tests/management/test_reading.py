@@ -1,0 +1,149 @@
+"""``hitl list``, ``show`` and ``graph``: what a terminal and a script are told."""
+
+from __future__ import annotations
+
+import io
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from django.core.management import CommandError, call_command
+
+from hitl_django import services
+from hitl_django.models import Interrupt, Run
+from hitl_django.testing import GraphEnvironment
+
+pytestmark = pytest.mark.django_db
+
+
+@pytest.fixture
+def hitl() -> Any:
+    with GraphEnvironment() as environment:
+        yield environment
+
+
+def call(*arguments: Any) -> str:
+    out, err = io.StringIO(), io.StringIO()
+    call_command("hitl", *map(str, arguments), stdout=out, stderr=err)
+    return out.getvalue() + err.getvalue()
+
+
+def lines(*arguments: Any) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in call(*arguments, "--json").splitlines()]
+
+
+def test_questions_that_wait_are_listed_the_longest_asked_first(hitl: GraphEnvironment) -> None:
+    assert call("list") == "There are none.\n"
+    first = hitl.start("approval", {"text": "A"})
+    hitl.start("approval", {"text": "B"})
+    hitl.decide(hitl.make_question("C"), "respond", "yes")
+    head, one, other = call("list").splitlines()
+    assert head.split() == ["id", "asked_at", "graph", "title"]
+    assert one.endswith("approval  Publish A?")
+    assert other.endswith("approval  Publish B?")
+    asked = hitl.question(run=first)
+    found = lines("list", "questions", "--graph", "approval", "--limit", 1)
+    assert [row["id"] for row in found] == [str(asked.pk)]
+    assert found[0]["run_id"] == str(first.id)
+    assert found[0]["decisions"] == asked.allowed_decisions
+    (decided,) = lines("list", "--state", "decided")
+    assert decided["title"] == "C"
+
+
+def test_runs_are_listed_the_newest_first_and_by_state(hitl: GraphEnvironment) -> None:
+    first = hitl.start("approval", {"text": "A"}, key="k-1")
+    second = hitl.start("approval", {"text": "B"})
+    hitl.decide(run=second, type="approve")
+    found = lines("list", "runs")
+    assert [(row["id"], row["state"], row["key"]) for row in found] == [
+        (str(second.id), "succeeded", None),
+        (str(first.id), "interrupted", "k-1"),
+    ]
+    assert [row["id"] for row in lines("list", "runs", "--state", "interrupted")] == [str(first.id)]
+    with pytest.raises(CommandError, match=r"The state is one of queued, .*, not 'open'"):
+        call("list", "runs", "--state", "open")
+
+
+def test_a_question_is_shown_with_its_payload_and_decisions(hitl: GraphEnvironment) -> None:
+    question = hitl.make_question({"sum": 3, "to": "Dana\u202e\x1b[2J"}, title="Pay?", why="Late.")
+    text = call("show", question.pk)
+    assert "title              Pay?\n" in text
+    assert '"sum": 3,' in text
+    assert "\x1b" not in text
+    assert "\u202e" not in text
+    hitl.decide(question, "respond", {"sum": 4}, reason="As agreed.")
+    (shown,) = lines("show", question.pk)
+    assert shown["payload"] == {"sum": 3, "to": "Dana\u202e\x1b[2J"}
+    (made,) = shown["decisions"]
+    assert (made["type"], made["value"], made["reason"]) == ("respond", {"sum": 4}, "As agreed.")
+
+
+def test_a_run_is_shown_with_its_questions_and_an_id_of_nothing_is_refused(
+    hitl: GraphEnvironment,
+) -> None:
+    run = hitl.start("approval", {"text": "A"})
+    (shown,) = lines("show", run.id)
+    assert (shown["state"], shown["graph"]) == ("interrupted", "approval")
+    assert [asked["title"] for asked in shown["questions"]] == ["Publish A?"]
+    assert "Publish A?" in call("show", run.id)
+    with pytest.raises(CommandError, match="There is no question and no run"):
+        call("show", "0" * 32)
+    with pytest.raises(CommandError, match="'nonsense' is not an id"):
+        call("show", "nonsense")
+
+
+def test_a_question_is_decided_for_nobody_or_for_a_user(
+    hitl: GraphEnvironment, django_user_model: Any
+) -> None:
+    django_user_model.objects.create_superuser("rita")
+    django_user_model.objects.create_user("eve")
+    one, other = hitl.make_question("A?"), hitl.make_question("B?")
+    assert call("decide", one.pk, "respond", "--value", '{"n": 1}', "--reason", "So.") == (
+        f"Decided: respond. Run {one.run_id} goes on.\n"
+    )
+    hitl.advance()
+    assert hitl.assert_finished(one.run_id)["answer"] == {"n": 1}
+    with pytest.raises(CommandError, match=r"There is no user 'nobody'\."):
+        call("decide", other.pk, "respond", "--value", "1", "--by", "nobody")
+    with pytest.raises(CommandError):
+        call("decide", other.pk, "respond", "--value", "1", "--by", "eve")
+    with pytest.raises(CommandError, match="--value is not JSON"):
+        call("decide", other.pk, "respond", "--value", "{", "--by", "rita")
+    assert Interrupt.objects.get(pk=other.pk).status == "pending"
+    call("decide", other.pk, "respond", "--value", "1", "--by", "rita")
+    made = Interrupt.objects.get(pk=other.pk).decisions.get()
+    assert (made.by_label, made.via) == ("rita", "command")
+    with pytest.raises(CommandError, match="already decided: respond by rita"):
+        call("decide", other.pk, "respond", "--value", "1")
+
+
+def test_one_approval_of_several_says_how_many_are_missing(
+    hitl: GraphEnvironment, django_user_model: Any
+) -> None:
+    django_user_model.objects.create_superuser("rita")
+    question = hitl.make_question({"n": 1}, quorum=3)
+    said = call("decide", question.pk, "approve", "--by", "rita")
+    assert said == "Recorded: approve. 2 more have to approve.\n"
+
+
+def test_a_claim_of_somebody_else_s_is_respected_where_that_is_asked(
+    hitl: GraphEnvironment, django_user_model: Any
+) -> None:
+    question = hitl.make_question("A?")
+    services.claim(question.pk, by=django_user_model.objects.create_superuser("rita"))
+    with pytest.raises(CommandError, match="rita"):
+        call("decide", question.pk, "respond", "--value", "1", "--not-over-claim")
+    call("decide", question.pk, "respond", "--value", "1")
+    assert Run.objects.get(pk=question.run_id).state == "queued"
+
+
+def test_a_graph_is_drawn(tmp_path: Path) -> None:
+    assert "ask" in call("graph", "approval")
+    assert call("graph", "approval", "--format", "mermaid").count("-->") == 2
+    assert call("graph", "approval", "--format", "svg", "--output", tmp_path / "a.svg") == ""
+    assert (tmp_path / "a.svg").read_text().startswith("<svg")
+    with pytest.raises(CommandError, match="nothing"):
+        call("graph", "nothing")
+    with pytest.raises(CommandError, match="can't be written: No such file"):
+        call("graph", "approval", "--output", tmp_path / "none" / "a.svg")
