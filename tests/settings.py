@@ -39,6 +39,7 @@ INSTALLED_APPS = [
     "django.contrib.staticfiles",
     "rest_framework",
     "django_q",
+    "django_tasks_db",
     "hitl_django",
     "hitl_django.contrib.alerts",
     "tests",
@@ -85,10 +86,15 @@ Q_CLUSTER: dict[str, object] = {
     "save_limit": -1,
 }
 
+# Django's Tasks, for the tests of that queue.
+TASKS = {"default": {"BACKEND": "django_tasks_db.DatabaseBackend"}}
+
 # What a test wants of the processes that it starts.
 if REDIS_URL := os.environ.get("TEST_REDIS_URL", ""):
     del Q_CLUSTER["orm"]
     Q_CLUSTER["redis"] = REDIS_URL
+if os.environ.get("TEST_CELERY_BROKER"):
+    from tests import celery_app  # noqa: F401  (as a project's __init__ does)
 Q_CLUSTER |= json.loads(os.environ.get("TEST_Q_CLUSTER", "{}"))
 
 # As on a system whose kernel ends no process together with its parent.

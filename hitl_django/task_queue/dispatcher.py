@@ -24,6 +24,8 @@ from hitl_django.db.write_batch import WriteBatch
 ADVANCE = "hitl_django.worker.advance"
 DELIVER = "hitl_django.notifications.webhooks.deliver"
 SWEEP = "hitl_django.worker.sweep"
+#: All that messages with an argument name.
+FUNCTIONS = frozenset({ADVANCE, DELIVER})
 
 
 class Dispatcher(ABC):

@@ -1,0 +1,7 @@
+"""Celery as the task queue."""
+
+from __future__ import annotations
+
+from .dispatcher import CeleryDispatcher as Dispatcher
+
+__all__ = ["Dispatcher"]

@@ -1,0 +1,73 @@
+"""Messages as tasks of Celery."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, ClassVar
+
+from celery import current_app
+from django.core import checks
+from django.db import transaction
+
+from hitl_django.db.alias import write_alias
+from hitl_django.task_queue.dispatcher import Dispatcher
+
+from . import message_task
+
+#: Seconds after which a worker leaves a run for others.
+SLICE = 60.0
+#: A run is left after this part of a task's time limit, before Celery ends the worker in a node.
+PART = 0.6
+#: Who decides doesn't wait for a broker that is away, as Celery by itself does for seconds: the
+#: sweep sends it again.
+ONCE_MORE = {"max_retries": 1, "interval_start": 0, "interval_step": 0, "interval_max": 0}
+
+
+class CeleryDispatcher(Dispatcher):
+    """Sends ``(function, id)`` as a task after the commit; a subclass routes it by ``options``.
+
+    ``options`` are those of ``apply_async``. What is lost between the commit and the broker is the
+    sweep's to find. The workers are Celery's own: ``hitl worker`` beside them only sweeps.
+    """
+
+    options: ClassVar[dict[str, Any]] = {}
+
+    def enqueue(self, function: str, argument: str) -> None:
+        def send() -> None:
+            message_task.perform.apply_async(
+                (function, argument), retry=True, retry_policy=ONCE_MORE, **self.options
+            )
+
+        transaction.on_commit(send, using=write_alias(), robust=True)
+
+    def time_slice(self) -> float | None:
+        conf = current_app.conf
+        limits = [limit for limit in (conf.task_soft_time_limit, conf.task_time_limit) if limit]
+        return min([SLICE, *(limit * PART for limit in limits)])
+
+    def check(self) -> Sequence[checks.CheckMessage]:
+        if current_app.conf.task_always_eager:
+            return [
+                checks.Warning(
+                    "Celery's task_always_eager is on: runs are taken on in the process that "
+                    "starts them.",
+                    hint="Switch it off, or use hitl_django.testing in tests.",
+                    id="hitl_django.W019",
+                )
+            ]
+        return ()
+
+    def probe(self) -> Sequence[checks.CheckMessage]:
+        try:
+            with current_app.connection_for_write() as connection:
+                connection.ensure_connection(max_retries=1, timeout=2)
+        except Exception as error:  # whatever the broker's own library raises
+            return [
+                checks.Critical(
+                    f"Celery's broker can't be reached: {type(error).__name__}: {error}",
+                    hint="Start it, or correct the broker's address. Nothing is lost meanwhile: "
+                    "the sweep sends again what was to be sent.",
+                    id="hitl_django.E037",
+                )
+            ]
+        return ()

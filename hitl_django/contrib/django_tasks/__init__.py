@@ -1,0 +1,7 @@
+"""Django's Tasks as the task queue: ``django.tasks`` of Django 6.0, or its backport before."""
+
+from __future__ import annotations
+
+from .dispatcher import DjangoTasksDispatcher as Dispatcher
+
+__all__ = ["Dispatcher"]

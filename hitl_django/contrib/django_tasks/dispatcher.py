@@ -1,0 +1,96 @@
+"""Messages as tasks of Django's."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, ClassVar
+
+from django.apps import apps
+from django.core import checks
+from django.db import router, transaction
+
+from hitl_django.db.alias import write_alias
+from hitl_django.task_queue.dispatcher import Dispatcher
+
+from . import message_task
+from .framework import InvalidTaskBackend, task_backends
+
+#: The app that keeps tasks in the database, and the command that works them off.
+DATABASE_APP, DATABASE_LABEL = "django_tasks_db", "django_tasks_database"
+DATABASE_COMMAND = "db_worker"
+#: Seconds after which a worker leaves a run for others; these queues know no limit themselves.
+SLICE = 60.0
+
+
+class DjangoTasksDispatcher(Dispatcher):
+    """Sends ``(function, id)`` as a task; a subclass names another ``backend`` or ``queue``.
+
+    With the database backend on the runs' own database the task's row is written in the caller's
+    transaction. Any other backend gets the task after the commit, and what is lost in between is
+    the sweep's to find.
+    """
+
+    backend: ClassVar[str] = "default"
+    queue: ClassVar[str] = "default"
+
+    def enqueue(self, function: str, argument: str) -> None:
+        def send() -> None:
+            chosen: Any = message_task.perform.using(backend=self.backend, queue_name=self.queue)
+            chosen.enqueue(function, argument)
+
+        if self._shares_transaction():
+            send()
+        else:
+            transaction.on_commit(send, using=write_alias(), robust=True)
+
+    def time_slice(self) -> float | None:
+        return SLICE
+
+    def check(self) -> Sequence[checks.CheckMessage]:
+        try:
+            backend = task_backends[self.backend]
+        except InvalidTaskBackend as error:
+            return [
+                checks.Error(
+                    f"HITL['DISPATCH'] names Django's Tasks, and TASKS has no backend: {error}",
+                    hint=f"Add {self.backend!r} to TASKS.",
+                    id="hitl_django.E019",
+                )
+            ]
+        queues = getattr(backend, "queues", None)
+        if queues and self.queue not in queues:
+            return [
+                checks.Error(
+                    f"TASKS[{self.backend!r}] has no queue {self.queue!r}, so nothing can be sent.",
+                    hint="Add it to the backend's QUEUES.",
+                    id="hitl_django.E036",
+                )
+            ]
+        name = type(backend).__name__
+        if name in ("ImmediateBackend", "DummyBackend"):
+            return [
+                checks.Warning(
+                    f"TASKS[{self.backend!r}] is the {name}, which is no queue: runs are taken on "
+                    "in the process that starts them, or by nobody.",
+                    hint="Name a backend with workers, such as django_tasks_db.DatabaseBackend.",
+                    id="hitl_django.W018",
+                )
+            ]
+        return ()
+
+    def command(self) -> Sequence[str]:
+        if not self._is_database():
+            return ()  # it has workers of its own
+        return [
+            DATABASE_COMMAND, "--backend", self.backend, "--queue-name", self.queue,
+            "--interval", "0.2", "--no-startup-delay", "--no-reload",
+        ]  # fmt: skip
+
+    def _is_database(self) -> bool:
+        backend = task_backends[self.backend]
+        return apps.is_installed(DATABASE_APP) and type(backend).__module__.startswith(DATABASE_APP)
+
+    def _shares_transaction(self) -> bool:
+        if not self._is_database():
+            return False
+        return router.db_for_write(apps.get_model(DATABASE_LABEL, "DBTaskResult")) == write_alias()

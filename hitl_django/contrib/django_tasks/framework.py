@@ -1,0 +1,16 @@
+"""Django's Tasks, from Django itself or from the package django-tasks, whichever there is."""
+
+from __future__ import annotations
+
+from importlib import import_module
+from importlib.util import find_spec
+from typing import Any
+
+_home = "django.tasks" if find_spec("django.tasks") else "django_tasks"
+_tasks: Any = import_module(_home)
+
+task, task_backends = _tasks.task, _tasks.task_backends
+InvalidTaskBackend: type[Exception] = (
+    getattr(import_module(f"{_home}.exceptions"), "InvalidTaskBackend", None)
+    or import_module(f"{_home}.exceptions").InvalidTaskBackendError
+)

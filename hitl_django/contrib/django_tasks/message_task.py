@@ -1,0 +1,13 @@
+"""The task as which a message travels."""
+
+from __future__ import annotations
+
+from hitl_django.worker import messages
+
+from .framework import task
+
+
+@task
+def perform(function: str, argument: str) -> None:
+    """Calls what the message names."""
+    messages.perform(function, argument)

@@ -1,0 +1,57 @@
+"""Carrying out messages, in the worker processes of queues that have no signals of their own."""
+
+from __future__ import annotations
+
+import signal
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from types import FrameType
+from typing import Any
+
+from django.utils.module_loading import import_string
+
+from hitl_django.task_queue import dispatcher, heartbeat, supervisor_pipe
+
+from . import runner
+
+
+def perform(function: str, argument: str) -> None:
+    """Calls what a message names, and reports that this process works.
+
+    A queue's table or broker may be open to more people than its code is, so nothing is called but
+    what messages are for: ValueError otherwise. SIGTERM leaves the run at its next step's edge, and
+    then does what the queue has it do.
+    """
+    if function not in dispatcher.FUNCTIONS:
+        raise ValueError(f"No message is for {function!r}.")
+    supervisor_pipe.report_status("busy", dispatcher.get_time_slice() or 0)
+    with _draining():
+        import_string(function)(argument)
+    heartbeat.report_work()
+    supervisor_pipe.report_status("idle")
+    supervisor_pipe.report_status("settled")
+
+
+@contextmanager
+def _draining() -> Iterator[None]:
+    if threading.current_thread() is not threading.main_thread():
+        yield  # where no handler can be installed
+        return
+    before: Any = signal.getsignal(signal.SIGTERM)
+
+    def drain(number: int, frame: FrameType | None) -> None:
+        runner.drain("SIGTERM")
+        if callable(before):
+            before(number, frame)
+        elif before is not signal.SIG_IGN:
+            leaving.append(number)
+
+    leaving: list[int] = []
+    signal.signal(signal.SIGTERM, drain)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)
+    if leaving:
+        signal.raise_signal(signal.SIGTERM)

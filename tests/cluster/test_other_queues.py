@@ -1,0 +1,241 @@
+"""What any queue has to do, shown of each that the package brings: with its own workers, killed."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import psutil
+import pytest
+from django.apps import apps
+from django.db import transaction
+
+from hitl_django import services
+from hitl_django.models import Interrupt, Run
+from hitl_django.task_queue import dispatcher
+from hitl_django.worker import messages
+from tests import celery_app
+from tests.messages import enqueue_run
+
+from .conftest import IMPATIENT, ROOT, Cluster, all_succeeded, begun, start_laps, states
+from .redis_server import RedisServer
+
+pytestmark = [
+    pytest.mark.cluster,
+    pytest.mark.promise("P8"),
+    pytest.mark.django_db(transaction=True),
+]
+
+Start = Callable[..., Cluster]
+
+
+class Queue(ABC):
+    """A queue with its workers, as a product runs it."""
+
+    path: str
+
+    @abstractmethod
+    def length(self) -> int:
+        """Return how many messages wait."""
+
+    @abstractmethod
+    def lose(self) -> None:
+        """Lose all messages."""
+
+    @abstractmethod
+    def work(self) -> Cluster:
+        """Start what sweeps; the workers too, where they are its own."""
+
+    @abstractmethod
+    def worker(self) -> int:
+        """Return the process id of one that works."""
+
+    @abstractmethod
+    def stop(self) -> None:
+        """Ask the workers to stop, and wait until they have."""
+
+
+class DjangoTasks(Queue):
+    path = "hitl_django.contrib.django_tasks.Dispatcher"
+
+    def __init__(self, cluster: Start, environment: dict[str, str]) -> None:
+        self.start, self.environment = cluster, environment
+
+    def length(self) -> int:
+        rows = apps.get_model("django_tasks_database", "DBTaskResult")._default_manager
+        return rows.filter(status="READY").count()
+
+    def lose(self) -> None:
+        apps.get_model("django_tasks_database", "DBTaskResult")._default_manager.all().delete()
+
+    def work(self) -> Cluster:
+        self.supervisor = self.start("hitl", "worker", **self.environment)
+        return self.supervisor
+
+    def worker(self) -> int:
+        return self.supervisor.main()
+
+    def stop(self) -> None:
+        assert self.supervisor.stop() == 0
+
+
+class CeleryOverRedis(Queue):
+    path = "hitl_django.contrib.celery.Dispatcher"
+
+    def __init__(
+        self, cluster: Start, environment: dict[str, str], server: RedisServer, folder: Path
+    ) -> None:
+        self.start, self.environment, self.server = cluster, environment, server
+        self.log = folder / "celery.log"
+        self.process: subprocess.Popen[bytes] | None = None
+
+    def length(self) -> int:
+        return self.server.length_of("celery")
+
+    def lose(self) -> None:
+        self.server.kill()
+        self.server.start()
+
+    def work(self) -> Cluster:
+        command = ["celery", "-A", "tests.celery_app", "worker", "--concurrency", "2"]
+        with self.log.open("ab") as output:
+            self.process = subprocess.Popen(
+                [sys.executable, "-m", *command, "--loglevel", "INFO", "--without-gossip"],
+                cwd=ROOT,
+                env={**os.environ, **self.environment},
+                stdout=output,
+                stderr=subprocess.STDOUT,
+                start_new_session=True,
+            )
+        return self.start("hitl", "worker", **self.environment)
+
+    def worker(self) -> int:
+        assert self.process is not None
+        return psutil.Process(self.process.pid).children()[0].pid
+
+    def stop(self) -> None:
+        assert self.process is not None
+        self.process.send_signal(signal.SIGTERM)
+        assert self.process.wait(60) == 0, self.log.read_text()
+
+    def clear_up(self) -> None:
+        if self.process is not None:
+            try:
+                os.killpg(self.process.pid, signal.SIGKILL)
+            except ProcessLookupError:
+                pass
+            self.process.wait()
+
+
+@pytest.fixture
+def environment(database_url: str, settings: Any) -> Callable[[type[Queue]], dict[str, str]]:
+    """Give a function that has this process send to a kind of queue, and says how others do."""
+
+    def choose(kind: type[Queue]) -> dict[str, str]:
+        settings.HITL = {**IMPATIENT, "DISPATCH": kind.path}
+        return {
+            "TEST_HITL": json.dumps(settings.HITL),
+            "DATABASE_URL": database_url,
+            "DJANGO_SETTINGS_MODULE": "tests.settings",
+        }
+
+    return choose
+
+
+@pytest.fixture
+def tasks_queue(cluster: Start, environment: Any) -> DjangoTasks:
+    return DjangoTasks(cluster, environment(DjangoTasks))
+
+
+@pytest.fixture
+def celery_queue(cluster: Start, environment: Any, tmp_path: Path) -> Iterator[CeleryOverRedis]:
+    server = RedisServer(tmp_path).start()
+    broker = f"redis+socket://{server.socket}"
+    app = celery_app.make_app(broker)
+    chosen = environment(CeleryOverRedis) | {"TEST_CELERY_BROKER": broker}
+    found = CeleryOverRedis(cluster, chosen, server, tmp_path)
+    yield found
+    found.clear_up()
+    app.close()
+    server.kill()
+
+
+@pytest.fixture(params=["tasks_queue", "celery_queue"])
+def queue(request: pytest.FixtureRequest) -> Queue:
+    """A queue to which this process sends, and whose workers a test may start."""
+    found: Queue = request.getfixturevalue(request.param)
+    return found
+
+
+@pytest.mark.promise("P3")
+def test_a_message_follows_the_commit_or_vanishes_with_it(queue: Queue) -> None:
+    with transaction.atomic():
+        enqueue_run("an id")
+        transaction.set_rollback(True)
+    assert queue.length() == 0
+    with transaction.atomic():
+        enqueue_run("an id")
+    assert queue.length() == 1
+
+
+def test_a_run_is_taken_to_its_end_through_its_questions(queue: Queue) -> None:
+    workers = queue.work()
+    run = services.start("interview", {"log": []})
+    for answer in ("one", "two"):
+        workers.wait_for(lambda: states([run.id]) == {"interrupted": 1})
+        services.decide(Interrupt.objects.get(status="pending").pk, "respond", answer)
+    workers.wait_for(all_succeeded([run.id]))
+    assert queue.length() == 0
+
+
+def test_a_worker_that_is_killed_loses_no_run(queue: Queue, book: Path) -> None:
+    workers = queue.work()
+    runs = start_laps(book, 4)
+    workers.wait_for(lambda: book.read_text() != "")
+    os.kill(queue.worker(), signal.SIGKILL)
+    workers.wait_for(all_succeeded(runs))
+    # At most the lap in which it was killed was begun again.
+    assert sum(begun(book).values()) <= 4 * 5 + 2
+
+
+def test_messages_that_are_lost_are_sent_again(queue: Queue, book: Path) -> None:
+    runs = start_laps(book, 3, laps=1, seconds=0)
+    assert queue.length() == 3
+    queue.lose()
+    assert queue.length() == 0
+    queue.work().wait_for(all_succeeded(runs))
+
+
+def test_workers_that_are_stopped_leave_their_runs_at_an_edge(queue: Queue, book: Path) -> None:
+    workers = queue.work()
+    runs = start_laps(book, 2, laps=8, seconds=0.2)
+    workers.wait_for(lambda: len(begun(book)) >= 2)
+    queue.stop()
+    assert set(begun(book).values()) == {1}
+    assert "running" not in states(runs)
+    again = queue.work()
+    again.wait_for(all_succeeded(runs))
+    assert set(begun(book).values()) == {1}
+
+
+def test_a_broker_that_is_away_undoes_nothing(celery_queue: CeleryOverRedis, book: Path) -> None:
+    celery_queue.server.kill()
+    assert [each.id for each in dispatcher.get_dispatcher().probe()] == ["hitl_django.E037"]
+    runs = start_laps(book, 2, laps=1, seconds=0)
+    assert states(runs) == {"queued": 2}
+    workers = celery_queue.work()
+    celery_queue.server.start()
+    workers.wait_for(all_succeeded(runs))
+
+
+def test_no_message_calls_anything_else() -> None:
+    with pytest.raises(ValueError, match=r"No message is for 'os\.system'\."):
+        messages.perform("os.system", "true")
+    assert not Run.objects.exists()

@@ -1,0 +1,71 @@
+"""What the dispatchers of other queues say of settings that can't work, and what they send."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from django.apps import apps
+from django.db import transaction
+
+from hitl_django.contrib.celery import Dispatcher as CeleryDispatcher
+from hitl_django.contrib.django_tasks import Dispatcher as TasksDispatcher
+from hitl_django.task_queue.dispatcher import ADVANCE
+from tests.celery_app import make_app
+
+
+class Elsewhere(TasksDispatcher):
+    backend = "elsewhere"
+
+
+class Runs(TasksDispatcher):
+    queue = "runs"
+
+
+def faults(dispatcher: Any) -> list[str]:
+    return [found.id for found in dispatcher.check()]
+
+
+def test_tasks_without_a_backend_or_a_queue_are_said(settings: Any) -> None:
+    assert faults(TasksDispatcher()) == []
+    assert faults(Elsewhere()) == ["hitl_django.E019"]
+    assert faults(Runs()) == ["hitl_django.E036"]
+    assert TasksDispatcher().command()[0] == "db_worker"
+
+
+@pytest.mark.parametrize("name", ["immediate.ImmediateBackend", "dummy.DummyBackend"])
+def test_a_backend_that_is_no_queue_is_said(settings: Any, name: str) -> None:
+    from hitl_django.contrib.django_tasks import framework
+
+    home = framework.task_backends.__module__
+    settings.TASKS = {"default": {"BACKEND": f"{home}.backends.{name}"}}
+    assert faults(TasksDispatcher()) == ["hitl_django.W018"]
+    assert TasksDispatcher().command() == ()
+
+
+@pytest.mark.django_db(transaction=True)
+def test_a_subclass_sends_to_its_queue(settings: Any) -> None:
+    settings.TASKS = {
+        "default": {
+            "BACKEND": "django_tasks_db.DatabaseBackend",
+            "QUEUES": ["default", "runs"],
+        }
+    }
+    with transaction.atomic():
+        Runs().enqueue(ADVANCE, "an id")
+    row = apps.get_model("django_tasks_database", "DBTaskResult")._default_manager.get()
+    assert row.queue_name == "runs"
+    assert row.args_kwargs == {"args": [ADVANCE, "an id"], "kwargs": {}}
+    assert Runs().command()[-6:-3] == ["--queue-name", "runs", "--interval"]
+
+
+def test_celery_that_runs_at_once_is_said_and_limits_shorten_the_slice() -> None:
+    app = make_app("memory://")
+    assert CeleryDispatcher().check() == ()
+    assert CeleryDispatcher().time_slice() == 60
+    assert CeleryDispatcher().probe() == ()
+    app.conf.task_time_limit = 50
+    assert CeleryDispatcher().time_slice() == 30
+    app.conf.task_always_eager = True
+    assert faults(CeleryDispatcher()) == ["hitl_django.W019"]
+    app.close()
