@@ -86,6 +86,19 @@ class DjangoTasks(Queue):
         assert self.supervisor.stop() == 0
 
 
+class Procrastinate(DjangoTasks):
+    path = "hitl_django.contrib.procrastinate.Dispatcher"
+
+    def length(self) -> int:
+        return self._rows().filter(status="todo").count()
+
+    def lose(self) -> None:
+        self._rows().all()._raw_delete("default")
+
+    def _rows(self) -> Any:
+        return apps.get_model("procrastinate", "ProcrastinateJob")._default_manager
+
+
 class CeleryOverRedis(Queue):
     path = "hitl_django.contrib.celery.Dispatcher"
 
@@ -167,7 +180,18 @@ def celery_queue(cluster: Start, environment: Any, tmp_path: Path) -> Iterator[C
     server.kill()
 
 
-@pytest.fixture(params=["tasks_queue", "celery_queue"])
+@pytest.fixture
+def procrastinate_queue(cluster: Start, environment: Any) -> Procrastinate:
+    return Procrastinate(cluster, environment(Procrastinate))
+
+
+@pytest.fixture(
+    params=[
+        "tasks_queue",
+        "celery_queue",
+        pytest.param("procrastinate_queue", marks=pytest.mark.database("postgresql")),
+    ]
+)
 def queue(request: pytest.FixtureRequest) -> Queue:
     """A queue to which this process sends, and whose workers a test may start."""
     found: Queue = request.getfixturevalue(request.param)

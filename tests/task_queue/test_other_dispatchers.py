@@ -10,6 +10,7 @@ from django.db import transaction
 
 from hitl_django.contrib.celery import Dispatcher as CeleryDispatcher
 from hitl_django.contrib.django_tasks import Dispatcher as TasksDispatcher
+from hitl_django.contrib.procrastinate import Dispatcher as ProcrastinateDispatcher
 from hitl_django.task_queue.dispatcher import ADVANCE
 from tests.celery_app import make_app
 
@@ -69,3 +70,16 @@ def test_celery_that_runs_at_once_is_said_and_limits_shorten_the_slice() -> None
     app.conf.task_always_eager = True
     assert faults(CeleryDispatcher()) == ["hitl_django.W019"]
     app.close()
+
+
+def test_procrastinate_says_that_it_needs_its_app_and_postgresql(settings: Any) -> None:
+    settings.INSTALLED_APPS = [
+        name for name in settings.INSTALLED_APPS if not name.startswith("procrastinate")
+    ]
+    assert faults(ProcrastinateDispatcher()) == ["hitl_django.E038"]
+
+
+@pytest.mark.database("sqlite")
+def test_procrastinate_is_for_postgresql(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(apps, "is_installed", lambda name: True)
+    assert faults(ProcrastinateDispatcher()) == ["hitl_django.E039"]

@@ -1,0 +1,74 @@
+"""Messages as jobs of Procrastinate."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import partial
+from typing import ClassVar
+
+from django.apps import apps
+from django.core import checks
+from django.db import connections, transaction
+from procrastinate.contrib.django import app
+from procrastinate.contrib.django.settings import settings as procrastinate_settings
+
+from hitl_django.db.alias import write_alias
+from hitl_django.task_queue.dispatcher import Dispatcher
+
+from . import message_task
+
+#: Seconds after which a worker leaves a run for others; Procrastinate knows no limit itself.
+SLICE = 60.0
+
+
+class ProcrastinateDispatcher(Dispatcher):
+    """Sends ``(function, id)`` as a job, of which PostgreSQL notifies the workers at the commit.
+
+    The job's row is written in the caller's transaction where it is in the runs' database, else
+    after the commit. A subclass names another ``queue``, and how many jobs one process of
+    ``hitl worker`` does at a time: threads, of which each has a connection.
+    """
+
+    queue: ClassVar[str] = "hitl"
+    concurrency: ClassVar[int] = 4
+
+    def enqueue(self, function: str, argument: str) -> None:
+        job = app.configure_task(message_task.NAME, queue=self.queue)
+        send = partial(job.defer, function=function, argument=argument)
+        if self._shares_transaction():
+            send()
+        else:
+            transaction.on_commit(send, using=write_alias(), robust=True)
+
+    def time_slice(self) -> float | None:
+        return SLICE
+
+    def check(self) -> Sequence[checks.CheckMessage]:
+        if not apps.is_installed("procrastinate.contrib.django"):
+            return [
+                checks.Error(
+                    "HITL['DISPATCH'] names Procrastinate, and 'procrastinate.contrib.django' is "
+                    "not in INSTALLED_APPS: it has no tables, and no worker can be started.",
+                    hint="Add it to INSTALLED_APPS and run 'manage.py migrate', or name another "
+                    "queue.",
+                    id="hitl_django.E038",
+                )
+            ]
+        if connections[procrastinate_settings.DATABASE_ALIAS].vendor != "postgresql":
+            return [
+                checks.Error(
+                    "HITL['DISPATCH'] names Procrastinate, whose database isn't PostgreSQL.",
+                    hint="Set PROCRASTINATE_DATABASE_ALIAS, or name another queue.",
+                    id="hitl_django.E039",
+                )
+            ]
+        return ()
+
+    def command(self) -> Sequence[str]:
+        return [
+            "procrastinate", "worker", "--queues", self.queue,
+            "--concurrency", str(self.concurrency), "--delete-jobs", "always",
+        ]  # fmt: skip
+
+    def _shares_transaction(self) -> bool:
+        return write_alias() == procrastinate_settings.DATABASE_ALIAS

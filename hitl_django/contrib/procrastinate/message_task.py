@@ -1,0 +1,17 @@
+"""The job as which a message travels."""
+
+from __future__ import annotations
+
+from procrastinate.contrib.django import app
+
+from hitl_django.worker import messages
+
+NAME = "hitl_django.perform"
+
+messages.drain_when_asked()
+
+
+@app.task(name=NAME)
+def perform(function: str, argument: str) -> None:
+    """Calls what the message names."""
+    messages.perform(function, argument)
