@@ -1,0 +1,75 @@
+"""A collector of prometheus_client's: what waits, what is due and who works, read at each scrape.
+
+All of it is in the database, so it is the same whichever process is asked, and is there after each
+has ended. Nothing is counted beyond MOST: a scrape costs the same with a million questions.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+from django.db.models import Min, QuerySet
+from prometheus_client.core import GaugeMetricFamily, Metric
+from prometheus_client.registry import Collector
+
+from hitl_django import services
+from hitl_django.db.alias import write_alias
+from hitl_django.graph_registry import registry
+from hitl_django.models import Run
+from hitl_django.models.review import queue_order
+from hitl_django.services.reviews import queue_filters
+
+#: What a gauge that counts rows shows at most.
+MOST = 10_000
+#: States in which somebody or something is waited for.
+LIVE = (Run.State.QUEUED, Run.State.RUNNING, Run.State.INTERRUPTED, Run.State.PARKED)
+
+
+class HitlCollector(Collector):
+    """Gauges named ``hitl_…``; register it where the product's other metrics are registered."""
+
+    def collect(self) -> Iterable[Metric]:
+        yield from self._collect_questions()
+        yield from self._collect_runs()
+        yield from self._collect_workers()
+
+    def describe(self) -> Iterable[Metric]:
+        return ()  # nothing is asked of the database when it is registered
+
+    def _collect_questions(self) -> Iterable[Metric]:
+        waiting = _gauge("questions_waiting", "Open questions, put off ones among them.", "graph")
+        overdue = _gauge("questions_overdue", "Open questions past their due time.", "graph")
+        oldest = _gauge("question_oldest_timestamp", "When the oldest open one was asked.", "graph")
+        for graph in registry.list_names():
+            rows = queue_filters.list_waiting(None, graph=graph)
+            waiting.add_metric([graph], _count(rows))
+            late = sum(_count(rows.filter(part)) for part in queue_filters.OVERDUE_PARTS)
+            overdue.add_metric([graph], min(late, MOST))
+            if (since := rows.aggregate(at=Min("created_at"))["at"]) is not None:
+                oldest.add_metric([graph], since.timestamp())
+        yield from (waiting, overdue, oldest)
+
+    def _collect_runs(self) -> Iterable[Metric]:
+        live = _gauge("runs", "Runs that have not ended.", "state")
+        rows = Run.objects.using(write_alias()).order_by()
+        for state in LIVE:
+            live.add_metric([state.value], rows.filter(state=state)[:MOST].count())
+        yield live
+
+    def _collect_workers(self) -> Iterable[Metric]:
+        health = services.worker_health()
+        yield _gauge("workers", "Workers that have reported lately.", value=health.workers)
+        yield _gauge("runs_overdue", "Queued runs that no worker takes up.", value=health.overdue)
+        if health.last_seen is not None:
+            seen = health.last_seen.timestamp()
+            yield _gauge("worker_seen_timestamp", "When a worker last reported.", value=seen)
+
+
+def _gauge(name: str, words: str, *labels: str, value: float | None = None) -> GaugeMetricFamily:
+    unit = "seconds" if name.endswith("timestamp") else ""
+    return GaugeMetricFamily(f"hitl_{name}", words, value=value, labels=labels or None, unit=unit)
+
+
+def _count(rows: QuerySet[Any]) -> int:
+    return rows.order_by(*queue_order())[:MOST].count()

@@ -1,0 +1,32 @@
+"""The page that Prometheus reads."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from django.http import HttpResponse
+from prometheus_client import CONTENT_TYPE_LATEST, CollectorRegistry, generate_latest
+from rest_framework.exceptions import PermissionDenied
+from rest_framework.permissions import IsAuthenticated
+from rest_framework.request import Request
+from rest_framework.views import APIView
+
+from hitl_django.permissions import get_policy
+
+from .collector import HitlCollector
+
+_registry = CollectorRegistry()
+_registry.register(HitlCollector())
+
+
+class MetricsPage(APIView):
+    """The gauges as text, for who may see how the workers are; they sign in as to the API."""
+
+    permission_classes = (IsAuthenticated,)
+    schema: Any = None
+
+    def get(self, request: Request) -> HttpResponse:
+        """Reads all gauges."""
+        if not get_policy().may_view_workers(request.user):
+            raise PermissionDenied
+        return HttpResponse(generate_latest(_registry), content_type=CONTENT_TYPE_LATEST)

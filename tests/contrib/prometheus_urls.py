@@ -1,0 +1,7 @@
+"""URLs of a product that lets Prometheus in."""
+
+from __future__ import annotations
+
+from django.urls import include, path
+
+urlpatterns = [path("", include("hitl_django.contrib.prometheus.urls"))]

@@ -1,0 +1,105 @@
+"""What Prometheus reads: the gauges, who may read them, and the files that use them."""
+
+from __future__ import annotations
+
+import json
+import re
+from datetime import timedelta
+from importlib.resources import files
+from typing import Any
+
+import pytest
+from django.db import connection
+from django.test import Client
+from django.test.utils import CaptureQueriesContext
+from prometheus_client.parser import text_string_to_metric_families
+
+from hitl_django.models import Run, WorkerHeartbeat
+from hitl_django.testing import GraphEnvironment
+
+pytestmark = [
+    pytest.mark.django_db,
+    pytest.mark.urls("tests.contrib.prometheus_urls"),
+]
+
+PACKAGE = files("hitl_django.contrib.prometheus")
+
+
+@pytest.fixture
+def operator(django_user_model: Any) -> Client:
+    client = Client()
+    client.force_login(django_user_model.objects.create_superuser("olga"))
+    return client
+
+
+def read(client: Client) -> dict[tuple[str, ...], float]:
+    """Return what the page says, by the name of a gauge and its label."""
+    response = client.get("/metrics")
+    assert response.status_code == 200
+    assert response["Content-Type"].startswith("text/plain")
+    return {
+        (sample.name, *sample.labels.values()): sample.value
+        for family in text_string_to_metric_families(response.content.decode())
+        for sample in family.samples
+    }
+
+
+def test_the_gauges_follow_what_is_asked_and_run(operator: Client) -> None:
+    with GraphEnvironment() as hitl:
+        first = hitl.start("approval", {"text": "A"})
+        hitl.start("approval", {"text": "B"})
+        question = hitl.make_question("Late?", due=timedelta(hours=1))
+        hitl.advance_time(hours=2)
+        gauges = read(operator)
+        assert gauges["hitl_questions_waiting", "approval"] == 2
+        assert gauges["hitl_questions_overdue", "approval"] == 0
+        assert gauges["hitl_questions_overdue", question.graph] == 1
+        assert gauges["hitl_runs", "interrupted"] == 3
+        asked = hitl.question(run=first).created_at.timestamp()
+        assert gauges["hitl_question_oldest_timestamp_seconds", "approval"] == pytest.approx(asked)
+        hitl.decide(run=first, type="approve")
+        assert read(operator)["hitl_questions_waiting", "approval"] == 1
+        Run.objects.filter(state="interrupted").update(state="parked")
+        assert read(operator)["hitl_runs", "parked"] == 2
+
+
+def test_workers_are_counted_while_they_report(operator: Client) -> None:
+    gauges = read(operator)
+    assert gauges["hitl_workers",] == 0
+    assert ("hitl_worker_seen_timestamp_seconds",) not in gauges
+    WorkerHeartbeat.objects.create(owner="host:1", host="host", pid=1, version="1")
+    gauges = read(operator)
+    assert gauges["hitl_workers",] == 1
+    assert gauges["hitl_worker_seen_timestamp_seconds",] > 1_700_000_000
+
+
+def test_who_may_not_see_the_workers_reads_nothing(django_user_model: Any) -> None:
+    client = Client()
+    assert client.get("/metrics").status_code in (401, 403)
+    client.force_login(django_user_model.objects.create_user("rita", is_staff=True))
+    assert client.get("/metrics").status_code == 403
+
+
+def test_a_scrape_costs_the_same_number_of_queries_whatever_waits(
+    operator: Client,
+) -> None:
+    with CaptureQueriesContext(connection) as before:
+        read(operator)
+    with GraphEnvironment() as hitl:
+        for number in range(5):
+            hitl.start("approval", {"text": str(number)})
+    with CaptureQueriesContext(connection) as after:
+        read(operator)
+    assert len(after) == len(before)
+
+
+@pytest.mark.parametrize("name", ["alerts.yaml", "dashboard.json"])
+def test_the_files_name_only_gauges_that_are_there(operator: Client, name: str) -> None:
+    with GraphEnvironment() as hitl:
+        hitl.start("approval", {"text": "A"})
+        WorkerHeartbeat.objects.create(owner="host:1", host="host", pid=1, version="1")
+        known = {gauge for gauge, *_ in read(operator)}
+    text = (PACKAGE / name).read_text()
+    assert set(re.findall(r"hitl_[a-z_]+[a-z]", text)) - {"hitl_django"} <= known
+    if name.endswith(".json"):
+        assert len(json.loads(text)["panels"]) == 6
