@@ -97,7 +97,8 @@ def judge_second_look(
         thread = leases.lock_thread(pk=look.interrupt.thread_id)
         message = "You may not decide this question, nor judge a decision on it."
         refuse_unless_may(by, get_policy().may_decide, look.interrupt, message)
-        if by is not None and look.interrupt.decisions.filter(by=by.pk).exists():
+        rows = SecondLook.objects.using(write_alias()).filter(pk=look.pk)
+        if by is not None and rows.filter(match_own(by)).exists():
             raise NotAllowedError(
                 "You decided this question yourself.",
                 thread_id=thread.thread_id,
@@ -112,11 +113,7 @@ def judge_second_look(
         columns = ("verdict", "reason", "by", "by_label", "judged_at")
         changes = {name: getattr(look, name) for name in columns}
         # Zero rows: somebody else gave a verdict meanwhile.
-        if (
-            not SecondLook.objects.using(write_alias())
-            .filter(pk=look.pk, verdict="")
-            .update(**changes)
-        ):
+        if not rows.filter(verdict="").update(**changes):
             raise AlreadyDecidedError(
                 "Somebody else has judged this already.", status="judged", decision=None
             )
