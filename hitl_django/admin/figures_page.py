@@ -28,6 +28,7 @@ from hitl_django.decision_types import DECISION_TYPES
 from hitl_django.engine.errors import InvalidInputError
 from hitl_django.errors import NotAllowedError
 from hitl_django.forms.json_input import escape_hidden
+from hitl_django.forms.local_time import to_local
 from hitl_django.models import Decision, Interrupt, ReviewItem
 from hitl_django.page_urls import find_admin_page
 from hitl_django.permissions import get_policy
@@ -66,8 +67,7 @@ class PeriodForm(forms.Form):
     graph = forms.ChoiceField(label=gettext_lazy("Graph"), required=False)
 
     def __init__(self, data: Mapping[str, Any], graphs: Sequence[str]) -> None:
-        now = timezone.now()
-        today = (timezone.localtime(now) if timezone.is_aware(now) else now).date()
+        today = to_local(timezone.now()).date()
         usual = {"first": today - timedelta(USUAL - 1), "last": today, "graph": ""}
         given = {name: data.get(name) or value for name, value in usual.items()}
         super().__init__(given, auto_id="figures-%s", use_required_attribute=False)
