@@ -8,6 +8,7 @@ from django import forms
 from django.conf import settings
 from django.contrib import admin, messages
 from django.contrib.auth.models import Group
+from django.core.exceptions import PermissionDenied
 from django.db.models import QuerySet
 from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
 from django.utils.translation import get_language_info, ngettext
@@ -60,7 +61,7 @@ class AlertPreferencesAdmin(ReadOnlyAdmin):
     ) -> HttpResponse:
         """Shows and saves one's own choices; there is no list of other people's."""
         if not self.has_view_permission(request):
-            return HttpResponse(status=403)
+            raise PermissionDenied
         wanted = read_preferences(request.user)
         chosen = {str(topic): wanted.get(topic) for topic in AlertTopic}
         first = {**chosen, "language": wanted.language}
@@ -70,7 +71,7 @@ class AlertPreferencesAdmin(ReadOnlyAdmin):
             self.message_user(request, _("Your choice was saved."), messages.SUCCESS)
             return HttpResponseRedirect(request.path)
         user: Any = request.user
-        address = escape_hidden(str(getattr(user, user.get_email_field_name())))
+        address = escape_hidden(getattr(user, user.get_email_field_name()) or "")
         title = _("How you are told")
         return self.page(request, title, "alerts.html", form=form, address=address, title=title)
 
