@@ -8,13 +8,12 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from email.utils import make_msgid
 from typing import Any
 from urllib.parse import urlsplit
 
 from django.conf import settings
 from django.contrib.auth import get_user_model
-from django.core.mail import EmailMultiAlternatives
+from django.core.mail import DNS_NAME, EmailMultiAlternatives
 from django.template.loader import render_to_string
 from django.utils import translation
 from django.utils.translation import gettext, ngettext
@@ -206,5 +205,4 @@ def _find_url(model: Any, page: str, *args: Any) -> str:
 
 
 def _domain() -> str:
-    host = urlsplit(str(hitl.SITE_URL)).hostname
-    return host or make_msgid().rpartition("@")[2].rstrip(">")
+    return urlsplit(str(hitl.SITE_URL)).hostname or str(DNS_NAME)
