@@ -49,7 +49,6 @@ TIME_STEPS = (
     *(DAY * n for n in (1, 2, 7, 14, 30, 90, 365)),
 )
 
-
 #: A field of a form has a copy of its own.
 _DAY = forms.DateInput(attrs={"type": "date"}, format="%Y-%m-%d")
 
@@ -57,13 +56,8 @@ _DAY = forms.DateInput(attrs={"type": "date"}, format="%Y-%m-%d")
 class PeriodForm(forms.Form):
     """Asks for the days and the graph that the figures are of."""
 
-    first = forms.DateField(
-        label=gettext_lazy("From"),
-        widget=forms.DateInput(attrs={"type": "date"}, format="%Y-%m-%d"),
-    )
-    last = forms.DateField(
-        label=gettext_lazy("To"), widget=forms.DateInput(attrs={"type": "date"}, format="%Y-%m-%d")
-    )
+    first = forms.DateField(label=gettext_lazy("From"), widget=_DAY)
+    last = forms.DateField(label=gettext_lazy("To"), widget=_DAY)
     graph = forms.ChoiceField(label=gettext_lazy("Graph"), required=False)
 
     def __init__(self, data: Mapping[str, Any], graphs: Sequence[str]) -> None:
