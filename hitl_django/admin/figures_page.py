@@ -373,7 +373,11 @@ def _plot_times(figures: services.ReviewFigures, rows: _Rows) -> Plot:
             (
                 Figure("", date_format(day.day, "SHORT_DATE_FORMAT")),
                 [
-                    Figure(name, describe_seconds(time), rows.decisions(day.day) if time else "")
+                    Figure(
+                        name,
+                        describe_seconds(time),
+                        rows.decisions(day.day) if time is not None else "",
+                    )
                     for name, time in zip(names, (day.half, day.most), strict=True)
                 ],
             )

@@ -108,6 +108,12 @@ class TestThePage:
             if text.isdigit():
                 assert admin_client.get(url).context["cl"].result_count == int(text), url
 
+    def test_leads_to_what_was_decided_at_once(self, admin_client: Client) -> None:
+        made = decide(None)
+        Interrupt.objects.update(created_at=made.created_at)
+        times = [text for _url, text in links(admin_client.get(PAGE)) if text == "0 s"]
+        assert len(times) == 2
+
     def test_shows_reviewers_to_who_may_see_their_figures_and_to_nobody_else(
         self, lead: Callable[..., Client]
     ) -> None:
