@@ -74,7 +74,7 @@ def publish_digest() -> bool:
         if not _move_mark(DIGEST, until, now):
             return False
         batch = WriteBatch(write_alias())
-        outbox.publish(batch, Delivery.Event.DIGEST, "")
+        outbox.publish(batch, Delivery.Event.DIGEST, "", after=until, until=now)
         batch.run()
     return True
 
