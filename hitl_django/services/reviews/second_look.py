@@ -13,7 +13,7 @@ from typing import Any
 from uuid import UUID
 
 from django.db import transaction
-from django.db.models import Exists, OuterRef, Q, QuerySet
+from django.db.models import Exists, OuterRef, Q
 from django.utils.crypto import salted_hmac
 
 from hitl_django import audit, leases
@@ -74,12 +74,6 @@ def match_own(user: Any) -> Q:
     """Matches the second looks at what the user has decided or agreed to."""
     own = Decision.objects.filter(interrupt=OuterRef("interrupt"), by=user.pk)
     return Q(Exists(own))
-
-
-def select_waiting(user: Any) -> QuerySet[SecondLook]:
-    """Selects the second looks that wait for a verdict which the user might give."""
-    rows = SecondLook.objects.using(write_alias()).filter(verdict="")
-    return select_visible_through(rows, "interrupt", user).exclude(match_own(user))
 
 
 @retry_on_conflict
