@@ -11,10 +11,12 @@ from typing import Any
 
 import pytest
 from django.contrib.auth import get_user_model
+from django.contrib.auth.models import Permission
 from django.contrib.sessions.models import Session
 
 from hitl_django import services
 from hitl_django.models import Comment, Decision, Interrupt, Run
+from hitl_django.services import create_webhook
 
 from .conftest import PASSWORD, leads_on
 from .test_item import open_question
@@ -323,3 +325,18 @@ def test_who_has_logged_in_again_since_gets_back_what_they_wrote(
         page.get_by_role("link", name="Open the page again").click()
     if not window:
         assert_it_comes_back(page, "Half a <thought>")
+
+
+def test_a_form_with_a_field_called_action_is_sent_without_a_complaint(
+    log_in: Callable[..., Any],
+) -> None:
+    create_webhook("https://crm.example/hooks")
+    page = log_in("ravi")
+    rights = Permission.objects.filter(codename__in=["view_webhookendpoint", "manage_webhooks"])
+    get_user_model().objects.get(username="ravi").user_permissions.add(*rights)
+    page.goto("/admin/hitl_django/webhookendpoint/")
+    page.locator("[name=_selected_action]").check()
+    page.locator("select[name=action]").select_option("try_them")
+    with leads_on(page):
+        button(page, "Run").or_(button(page, "Go")).click()
+    assert "A worker sends the test now." in page.inner_text(".messagelist")
