@@ -6,6 +6,8 @@ import csv
 from collections.abc import AsyncIterator, Iterable, Iterator, Sequence
 from datetime import UTC, datetime
 from functools import partial
+from io import StringIO
+from itertools import islice
 from typing import Any
 
 from asgiref.sync import sync_to_async
@@ -54,30 +56,17 @@ def format_cell(value: Any) -> str:
     return f"'{text}" if text.lstrip(" \u00a0\u3000").startswith(FORMULA) else text
 
 
-class _Lines:
-    """A file that keeps what was written to it last."""
-
-    def __init__(self) -> None:
-        self.text = ""
-
-    def write(self, text: str) -> None:
-        self.text += text
-
-    def take(self) -> str:
-        text, self.text = self.text, ""
-        return text
-
-
 def _write(head: Sequence[str], rows: Iterable[Sequence[Any]]) -> Iterator[str]:
-    lines = _Lines()
-    writer = csv.writer(lines)
-    lines.write(BYTE_ORDER_MARK)
-    writer.writerow(head)
-    for number, row in enumerate(rows, start=1):
-        writer.writerow([format_cell(value) for value in row])
-        if number % TOGETHER == 0:
-            yield lines.take()
-    yield lines.take()
+    left = iter(rows)
+    yield BYTE_ORDER_MARK + _write_lines([head])
+    while together := [*islice(left, TOGETHER)]:
+        yield _write_lines([format_cell(value) for value in row] for row in together)
+
+
+def _write_lines(rows: Iterable[Sequence[str]]) -> str:
+    lines = StringIO(newline="")
+    csv.writer(lines).writerows(rows)
+    return lines.getvalue()
 
 
 async def _iterate_on_loop(parts: Iterator[str]) -> AsyncIterator[str]:

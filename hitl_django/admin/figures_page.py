@@ -28,6 +28,7 @@ from hitl_django.decision_types import DECISION_TYPES
 from hitl_django.engine.errors import InvalidInputError
 from hitl_django.errors import NotAllowedError
 from hitl_django.forms.json_input import escape_hidden
+from hitl_django.forms.local_time import to_local
 from hitl_django.models import Decision, Interrupt, ReviewItem
 from hitl_django.page_urls import find_admin_page
 from hitl_django.permissions import get_policy
@@ -48,7 +49,6 @@ TIME_STEPS = (
     *(DAY * n for n in (1, 2, 7, 14, 30, 90, 365)),
 )
 
-
 #: A field of a form has a copy of its own.
 _DAY = forms.DateInput(attrs={"type": "date"}, format="%Y-%m-%d")
 
@@ -56,18 +56,12 @@ _DAY = forms.DateInput(attrs={"type": "date"}, format="%Y-%m-%d")
 class PeriodForm(forms.Form):
     """Asks for the days and the graph that the figures are of."""
 
-    first = forms.DateField(
-        label=gettext_lazy("From"),
-        widget=forms.DateInput(attrs={"type": "date"}, format="%Y-%m-%d"),
-    )
-    last = forms.DateField(
-        label=gettext_lazy("To"), widget=forms.DateInput(attrs={"type": "date"}, format="%Y-%m-%d")
-    )
+    first = forms.DateField(label=gettext_lazy("From"), widget=_DAY)
+    last = forms.DateField(label=gettext_lazy("To"), widget=_DAY)
     graph = forms.ChoiceField(label=gettext_lazy("Graph"), required=False)
 
     def __init__(self, data: Mapping[str, Any], graphs: Sequence[str]) -> None:
-        now = timezone.now()
-        today = (timezone.localtime(now) if timezone.is_aware(now) else now).date()
+        today = to_local(timezone.now()).date()
         usual = {"first": today - timedelta(USUAL - 1), "last": today, "graph": ""}
         given = {name: data.get(name) or value for name, value in usual.items()}
         super().__init__(given, auto_id="figures-%s", use_required_attribute=False)
@@ -379,7 +373,11 @@ def _plot_times(figures: services.ReviewFigures, rows: _Rows) -> Plot:
             (
                 Figure("", date_format(day.day, "SHORT_DATE_FORMAT")),
                 [
-                    Figure(name, describe_seconds(time), rows.decisions(day.day) if time else "")
+                    Figure(
+                        name,
+                        describe_seconds(time),
+                        rows.decisions(day.day) if time is not None else "",
+                    )
                     for name, time in zip(names, (day.half, day.most), strict=True)
                 ],
             )

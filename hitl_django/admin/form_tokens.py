@@ -14,6 +14,8 @@ from typing import Any
 from django.http import HttpRequest, HttpResponse
 from django.middleware.csrf import CsrfViewMiddleware
 from django.template.loader import render_to_string
+from django.utils.log import log_response
+from django.views.decorators.csrf import csrf_exempt
 
 from .outage_page import Field, read_fields
 
@@ -58,30 +60,24 @@ def check_form_token(view: Callable[..., Any]) -> Callable[..., Any]:
     @wraps(view)
     def answer(request: HttpRequest, *args: Any, **kwargs: Any) -> Any:
         check.process_request(request)
-        reason = check.process_view(request, None, (), {})  # type: ignore[arg-type]
+        reason = check.process_view(request, view, (), {})
         if reason is None:
             return view(request, *args, **kwargs)
         return _render(request, str(reason))
 
-    # Exempt from the check of the site's middleware, which would come first.
-    answer.csrf_exempt = True  # type: ignore[attr-defined]
-    return answer
+    # The check of the site's middleware would come first.
+    return csrf_exempt(answer)
 
 
 def _render(request: HttpRequest, reason: str) -> HttpResponse:
-    logger.warning(
-        "Forbidden (%s): %s",
-        reason,
-        request.path,
-        extra={"status_code": 403, "request": request},
-    )
     fields = read_fields(request)
     if fields is not None:
         fields = [one for one in fields if _is_written(one)]
     context = {"address": request.get_full_path(), "kept": fields}
     page = render_to_string("hitl_django/admin/untrusted_form.html", context)
     response = HttpResponse(page, status=403, headers={"Cache-Control": "no-store"})
-    response._has_been_logged = True  # type: ignore[attr-defined]
+    words = "Forbidden (%s): %s"
+    log_response(words, reason, request.path, response=response, request=request, logger=logger)
     return response
 
 

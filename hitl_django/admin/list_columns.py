@@ -8,13 +8,12 @@ from typing import Any
 
 from django.db.models import F, QuerySet
 from django.utils import timezone
-from django.utils.formats import localize
 from django.utils.html import format_html, format_html_join
 from django.utils.timesince import timeuntil
-from django.utils.timezone import localtime
 from django.utils.translation import gettext as _
 
 from hitl_django.forms.json_input import escape_hidden
+from hitl_django.forms.local_time import format_moment
 from hitl_django.models import Interrupt, Run
 from hitl_django.models.review import QUEUE_COLUMNS
 
@@ -130,6 +129,6 @@ def _moment(moment: datetime, words: Any) -> str:
     return format_html(
         '<time datetime="{}" title="{}">{}</time>',
         moment.isoformat(),
-        localize(localtime(moment)),
+        format_moment(moment),
         words,
     )

@@ -126,10 +126,6 @@ class ActionBlock:
         """Says whether the arguments were changed, or can't be read."""
         return self.form is not None and not (self.form.is_valid() and not self.form.is_edited())
 
-    def is_touched(self) -> bool:
-        """Says whether anything was chosen, written or changed."""
-        return self.choice.has_changed() or self.is_changed()
-
     def read(self) -> dict[int, JSON] | None:
         """Returns the decision on each member; None where something has to be put right first."""
         is_chosen = self.choice.is_valid()

@@ -60,17 +60,7 @@ def draw_lines(
         *_draw_names(places, place),
         *(_draw_series(number, one, place) for number, one in enumerate(series)),
     ]
-    return format_html(
-        '<svg xmlns="http://www.w3.org/2000/svg" class="hitl-plot" role="img"'
-        ' aria-labelledby="{0}-title {0}-desc" viewBox="0 0 {1} {2}">'
-        '<title id="{0}-title">{3}</title><desc id="{0}-desc">{4}</desc>{5}</svg>',
-        ident,
-        WIDTH,
-        HEIGHT,
-        title,
-        description,
-        _join(parts),
-    )
+    return _draw(ident, (WIDTH, HEIGHT), parts, title=title, desc=description)
 
 
 def draw_shares(ident: str, title: Any, shares: Sequence[tuple[str, int]]) -> str:
@@ -82,12 +72,21 @@ def draw_shares(ident: str, title: Any, shares: Sequence[tuple[str, int]]) -> st
             bar = '<rect class="hitl-share hitl-share-{}" x="{}" y="0" width="{}" height="10"/>'
             parts.append(format_html(bar, name, _format(x), _format(width)))
         x += width
+    return _draw(ident, (100, 10), parts, fit="none", title=title)
+
+
+def _draw(
+    ident: str, size: tuple[int, int], parts: Sequence[str], fit: str = "xMidYMid", **words: Any
+) -> str:
+    """Draws the parts in a picture that these elements of ``words`` name."""
+    named = [(tag, f"{ident}-{tag}", text) for tag, text in words.items()]
     return format_html(
-        '<svg xmlns="http://www.w3.org/2000/svg" class="hitl-plot" role="img"'
-        ' preserveAspectRatio="none" aria-labelledby="{0}-title" viewBox="0 0 100 10">'
-        '<title id="{0}-title">{1}</title>{2}</svg>',
-        ident,
-        title,
+        '<svg xmlns="http://www.w3.org/2000/svg" class="hitl-plot" role="img" viewBox="0 0 {} {}"'
+        ' preserveAspectRatio="{}" aria-labelledby="{}">{}{}</svg>',
+        *size,
+        fit,
+        " ".join(key for _tag, key, _text in named),
+        format_html_join("", '<{0} id="{1}">{2}</{0}>', named),
         _join(parts),
     )
 

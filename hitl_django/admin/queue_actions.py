@@ -12,14 +12,13 @@ from django.contrib.auth import get_user_model
 from django.contrib.auth.models import AnonymousUser, Group
 from django.core.exceptions import ObjectDoesNotExist
 from django.utils import timezone
-from django.utils.formats import localize
-from django.utils.timezone import localtime
 from django.utils.translation import gettext_lazy as _
 
 from hitl_django import services
 from hitl_django.conf import hitl
 from hitl_django.engine.errors import InvalidInputError
 from hitl_django.forms.json_input import escape_hidden
+from hitl_django.forms.local_time import format_moment, to_local
 from hitl_django.models import Interrupt
 from hitl_django.permissions import get_policy
 
@@ -46,7 +45,7 @@ class SnoozeForm(forms.Form):
         """Returns the moment that was chosen."""
         now = timezone.now()
         if self.cleaned_data["until"] == "tomorrow":
-            day = localtime(now) + timedelta(days=1)
+            day = to_local(now) + timedelta(days=1)
             return day.replace(hour=MORNING, minute=0, second=0, microsecond=0)
         later = {"hour": {"hours": 1}, "days": {"days": 3}, "week": {"weeks": 1}}
         return now + timedelta(**later[self.cleaned_data["until"]])
@@ -198,7 +197,7 @@ def _snooze(item: Interrupt, user: Any, form: Any) -> ActionMessage:
     until = form.moment()
     services.snooze(item.pk, until=until, by=user, via="admin")
     # Another question may be on the page by then, so this one is named.
-    texts = {"title": escape_hidden(item.title), "moment": localize(localtime(until))}
+    texts = {"title": escape_hidden(item.title), "moment": format_moment(until)}
     return _("“%(title)s” is put off until %(moment)s, and comes back by itself.") % texts
 
 

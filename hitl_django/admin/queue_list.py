@@ -10,11 +10,11 @@ from django.core.paginator import InvalidPage, Paginator
 from django.db.models import QuerySet
 from django.http import HttpRequest
 from django.utils.formats import localize
-from django.utils.timezone import localtime
 from django.utils.translation import gettext as _
 from django.utils.translation import ngettext
 
 from hitl_django import services
+from hitl_django.forms.local_time import format_moment
 from hitl_django.models import ReviewItem
 from hitl_django.permissions import get_policy, select_visible
 from hitl_django.services.reviews import queue_filters
@@ -238,7 +238,7 @@ class QueueChangeList(LinkedChangeList):
         rows = select_visible(put_off, self.user).order_by("snoozed_until")
         first = rows.values_list("snoozed_until", flat=True).first()
         if first is not None:
-            moment = localize(localtime(first))
+            moment = format_moment(first)
             words.append(_("The first one comes back at: %(moment)s") % {"moment": moment})
         return words
 

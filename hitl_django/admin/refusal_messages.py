@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import Any
 
+from django.utils import timezone
 from django.utils.formats import localize, time_format
-from django.utils.timezone import localtime
 from django.utils.translation import gettext_lazy as _
 
 from hitl_django.decision_types import DECISION_TYPES
@@ -20,6 +20,7 @@ from hitl_django.errors import (
     StaleQuestionError,
 )
 from hitl_django.forms.json_input import escape_hidden
+from hitl_django.forms.local_time import format_moment, to_local
 from hitl_django.models import Decision, Interrupt
 from hitl_django.services import Silence
 
@@ -99,8 +100,8 @@ CONFLICTS: dict[type[Exception], Notice] = {
 
 def describe_claim(error: HeldError) -> str:
     """Asks whether to decide a question that somebody else holds."""
-    until, today = localtime(error.until), localtime().date()
-    moment = time_format(until) if until.date() == today else localize(until)
+    until, now = map(to_local, (error.until, timezone.now()))
+    moment = time_format(until) if until.date() == now.date() else localize(until)
     # The sentence has a full stop of its own, behind "p.m." too.
     texts = {"who": escape_hidden(error.holder_label), "until": moment.removesuffix(".")}
     return _("%(who)s holds this until %(until)s. Decide anyway?") % texts
@@ -109,7 +110,7 @@ def describe_claim(error: HeldError) -> str:
 def describe_conflict(error: Exception) -> Notice:
     """Says why something could not be done."""
     if isinstance(error, HeldError):
-        texts = {"who": error.holder_label, "until": localize(localtime(error.until))}
+        texts = {"who": error.holder_label, "until": format_moment(error.until)}
         lines = (_("They hold it until %(until)s, or until they release it.") % texts,)
         return Notice(_("%(who)s holds this question") % texts, lines)
     return CONFLICTS[type(error)]
@@ -125,7 +126,7 @@ def describe_outcome(item: Interrupt, decision: Decision | None, user: Any) -> N
     mine = decision.by_id is not None and decision.by_id == user.pk
     type_ = DECISION_TYPES[decision.type]
     headline = type_.done_by_you if mine else type_.done_by_other % {"who": decision.by_label}
-    moment = localize(localtime(decision.created_at))
+    moment = format_moment(decision.created_at)
     if item.changed_at is not None:
         return Notice(headline, (moment, CHANGED), "warning")
     return Notice(headline, (moment,), "info")
@@ -158,7 +159,7 @@ def describe_silence(silence: Silence) -> Notice:
     """Says to those who decide that nobody carries it out."""
     lines: list[Any] = [_("What you decide is recorded. Runs go on when a worker does.")]
     if silence.last_seen is not None:
-        moment = localize(localtime(silence.last_seen))
+        moment = format_moment(silence.last_seen)
         # At the end, since moments may end in a full stop of their own.
         lines.append(_("See whether one runs. One last reported: %(moment)s") % {"moment": moment})
     return Notice(_("No worker reports"), tuple(lines))

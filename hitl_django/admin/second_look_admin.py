@@ -6,6 +6,7 @@ from typing import Any
 
 from django import forms
 from django.contrib import admin, messages
+from django.core.exceptions import PermissionDenied
 from django.db.models import Q, QuerySet
 from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
 from django.utils.translation import gettext_lazy as _
@@ -99,7 +100,8 @@ class SecondLookAdmin(ReadOnlyAdmin):
     def show(self, request: HttpRequest, look: SecondLook) -> HttpResponse:
         """Shows what was asked and takes the verdict; then what was decided, and by whom."""
         form = VerdictForm(request.POST or None, use_required_attribute=False)
-        if request.method == "POST" and not look.verdict and form.is_valid():
+        # What they have sent twice was recorded once, and that is what the page shows.
+        if request.method == "POST" and look.by_id != request.user.pk and form.is_valid():
             response = self._judge(request, look, form)
             if response is not None:
                 return response
@@ -132,8 +134,7 @@ class SecondLookAdmin(ReadOnlyAdmin):
             form.add_error("reason", _("Say why you would not have."))
             return None
         except NotAllowedError as error:
-            form.add_error(None, str(error))
-            return None
+            raise PermissionDenied(str(error)) from None
         except AlreadyDecidedError:
             words = _("Somebody else has judged this meanwhile. Yours was not recorded.")
             self.message_user(request, words, messages.WARNING)

@@ -25,7 +25,24 @@ from .base import ReadOnlyAdmin, View, format_entry
 from .payload_display import display_raw
 
 
-class WebhookForm(forms.ModelForm):
+class EndpointForm(forms.ModelForm):
+    """Asks which graphs an endpoint hears of."""
+
+    graphs = forms.MultipleChoiceField(
+        label=_("Graphs"),
+        required=False,
+        widget=forms.CheckboxSelectMultiple,
+        help_text=_("None chosen: all of them."),
+    )
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        known = dict.fromkeys([*registry.list_names(), *(self.instance.graphs or ())])
+        graphs: Any = self.fields["graphs"]
+        graphs.choices = [(name, escape_hidden(name)) for name in known]
+
+
+class WebhookForm(EndpointForm):
     """What a person says of a webhook; the service says whether it can be."""
 
     url = forms.CharField(
@@ -41,22 +58,10 @@ class WebhookForm(forms.ModelForm):
         widget=forms.CheckboxSelectMultiple,
         help_text=_("None chosen: all of them."),
     )
-    graphs = forms.MultipleChoiceField(
-        label=_("Graphs"),
-        required=False,
-        widget=forms.CheckboxSelectMultiple,
-        help_text=_("None chosen: all of them."),
-    )
 
     class Meta:
         model = WebhookEndpoint
         fields = ("url", "description", "events", "graphs", "with_question", "is_active")
-
-    def __init__(self, *args: Any, **kwargs: Any) -> None:
-        super().__init__(*args, **kwargs)
-        known = dict.fromkeys([*registry.list_names(), *(self.instance.graphs or ())])
-        graphs: Any = self.fields["graphs"]
-        graphs.choices = [(name, escape_hidden(name)) for name in known]
 
     def clean(self) -> dict[str, Any]:
         values: dict[str, Any] = super().clean() or {}
@@ -69,28 +74,21 @@ class WebhookForm(forms.ModelForm):
         return values
 
 
-class WebhookEndpointAdmin(ReadOnlyAdmin):
-    """Webhook endpoints, which are changed through the services."""
+class EndpointAdmin(ReadOnlyAdmin):
+    """Endpoints of one channel, for those who manage webhooks."""
 
-    form = WebhookForm
-    list_display = ("webhook", "state", "created_at")
-    empty_text = _("There is no webhook yet.")
     actions = ("try_them",)
-    # It is changed here, so its page is Django's own form.
+    # They are changed here, so their page is Django's own form.
     change_view = admin.ModelAdmin.change_view
-    add_form_template = change_form_template = "hitl_django/admin/webhook.html"
+
+    def send_test(self, row: Any, user: Any) -> object:
+        """Has a worker send a test message."""
+        raise NotImplementedError
 
     def has_add_permission(self, request: HttpRequest, obj: Any = None) -> bool:
         return get_policy().may_manage_webhooks(request.user)
 
     has_change_permission = has_delete_permission = has_add_permission
-
-    def visible(self, request: HttpRequest, rows: QuerySet[Any]) -> QuerySet[Any]:
-        return super().visible(request, rows.filter(channel=WEBHOOK.name))
-
-    @admin.display(description=_("webhook"), ordering="url")
-    def webhook(self, row: WebhookEndpoint) -> str:
-        return format_entry(row, str(row), escape_hidden(row.url))
 
     @admin.display(description=_("state"), ordering="is_active")
     def state(self, row: WebhookEndpoint) -> Any:
@@ -106,8 +104,35 @@ class WebhookEndpointAdmin(ReadOnlyAdmin):
     @admin.action(description=_("Send a test message"), permissions=["change"])
     def try_them(self, request: HttpRequest, rows: QuerySet[Any]) -> None:
         for row in rows:
-            services.try_webhook(row.pk, by=request.user)
+            self.send_test(row, request.user)
         self.message_user(request, _("A worker sends the test now."), messages.SUCCESS)
+
+    def delete_queryset(self, request: HttpRequest, queryset: QuerySet[Any]) -> None:
+        for row in queryset:
+            self.delete_model(request, row)
+
+    def get_deleted_objects(self, objs: Any, request: HttpRequest) -> Any:
+        # Its messages go with it, however many; nobody wants to read a list of them.
+        return [str(row) for row in objs], {}, set(), []
+
+
+class WebhookEndpointAdmin(EndpointAdmin):
+    """Webhook endpoints, which are changed through the services."""
+
+    form = WebhookForm
+    list_display = ("webhook", "state", "created_at")
+    empty_text = _("There is no webhook yet.")
+    add_form_template = change_form_template = "hitl_django/admin/webhook.html"
+
+    def visible(self, request: HttpRequest, rows: QuerySet[Any]) -> QuerySet[Any]:
+        return super().visible(request, rows.filter(channel=WEBHOOK.name))
+
+    @admin.display(description=_("webhook"), ordering="url")
+    def webhook(self, row: WebhookEndpoint) -> str:
+        return format_entry(row, str(row), escape_hidden(row.url))
+
+    def send_test(self, row: Any, user: Any) -> object:
+        return services.try_webhook(row.pk, by=user)
 
     def own_pages(self) -> dict[str, tuple[str, View]]:
         return {"secret": ("<path:object_id>/secret/", self.secret_view)}
@@ -124,14 +149,6 @@ class WebhookEndpointAdmin(ReadOnlyAdmin):
 
     def delete_model(self, request: HttpRequest, obj: Any) -> None:
         services.delete_webhook(obj.pk, by=request.user)
-
-    def delete_queryset(self, request: HttpRequest, queryset: QuerySet[Any]) -> None:
-        for row in queryset:
-            services.delete_webhook(row.pk, by=request.user)
-
-    def get_deleted_objects(self, objs: Any, request: HttpRequest) -> Any:
-        # Its messages go with it, however many; nobody wants to read a list of them.
-        return [str(row) for row in objs], {}, set(), []
 
     def render_change_form(
         self, request: HttpRequest, context: dict[str, Any], *args: Any, **options: Any

@@ -13,6 +13,7 @@ from django.utils.translation import gettext
 from django.utils.translation import gettext_lazy as _
 
 from .fields import AnswerField
+from .local_time import to_local
 from .shape import JSON, Shape
 
 
@@ -131,6 +132,4 @@ class DateTimeField(MomentField):
 
 
 def _local(moment: datetime.datetime) -> datetime.datetime:
-    if timezone.is_aware(moment):
-        moment = timezone.localtime(moment)
-    return moment.replace(tzinfo=None, microsecond=0)
+    return to_local(moment).replace(tzinfo=None, microsecond=0)

@@ -70,7 +70,7 @@ ALLOW = {"Allow": "GET, HEAD, POST"}
 class LinkPage(View):
     """The one page there is: the question with its form, or why there is none."""
 
-    http_method_names = ["get", "head", "post"]  # noqa: RUF012
+    http_method_names = ("get", "head", "post")
 
     def dispatch(self, request: HttpRequest, token: str) -> HttpResponseBase:
         self.address = request.path

@@ -91,11 +91,28 @@ def test_a_second_verdict_is_refused_and_says_so(
     assert (SecondLook.objects.get().verdict, SecondLook.objects.get().reason) == ("agree", "")
 
 
+def test_a_verdict_that_came_while_somebody_read_is_told_to_them(
+    look: SecondLook, reviewer: Client
+) -> None:
+    services.judge_second_look(look.pk, True, by=User.objects.create_superuser("ben"))
+    page = reviewer.post(url_of(look), {"verdict": "disagree", "reason": "x"}, follow=True)
+    assert "Somebody else has judged this meanwhile" in text_of(page)
+    assert SecondLook.objects.get().by_label == "ben"
+
+
+def test_a_verdict_that_is_sent_twice_is_not_said_to_be_lost(
+    look: SecondLook, reviewer: Client
+) -> None:
+    reviewer.post(url_of(look), {"verdict": "agree"})
+    page = reviewer.post(url_of(look), {"verdict": "agree"}, follow=True)
+    assert "was not recorded" not in text_of(page)
+
+
 def test_who_may_only_look_has_no_form(look: SecondLook, browse: Callable[[str], Client]) -> None:
     page = text_of(browse("reader").get(url_of(look)))
     assert "Record the verdict" not in page
     assert "It waits for the verdict" in page
-    assert browse("reader").post(url_of(look), {"verdict": "agree"}).status_code == 200
+    assert browse("reader").post(url_of(look), {"verdict": "agree"}).status_code == 403
     assert SecondLook.objects.get().verdict == ""
 
 

@@ -11,10 +11,12 @@ from typing import Any
 
 import pytest
 from django.contrib.auth import get_user_model
+from django.contrib.auth.models import Permission
 from django.contrib.sessions.models import Session
 
 from hitl_django import services
 from hitl_django.models import Comment, Decision, Interrupt, Run
+from hitl_django.services import create_webhook
 
 from .conftest import PASSWORD, leads_on
 from .test_item import open_question
@@ -51,13 +53,17 @@ def assert_it_comes_back(page: Any, text: str = "Half a thought") -> None:
     assert LINE in page.locator(".hitl-bar").inner_text()
 
 
+@pytest.fixture
+def page(log_in: Callable[..., Any], start: Start) -> Any:
+    """A window in which somebody has a question open."""
+    start("typed", customer="Dana", amount=120.0)
+    opened = log_in()
+    open_question(opened)
+    return opened
+
+
 class TestComesBack:
-    def test_when_one_has_been_elsewhere_and_is_gone_once_it_is_recorded(
-        self, log_in: Callable[..., Any], start: Start
-    ) -> None:
-        start("typed", customer="Dana", amount=120.0)
-        page = log_in()
-        open_question(page)
+    def test_when_one_has_been_elsewhere_and_is_gone_once_it_is_recorded(self, page: Any) -> None:
         typed(page)
         page.goto("/admin/")
         open_question(page)
@@ -67,12 +73,7 @@ class TestComesBack:
         assert Decision.objects.get().reason == "Half a thought"
         assert page.evaluate("sessionStorage.length") == 0
 
-    def test_when_the_session_had_expired_at_the_click(
-        self, log_in: Callable[..., Any], start: Start
-    ) -> None:
-        start("typed", customer="Dana", amount=120.0)
-        page = log_in()
-        open_question(page)
+    def test_when_the_session_had_expired_at_the_click(self, page: Any) -> None:
         typed(page)
         Session.objects.all().delete()
         with leads_on(page):
@@ -81,12 +82,7 @@ class TestComesBack:
         assert_it_comes_back(page)
         assert not Decision.objects.exists()
 
-    def test_when_the_network_was_gone_at_the_click(
-        self, log_in: Callable[..., Any], start: Start
-    ) -> None:
-        start("typed", customer="Dana", amount=120.0)
-        page = log_in()
-        open_question(page)
+    def test_when_the_network_was_gone_at_the_click(self, page: Any) -> None:
         typed(page)
         page.context.set_offline(True)
         with page.expect_event("requestfailed"):
@@ -96,12 +92,7 @@ class TestComesBack:
         assert_it_comes_back(page)
 
     @pytest.mark.parametrize("status", [403, 409, 500, 502])
-    def test_when_the_answer_was_an_error(
-        self, log_in: Callable[..., Any], start: Start, status: int
-    ) -> None:
-        start("typed", customer="Dana", amount=120.0)
-        page = log_in()
-        open_question(page)
+    def test_when_the_answer_was_an_error(self, page: Any, status: int) -> None:
         typed(page)
         page.route(
             "**/change/",
@@ -116,12 +107,7 @@ class TestComesBack:
         open_question(page)
         assert_it_comes_back(page)
 
-    def test_when_it_had_to_be_put_right_and_then_was_left(
-        self, log_in: Callable[..., Any], start: Start
-    ) -> None:
-        start("typed", customer="Dana", amount=120.0)
-        page = log_in()
-        open_question(page)
+    def test_when_it_had_to_be_put_right_and_then_was_left(self, page: Any) -> None:
         typed(page)
         page.get_by_label("Amount:").fill("a lot")
         with leads_on(page):
@@ -232,12 +218,7 @@ def test_a_comment_is_kept_until_it_is_added_and_apart_from_the_decision(
     assert page.evaluate("sessionStorage.length") == 0
 
 
-def test_what_is_typed_beside_a_comment_stays_when_that_is_added(
-    log_in: Callable[..., Any], start: Start
-) -> None:
-    start("typed", customer="Dana", amount=120.0)
-    page = log_in()
-    open_question(page)
+def test_what_is_typed_beside_a_comment_stays_when_that_is_added(page: Any) -> None:
     typed(page)
     page.get_by_label("Your comment:").fill("I call her first.")
     with leads_on(page):
@@ -323,3 +304,18 @@ def test_who_has_logged_in_again_since_gets_back_what_they_wrote(
         page.get_by_role("link", name="Open the page again").click()
     if not window:
         assert_it_comes_back(page, "Half a <thought>")
+
+
+def test_a_form_with_a_field_called_action_is_sent_without_a_complaint(
+    log_in: Callable[..., Any],
+) -> None:
+    create_webhook("https://crm.example/hooks")
+    page = log_in("ravi")
+    rights = Permission.objects.filter(codename__in=["view_webhookendpoint", "manage_webhooks"])
+    get_user_model().objects.get(username="ravi").user_permissions.add(*rights)
+    page.goto("/admin/hitl_django/webhookendpoint/")
+    page.locator("[name=_selected_action]").check()
+    page.locator("select[name=action]").select_option("try_them")
+    with leads_on(page):
+        button(page, "Run").or_(button(page, "Go")).click()
+    assert "A worker sends the test now." in page.inner_text(".messagelist")

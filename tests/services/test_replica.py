@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from datetime import timedelta
+from datetime import date, timedelta
 from typing import Any
 
 import pytest
@@ -13,7 +13,8 @@ from django.db.models.functions import Now
 from django.test import override_settings
 
 from hitl_django import audit, services
-from hitl_django.models import AuditEntry, Interrupt, Run, Thread
+from hitl_django.models import AuditEntry, Comment, Decision, Interrupt, Run, SecondLook, Thread
+from hitl_django.services import Period
 from hitl_django.worker import retention
 from hitl_django.worker.sweeper import sweep
 from tests import graphs
@@ -118,3 +119,26 @@ def test_the_sweep_expires_hints_and_deletes(
     settings.HITL = {**settings.HITL, "RETENTION_DAYS": 1}
     sweep()
     assert not written(Thread).exists()
+
+
+def test_an_approval_is_judged_a_filter_saved_and_somebody_mentioned(
+    replica: None, advance: Advance, operator: User, user: Callable[..., User]
+) -> None:
+    ravi = user("ravi", "view_interrupt", "decide_interrupt", "add_comment", "assign_interrupt")
+    asked()
+    advance()
+    question = written(Interrupt).get()
+    services.assign(question.pk, to=ravi, by=ravi)
+    services.comment(question.pk, "Is it @olga?", by=ravi)
+    assert written(Comment).get().mentions == ["olga"]
+    services.decide(question.pk, "respond", {"approved": True, "text": "x"}, by=operator)
+    made = written(Decision).get()
+    look = written(SecondLook).create(interrupt_id=question.pk, decision_id=made.pk)
+    assert services.judge_second_look(look.pk, True, by=ravi).verdict == "agree"
+    kept = services.save_filter("Mine", {"show": "mine"}, by=ravi)
+    assert [one.id for one in services.list_saved_filters(ravi)] == [kept]
+    assert services.remove_filter(kept, by=ravi)
+    today = Period.build(date.today() - timedelta(1), date.today() + timedelta(1))
+    assert services.review_figures(None, today).decided == 1
+    assert len(list(services.export_decisions(None, today))) == 1
+    assert len(list(services.export_record(None, today))) > 1

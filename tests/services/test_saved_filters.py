@@ -49,6 +49,16 @@ def test_a_filter_is_for_its_owner_unless_it_is_shared(ann: User, lead: User) ->
     assert names(lead) == ["Shared", "The lead's"]
 
 
+def test_ones_own_are_listed_however_many_others_share(
+    ann: User, lead: User, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(saved_filters, "MAX_LISTED", 2)
+    services.save_filter("z", {"show": "mine"}, by=ann)
+    for name in ("a", "b", "c"):
+        services.save_filter(name, {"show": "free"}, shared=True, by=lead)
+    assert names(ann) == ["z", "a"]
+
+
 def test_sharing_takes_a_permission(ann: User) -> None:
     with pytest.raises(NotAllowedError):
         services.save_filter("x", {"show": "mine"}, shared=True, by=ann)

@@ -59,7 +59,7 @@ class Resource(APIView):
     content_negotiation_class = JSONOnlyNegotiation
     metadata_class = None
     versioning_class = None
-    http_method_names = ["get", "post", "delete", "head", "options"]  # noqa: RUF012
+    http_method_names = ("get", "post", "delete", "head", "options")
     #: A host's own document leaves us out; ours is made by openapi.Generator.
     schema = None
 

@@ -8,17 +8,18 @@ from django import forms
 from django.conf import settings
 from django.contrib import admin, messages
 from django.contrib.auth.models import Group
+from django.core.exceptions import PermissionDenied
 from django.db.models import QuerySet
 from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
-from django.utils.translation import get_language_info, ngettext
+from django.utils.translation import get_language_info
 from django.utils.translation import gettext_lazy as _
 
 from hitl_django.admin.base import ReadOnlyAdmin, format_entry
+from hitl_django.admin.webhook_admin import EndpointAdmin, EndpointForm
 from hitl_django.engine.errors import InvalidInputError
 from hitl_django.forms.json_input import escape_hidden
-from hitl_django.graph_registry import registry
 from hitl_django.models import Interrupt
-from hitl_django.permissions import get_policy, select_visible
+from hitl_django.permissions import select_visible
 
 from . import slack_channel
 from .models import AlertPreferences, SlackChannel
@@ -60,7 +61,7 @@ class AlertPreferencesAdmin(ReadOnlyAdmin):
     ) -> HttpResponse:
         """Shows and saves one's own choices; there is no list of other people's."""
         if not self.has_view_permission(request):
-            return HttpResponse(status=403)
+            raise PermissionDenied
         wanted = read_preferences(request.user)
         chosen = {str(topic): wanted.get(topic) for topic in AlertTopic}
         first = {**chosen, "language": wanted.language}
@@ -70,12 +71,12 @@ class AlertPreferencesAdmin(ReadOnlyAdmin):
             self.message_user(request, _("Your choice was saved."), messages.SUCCESS)
             return HttpResponseRedirect(request.path)
         user: Any = request.user
-        address = escape_hidden(str(getattr(user, user.get_email_field_name())))
+        address = escape_hidden(getattr(user, user.get_email_field_name()) or "")
         title = _("How you are told")
         return self.page(request, title, "alerts.html", form=form, address=address, title=title)
 
 
-class SlackChannelForm(forms.ModelForm):
+class SlackChannelForm(EndpointForm):
     """What a person says of a channel of Slack."""
 
     address = forms.CharField(
@@ -97,12 +98,6 @@ class SlackChannelForm(forms.ModelForm):
         empty_label=_("questions for any group, and for none"),
         to_field_name="name",
     )
-    graphs = forms.MultipleChoiceField(
-        label=_("Graphs"),
-        required=False,
-        widget=forms.CheckboxSelectMultiple,
-        help_text=_("None chosen: all of them."),
-    )
 
     class Meta:
         model = SlackChannel
@@ -113,9 +108,6 @@ class SlackChannelForm(forms.ModelForm):
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
         row, is_new = self.instance, self.instance._state.adding
-        known = dict.fromkeys([*registry.list_names(), *(row.graphs or ())])
-        graphs: Any = self.fields["graphs"]
-        graphs.choices = [(name, escape_hidden(name)) for name in known]
         self.fields["address"].help_text = (
             _("Slack shows it once. It is a secret, and nothing here shows it again.")
             if is_new
@@ -147,53 +139,28 @@ class SlackChannelForm(forms.ModelForm):
         return address
 
 
-class SlackChannelAdmin(ReadOnlyAdmin):
-    """Channels of Slack, for those who manage webhooks."""
+class SlackChannelAdmin(EndpointAdmin):
+    """Channels of Slack."""
 
     form = SlackChannelForm
     list_display = ("channel_name", "state", "created_at")
     empty_text = _("There is no channel yet.")
-    actions = ("try_them",)
-    change_view = admin.ModelAdmin.change_view
     add_form_template = change_form_template = "hitl_django/admin/slack.html"
 
-    def has_add_permission(self, request: HttpRequest, obj: Any = None) -> bool:
-        return get_policy().may_manage_webhooks(request.user)
-
-    has_change_permission = has_delete_permission = has_view_permission = has_add_permission
+    has_view_permission = EndpointAdmin.has_add_permission
 
     @admin.display(description=_("Slack channel"), ordering="description")
     def channel_name(self, row: SlackChannel) -> str:
         return format_entry(row, str(row), escape_hidden(row.group_label or row.url))
 
-    @admin.display(description=_("state"), ordering="is_active")
-    def state(self, row: SlackChannel) -> Any:
-        if not row.is_active:
-            return _("off")
-        if row.failures:
-            count = ngettext("%(n)d failure in a row", "%(n)d failures in a row", row.failures)
-            return count % {"n": row.failures}
-        return _("on")
-
-    @admin.action(description=_("Send a test message"), permissions=["change"])
-    def try_them(self, request: HttpRequest, rows: QuerySet[Any]) -> None:
-        for row in rows:
-            slack_channel.try_channel(row, by=request.user)
-        self.message_user(request, _("A worker sends the test now."), messages.SUCCESS)
+    def send_test(self, row: Any, user: Any) -> object:
+        return slack_channel.try_channel(row, by=user)
 
     def save_model(self, request: HttpRequest, obj: Any, form: Any, change: bool) -> None:
         form.save_with(request.user)
 
     def delete_model(self, request: HttpRequest, obj: Any) -> None:
         slack_channel.delete_channel(obj, by=request.user)
-
-    def delete_queryset(self, request: HttpRequest, queryset: QuerySet[Any]) -> None:
-        for row in queryset:
-            slack_channel.delete_channel(row, by=request.user)
-
-    def get_deleted_objects(self, objs: Any, request: HttpRequest) -> Any:
-        # Its messages go with it, however many; nobody wants to read a list of them.
-        return [str(row) for row in objs], {}, set(), []
 
 
 admin.site.register(AlertPreferences, AlertPreferencesAdmin)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from django.apps import AppConfig
+from django.core import checks
 from django.db.models.signals import post_migrate
 from django.utils.translation import gettext_lazy as _
 
@@ -20,10 +21,11 @@ class AlertsConfig(AppConfig):
     def ready(self) -> None:
         from hitl_django.notifications.channels import register_channel
 
-        from . import checks  # noqa: F401  # registers them
+        from .checks import check_alerts
         from .mail_channel import MAIL
         from .slack_channel import SLACK
 
+        checks.register(check_alerts, "hitl_django")
         register_channel(MAIL)
         register_channel(SLACK)
         post_migrate.connect(make_mail_endpoint, sender=self, dispatch_uid="hitl_django.alerts")

@@ -18,6 +18,7 @@ from hitl_django.conf import hitl
 from hitl_django.db.alias import write_alias
 from hitl_django.db.retry import retry_on_conflict
 from hitl_django.db.write_batch import WriteBatch
+from hitl_django.forms.local_time import to_local
 from hitl_django.models import Delivery, Interrupt
 from hitl_django.notifications import outbox
 
@@ -73,7 +74,7 @@ def publish_digest() -> bool:
         if not _move_mark(DIGEST, until, now):
             return False
         batch = WriteBatch(write_alias())
-        outbox.publish(batch, Delivery.Event.DIGEST, "")
+        outbox.publish(batch, Delivery.Event.DIGEST, "", after=until, until=now)
         batch.run()
     return True
 
@@ -98,8 +99,7 @@ def _move_mark(name: str, seen: datetime, until: datetime) -> int:
 
 def _find_hour(now: datetime) -> datetime:
     """Returns the moment of the digest on the day that it is here."""
-    local = timezone.localtime(now) if timezone.is_aware(now) else now
-    return local.replace(hour=int(hitl.ALERT_HOUR), minute=0, second=0, microsecond=0)
+    return to_local(now).replace(hour=int(hitl.ALERT_HOUR), minute=0, second=0, microsecond=0)
 
 
 def _most() -> int:

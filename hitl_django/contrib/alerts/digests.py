@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from datetime import timedelta
+from datetime import datetime
 from typing import Any
 
 from django.db.models import Q, QuerySet
@@ -22,8 +22,8 @@ from .topics import AlertTopic
 
 #: Titles that a digest has; the rest are counted.
 MOST = 20
-#: Mentions that are looked through, the newest first, and for how far back.
-MENTIONS, SPAN = 1000, timedelta(days=1)
+#: Mentions that are looked through, the newest first.
+MENTIONS = 1000
 
 DAILY = AlertPreferences.When.DAILY
 
@@ -81,11 +81,12 @@ def _is_for(user: Any) -> Q:
 
 def _find_mentions(seen: QuerySet[Interrupt], user: Any, delivery: Delivery) -> QuerySet[Interrupt]:
     """Returns the questions on which comments have mentioned somebody since the last digest."""
+    after, until = (datetime.fromisoformat(delivery.data[name]) for name in ("after", "until"))
     told = Delivery.objects.using(write_alias()).filter(
         endpoint=delivery.endpoint_id,
         event=Delivery.Event.INTERRUPT_MENTIONED,
-        created_at__gt=delivery.created_at - SPAN,
-        created_at__lte=delivery.created_at,
+        created_at__gt=after,
+        created_at__lte=until,
     )
     found = {
         data["interrupt_id"]

@@ -18,6 +18,7 @@ from django.core import mail as django_mail
 from django.core.mail import EmailMessage
 
 from hitl_django.audit import SYSTEM
+from hitl_django.conf import hitl
 from hitl_django.db.alias import write_alias
 from hitl_django.models import Delivery, WebhookEndpoint
 from hitl_django.notifications.channels import Answer, Channel
@@ -65,7 +66,7 @@ def send(delivery: Delivery, endpoint: WebhookEndpoint, deadline: float) -> Answ
 
 
 def _fan_out(delivery: Delivery, found: Any, **data: Any) -> Answer:
-    default = str(AlertPreferences().get("asked"))
+    default = hitl.ALERT_DEFAULT
     told = [one.user_id for one in found if (one.when or default) == When.NOW]
     undecided = [one.user_id for one in found if not one.when]
     if default == When.DAILY and undecided:

@@ -8,23 +8,20 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from datetime import datetime
-from email.utils import make_msgid
 from typing import Any
 from urllib.parse import urlsplit
 
 from django.conf import settings
 from django.contrib.auth import get_user_model
-from django.core.mail import EmailMultiAlternatives
+from django.core.mail import DNS_NAME, EmailMultiAlternatives
 from django.template.loader import render_to_string
 from django.utils import translation
-from django.utils.formats import localize
-from django.utils.timezone import is_aware, localtime
 from django.utils.translation import gettext, ngettext
 
 from hitl_django.audit import label_user
 from hitl_django.conf import hitl
 from hitl_django.db.alias import write_alias
+from hitl_django.forms.local_time import format_with_zone
 from hitl_django.graph_registry import registry
 from hitl_django.json_text.sanitize import escape_invisible, shorten
 from hitl_django.models import Delivery, Interrupt, ReviewItem
@@ -170,18 +167,10 @@ def _write_list(entries: Sequence[Entry]) -> list[str]:
 def _list_moments(item: Interrupt) -> list[str]:
     found = []
     if item.due_at is not None:
-        found.append(gettext("Due: %(when)s") % {"when": _format(item.due_at)})
+        found.append(gettext("Due: %(when)s") % {"when": format_with_zone(item.due_at)})
     if item.expires_at is not None:
-        found.append(gettext("Expires: %(when)s") % {"when": _format(item.expires_at)})
+        found.append(gettext("Expires: %(when)s") % {"when": format_with_zone(item.expires_at)})
     return found
-
-
-def _format(moment: datetime) -> str:
-    """Returns a moment with its zone, which is the site's: whoever reads it may be in another."""
-    if not is_aware(moment):
-        return str(localize(moment))
-    local = localtime(moment)
-    return f"{localize(local)} {local.tzname()}"
 
 
 def _headline(topic: str, who: str) -> str:
@@ -216,5 +205,4 @@ def _find_url(model: Any, page: str, *args: Any) -> str:
 
 
 def _domain() -> str:
-    host = urlsplit(str(hitl.SITE_URL)).hostname
-    return host or make_msgid().rpartition("@")[2].rstrip(">")
+    return urlsplit(str(hitl.SITE_URL)).hostname or str(DNS_NAME)

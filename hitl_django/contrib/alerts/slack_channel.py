@@ -56,17 +56,25 @@ def save_channel(
     Whoever gives it its address counts as its maker: it tells of what they may see.
     """
     _refuse_if_not_allowed(by)
+    values: dict[str, Any] = {
+        "channel": SLACK.name,
+        "description": escape_unstorable(description)[:255],
+        "graphs": sorted(graphs),
+        "group_label": group,
+        "is_active": is_active,
+    }
     if address:
         check_address(address)
         parts = urlsplit(address)
-        channel.secret, channel.url = address, f"{parts.scheme}://{parts.netloc}/…"
-        channel.created_by, channel.created_by_label = by, audit.label_user(by)
-    channel.channel, channel.group_label, channel.graphs = SLACK.name, group, sorted(graphs)
-    channel.description = escape_unstorable(description)[:255]
+        values |= {"secret": address, "url": f"{parts.scheme}://{parts.netloc}/…"}
+        values |= {"created_by": by, "created_by_label": audit.label_user(by)}
     if is_active:
-        channel.failures, channel.rests_until, channel.stopped = 0, None, ""
-    channel.is_active = is_active
-    channel.save(using=write_alias())
+        values |= {"failures": 0, "rests_until": None, "stopped": ""}
+    for name, value in values.items():
+        setattr(channel, name, value)
+    # Nothing else of one that there is: a worker may have claimed it since it was read.
+    changed = None if channel._state.adding else [*values]
+    channel.save(using=write_alias(), update_fields=changed)
     outbox.clear_listeners()
 
 

@@ -11,9 +11,9 @@ from typing import Any
 
 from django.conf import settings
 from django.utils import translation
-from django.utils.dateformat import format as format_date
 from django.utils.translation import gettext
 
+from hitl_django.forms.local_time import format_with_zone
 from hitl_django.models import Delivery, Interrupt
 
 from .mails import find_question_url, make_line, read_payload
@@ -53,7 +53,7 @@ def _build(delivery: Delivery, item: Interrupt) -> dict[str, Any]:
         {"type": "context", "elements": [_plain(line) for line in about]},
     ]
     if item.due_at is not None:
-        moment = format_date(item.due_at, "Y-m-d H:i")
+        moment = format_with_zone(item.due_at)
         seconds = int(item.due_at.timestamp())
         due = f"<!date^{seconds}^{{date_short_pretty}} {{time}}|{moment}>"
         words = gettext("Due: %(when)s") % {"when": due}

@@ -31,7 +31,7 @@ from .topics import AlertTopic
 class StopPage(View):
     """Asks whether somebody wants no more of some mails, and takes their word."""
 
-    http_method_names = ["get", "head", "post"]  # noqa: RUF012
+    http_method_names = ("get", "head", "post")
 
     def get(self, request: HttpRequest, token: str) -> HttpResponse:
         """Shows what the link would end; changes nothing."""

@@ -132,7 +132,8 @@ def _read_decisions(user: Any, period: Period, graph: str | None) -> Iterator[Ex
         if len(page) < PAGE:
             return
         at, last = page[-1]["out_decided_at"], page[-1]["out_id"]
-        after = Q(created_at__gt=at) | Q(created_at=at, pk__gt=last)
+        # As a bound and a rest: an index is entered at the bound, and at no alternative.
+        after = Q(created_at__gte=at) & (Q(created_at__gt=at) | Q(pk__gt=last))
 
 
 def _read_record(user: Any, period: Period, graph: str | None) -> Iterator[ExportedEntry]:

@@ -8,7 +8,7 @@ from typing import Any
 
 from django.contrib.auth import get_user_model
 from django.db import transaction
-from django.db.models import Q
+from django.db.models import Case, Q, When
 
 from hitl_django.db.alias import write_alias
 from hitl_django.db.retry import retry_on_conflict
@@ -50,13 +50,15 @@ def clean_query(query: Any) -> dict[str, str]:
 
 
 def list_saved_filters(user: Any) -> list[SavedFilterInfo]:
-    """Returns the user's own filters, and those of others that are shared, by their names.
+    """Returns the user's own filters, then those of others that are shared, by their names.
 
     Of others, one that names a graph of which the user sees no question would tell of that graph,
     and is left out.
     """
     rows = SavedFilter.objects.using(write_alias()).filter(Q(owner=user.pk) | Q(shared=True))
-    listed = [(row, clean_query(row.query)) for row in rows.order_by("name", "pk")[:MAX_LISTED]]
+    own_first = Case(When(owner=user.pk, then=0), default=1)
+    rows = rows.order_by(own_first, "name", "pk")[:MAX_LISTED]
+    listed = [(row, clean_query(row.query)) for row in rows]
     may_remove = get_policy().may_share_filters(user)
     seen: Collection[str] | None = None
     found = []

@@ -13,7 +13,7 @@ from typing import Any
 from uuid import UUID
 
 from django.db import transaction
-from django.db.models import Exists, OuterRef, Q, QuerySet
+from django.db.models import Exists, OuterRef, Q
 from django.utils.crypto import salted_hmac
 
 from hitl_django import audit, leases
@@ -76,12 +76,6 @@ def match_own(user: Any) -> Q:
     return Q(Exists(own))
 
 
-def select_waiting(user: Any) -> QuerySet[SecondLook]:
-    """Selects the second looks that wait for a verdict which the user might give."""
-    rows = SecondLook.objects.using(write_alias()).filter(verdict="")
-    return select_visible_through(rows, "interrupt", user).exclude(match_own(user))
-
-
 @retry_on_conflict
 def judge_second_look(
     look_id: UUID | str, agrees: bool, *, reason: str = "", by: Any, via: str = "code"
@@ -97,7 +91,8 @@ def judge_second_look(
         thread = leases.lock_thread(pk=look.interrupt.thread_id)
         message = "You may not decide this question, nor judge a decision on it."
         refuse_unless_may(by, get_policy().may_decide, look.interrupt, message)
-        if by is not None and look.interrupt.decisions.filter(by=by.pk).exists():
+        rows = SecondLook.objects.using(write_alias()).filter(pk=look.pk)
+        if by is not None and rows.filter(match_own(by)).exists():
             raise NotAllowedError(
                 "You decided this question yourself.",
                 thread_id=thread.thread_id,
@@ -112,11 +107,7 @@ def judge_second_look(
         columns = ("verdict", "reason", "by", "by_label", "judged_at")
         changes = {name: getattr(look, name) for name in columns}
         # Zero rows: somebody else gave a verdict meanwhile.
-        if (
-            not SecondLook.objects.using(write_alias())
-            .filter(pk=look.pk, verdict="")
-            .update(**changes)
-        ):
+        if not rows.filter(verdict="").update(**changes):
             raise AlreadyDecidedError(
                 "Somebody else has judged this already.", status="judged", decision=None
             )

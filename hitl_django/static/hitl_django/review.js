@@ -97,7 +97,9 @@
     forget(draftsOf("hitl.draft").filter((key) => !key.startsWith(own)));
     let leaves = false;
     addEventListener("submit", (event) => {
-        if (new URL(event.target.action).pathname !== frame?.dataset.hitlLogout) return;
+        // A list has a field of that name, which stands in the way of the property.
+        const action = event.target.getAttribute("action") ?? "";
+        if (new URL(action, location).pathname !== frame?.dataset.hitlLogout) return;
         leaves = true;
         forget(draftsOf(drafts));
     });

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from django.contrib.auth import get_user_model
 from django.core import checks
 
 from hitl_django.contrib.alerts.checks import check_alerts
@@ -23,3 +24,10 @@ def test_a_value_that_means_nothing_is_an_error(settings: Any, given: dict[str, 
 def test_the_defaults_are_in_order(settings: Any) -> None:
     settings.HITL = {}
     assert check_alerts(None) == []
+
+
+def test_users_without_addresses_are_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(get_user_model(), "EMAIL_FIELD", "mailbox")
+    [found] = check_alerts(None)
+    assert (found.id, found.level) == ("hitl_django.E035", checks.ERROR)
+    assert "mailbox" in found.msg

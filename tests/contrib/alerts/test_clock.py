@@ -150,6 +150,23 @@ def test_who_wants_to_hear_once_a_day_gets_one_mail_with_what_waits(
     assert mail.get_body(("html",)).get_content().count("Refund") == 20
 
 
+def test_a_mention_is_in_the_digest_that_follows_it_however_late_and_in_no_other(
+    mails: MailServer, person: Person, ask: Ask, send: Send, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(clock, "_find_hour", lambda now: now)
+    rita = person("rita")
+    save_preferences(rita, {"mentioned": "daily"})
+    services.comment(ask("Where she is mentioned").pk, "@rita?", by=person("ravi"))
+    send()
+    at_the_hour()  # three days ago, and she was mentioned the day after
+    Delivery.objects.update(created_at=Now() - timedelta(days=2))
+    for _ in range(2):
+        assert clock.publish_digest()
+        send()
+    [mail] = mails.all()
+    assert mail["Subject"] == "Comments mention you"
+
+
 @pytest.mark.usefixtures("any_hour")
 def test_where_nothing_waits_no_digest_is_sent(
     mails: MailServer, person: Person, ask: Ask, send: Send

@@ -8,6 +8,7 @@ from datetime import timedelta
 from typing import Any
 
 import pytest
+from django.contrib.auth import get_user_model
 from django.contrib.auth.models import Group
 from django.db.models.functions import Now
 
@@ -60,6 +61,17 @@ def test_the_assignee_alone_is_asked(
     ask(group="Night", assignee="ravi")
     send()
     assert recipients(mails) == ["ravi@shop.example"]
+
+
+def test_a_mail_goes_to_where_the_user_model_has_its_addresses(
+    mails: MailServer, person: Person, ask: Ask, send: Send, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(get_user_model(), "EMAIL_FIELD", "last_name")
+    person("rita", "Night", email="", last_name="office@shop.example")
+    person("ravi", "Night")
+    ask(group="Night")
+    send()
+    assert recipients(mails) == ["office@shop.example"]
 
 
 def test_a_question_for_nobody_is_told_to_nobody(

@@ -6,10 +6,11 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
+from django.contrib.auth import get_user_model
 from django.core import signing
 from django.test import Client
 
-from hitl_django.contrib.alerts.models import AlertPreferences
+from hitl_django.contrib.alerts.models import AlertPreferences, SlackChannel
 from hitl_django.contrib.alerts.preferences import (
     ALL,
     DIGEST,
@@ -81,9 +82,36 @@ def test_nobody_gets_to_the_row_of_somebody_else(person: Person) -> None:
         assert client.get(PAGE + page).status_code in (302, 403, 404), page
 
 
-def test_a_person_without_an_address_is_told_that_nothing_comes(person: Person) -> None:
-    page = log_in(person("rita", email="")).get(PAGE).content.decode()
+@pytest.mark.parametrize("column", ["email", "last_login"])
+def test_a_person_without_an_address_is_told_that_nothing_comes(
+    person: Person, column: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(get_user_model(), "EMAIL_FIELD", column)
+    client = log_in(person("rita", email=""))
+    get_user_model().objects.update(last_login=None)
+    page = client.get(PAGE).content.decode()
     assert "no e-mail address" in page
+
+
+@pytest.mark.parametrize("name", ["alertpreferences", "slackchannel"])
+def test_a_form_of_another_site_changes_nothing(admin_user: Any, name: str) -> None:
+    client = Client(enforce_csrf_checks=True)
+    client.force_login(admin_user)
+    page = f"/admin/hitl_alerts/{name}/"
+    for url in (page, f"{page}add/"):
+        sent = {**dict.fromkeys(TOPICS, "off"), "address": "https://hooks.example/x"}
+        assert client.post(url, sent).status_code == 403
+    assert not AlertPreferences.objects.exists()
+    assert not SlackChannel.objects.exists()
+
+
+def test_a_link_acts_for_who_it_names_and_not_for_who_is_logged_in(person: Person) -> None:
+    rita, ravi = person("rita"), person("ravi")
+    client = Client(enforce_csrf_checks=True)
+    client.force_login(ravi)
+    assert client.post(path_of(rita, ALL)).status_code == 200
+    assert choices_of(rita) == ["off"] * 5
+    assert choices_of(ravi) == ["now"] * 5
 
 
 @pytest.mark.parametrize(

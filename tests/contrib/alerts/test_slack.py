@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable, Iterator
 from datetime import timedelta
 from typing import Any
 
 import pytest
 from django.contrib.auth.models import Permission
+from django.db.models import F
 from django.db.models.functions import Now
 
 from hitl_django import services
@@ -80,7 +82,8 @@ def test_a_channel_is_told_what_is_asked_of_whom_and_by_when(
     said = texts(body)
     assert "reviewed ▸ ask" in said
     assert "Night" in said
-    assert "Due: <!date^" in said
+    # What is read where Slack can't write it in the reader's own zone says which zone it is in.
+    assert re.search(r"Due: <!date\^\d+\^[^|]+\|[^|>]+ C[SD]T>", said)
     assert f"{SITE}/admin/hitl_django/reviewitem/{item.pk}/change/" in said
     assert "amount" not in said
 
@@ -300,3 +303,17 @@ def test_a_question_that_was_decided_is_not_told_of(
     services.decide(item.pk, "approve")
     assert deliver(channel).fault == "The question was closed meanwhile."
     outbox.clear_listeners()
+
+
+def test_a_change_leaves_the_claim_of_whoever_sends_at_that_moment(
+    receive: Receive, connect: Connect
+) -> None:
+    channel = connect(receive())
+    SlackChannel.objects.update(epoch=F("epoch") + 1, held_until=Now() + timedelta(minutes=1))
+    before = SlackChannel.objects.get()
+    slack_channel.save_channel(
+        channel, address="", description="Night", graphs=[], group="", is_active=True, by=None
+    )
+    after = SlackChannel.objects.get()
+    assert after.description == "Night"
+    assert (after.epoch, after.held_until) == (before.epoch, before.held_until)

@@ -1,0 +1,63 @@
+"""The pages where a project keeps moments without a time zone (USE_TZ is off)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from datetime import timedelta
+from typing import Any
+
+import pytest
+from django.db import connection
+from django.test import Client, override_settings
+from django.utils import timezone
+
+from hitl_django import services
+from hitl_django.models import Interrupt
+
+from .addresses import ADDRESSES, address_of, rows
+from .browsing import text_of
+from .conftest import list_of, page_of
+
+__all__ = ["rows"]  # the fixture
+
+
+pytestmark = pytest.mark.django_db(transaction=True)
+
+
+@pytest.fixture(autouse=True)
+def _without_zones(db: None) -> Iterator[None]:
+    # A connection reads moments as the settings were when it was opened.
+    connection.close()
+    with override_settings(USE_TZ=False, TIME_ZONE="UTC"):
+        yield
+        connection.close()
+
+
+def test_every_page_is_read(admin_user: Any, rows: dict[str, Any]) -> None:
+    client = Client()
+    client.force_login(admin_user)
+    for name in ADDRESSES:
+        assert client.get(address_of(name, rows)).status_code < 500, name
+
+
+def test_what_is_due_held_put_off_and_decided_says_when(
+    asked: Callable[..., Interrupt], reviewer: Client, person: Callable[[str], Any]
+) -> None:
+    item = asked()
+    soon = timezone.now() + timedelta(hours=3)
+    Interrupt.objects.update(due_at=soon)
+    assert f'datetime="{soon.isoformat()}"' in text_of(reviewer.get(list_of("reviewitem")))
+    services.claim(item.pk, by=person("public"))
+    page = reviewer.post(page_of(item), {
+        "decision": "approve", "digest": item.payload_digest, "version": item.version,
+        "answer/amount": "12.5",
+    })  # fmt: skip
+    assert "public holds this until" in text_of(page)
+    services.release(item.pk, by=person("public"))
+    services.snooze(item.pk, until=soon, by=person("reviewer"))
+    assert "The first one comes back at" in text_of(reviewer.get(list_of("reviewitem")))
+    put_off = {"verb": "snooze", "until": "tomorrow"}
+    page = reviewer.post(f"{page_of(item).removesuffix('change/')}handling/", put_off, follow=True)
+    assert "is put off until" in text_of(page)
+    services.decide(item.pk, "approve", by=person("reviewer"))
+    assert "You approved" in text_of(reviewer.get(page_of(item)))
