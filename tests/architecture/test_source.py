@@ -16,6 +16,7 @@ UNSAFE_NAMES = {"mark_safe", "SafeString", "SafeText", "csrf_exempt", "RawSQL", 
 #: no Django, writes a picture and escapes each text in it. Markdown, where code asks for it, is
 #: written by its renderer and goes through a sanitizer.
 ALLOWED = {
+    "hitl_django/admin/form_tokens.py": {"csrf_exempt"},  # it checks by itself, and then says so
     "hitl_django/admin/markdown.py": {"SafeString"},
     "hitl_django/contrib/alerts/stop_page.py": {"csrf_exempt"},
     "hitl_django/graph_registry/svg.py": {"SafeString"},
