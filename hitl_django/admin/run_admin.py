@@ -14,8 +14,9 @@ from django.utils.translation import gettext_lazy as _
 from hitl_django import services
 from hitl_django.forms.json_input import escape_hidden
 from hitl_django.graph_registry import registry
-from hitl_django.models import Interrupt, Run, Thread
+from hitl_django.models import Interrupt, ReviewItem, Run, Thread
 from hitl_django.models.review import LARGE_COLUMNS
+from hitl_django.page_urls import find_admin_page
 from hitl_django.permissions import get_policy, select_visible
 
 from .base import (
@@ -36,6 +37,7 @@ from .question_status import link_subject
 from .run_status import NOBODY_WORKS
 from .start_pages import StartPages
 from .thread_admin import SEARCH_HELP, describe_subject, list_steps, search_threads
+from .together import list_together_buttons
 
 MAX_QUESTIONS = 200
 MAX_ENTRIES = 200
@@ -146,13 +148,16 @@ class RunAdmin(StartPages, BulkRunPages):
         entries = visible_entries(request, run.thread_id).order_by("-seq")
         operations = self.operations(request, run)
         may_operate = operations["may_operate"]
+        questions = self._questions(request, run)
         return self.page(
             request,
             run,
             "run.html",
             title=_("Run of %(graph)s") % {"graph": name_graph(run.graph)},
             explained=self._explained(run),
-            questions=self._questions(request, run),
+            questions=questions,
+            together=list_together_buttons(request.user, questions),
+            bulk_url=find_admin_page(ReviewItem, "bulk", request=request),
             error=run.error[:MAX_TEXT] if may_operate else "",
             # It quotes code, and in its last line whatever the node was handling.
             traceback=run.traceback[-MAX_TEXT:] if may_operate else "",

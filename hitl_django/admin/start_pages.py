@@ -45,13 +45,6 @@ class StartPages(ReadOnlyAdmin):
             "start_graph": ("start/<str:graph>/", self.start_graph_view),
         }
 
-    def changelist_view(
-        self, request: HttpRequest, extra_context: dict[str, Any] | None = None
-    ) -> HttpResponse:
-        may_start = any(find_startable_graphs(request.user))
-        own = {"start_url": self.url("start", request) if may_start else ""}
-        return super().changelist_view(request, {**own, **(extra_context or {})})
-
     def start_view(self, request: HttpRequest) -> HttpResponse:
         """Asks of which graph a run is to be started."""
         names = list(find_startable_graphs(request.user))
