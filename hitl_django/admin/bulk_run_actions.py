@@ -7,7 +7,7 @@ Afterwards each run has its result.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 from uuid import UUID
 
@@ -117,15 +117,12 @@ class BulkRunPages(RunOperations, ReadOnlyAdmin):
             return self._list_many(request, verb, rows, form)
         problems = {pk: self._operate(request, verb, pk, form) for pk in chosen}
         found = {row.pk: row for row in rows.select_related("thread")}
-        lines = [
-            self._describe(
-                request,
-                found.get(pk),
-                problem=problem,
-                done="" if problem else OPERATIONS[verb].done,
-            )
-            for pk, problem in problems.items()
-        ]
+        lines = []
+        for pk, problem in problems.items():
+            done = "" if problem else OPERATIONS[verb].done
+            # Of one that is gone no more is known than its id.
+            line = self._describe(request, found[pk]) if pk in found else RunLine(str(pk))
+            lines.append(replace(line, problem=problem, done=done))
         made = [line for line in lines if line.done]
         summary = OPERATIONS[verb].summary % {"n": len(made)}
         return self._bulk_page(
@@ -151,15 +148,17 @@ class BulkRunPages(RunOperations, ReadOnlyAdmin):
     def _list_many(
         self, request: HttpRequest, verb: str, rows: QuerySet[Run], form: CancelForm | None
     ) -> HttpResponse:
-        rows = rows.select_related("thread")
+        rows = rows.select_related("thread").annotate(is_overtaken=_IS_OVERTAKEN)
         fits = Q(state__in=OPERATIONS[verb].allowed)
-        chosen = list(rows.filter(fits).annotate(is_overtaken=_IS_OVERTAKEN)[: MOST + 1])
+        if verb == "retry":
+            fits &= Q(is_overtaken=False)
+        chosen = list(rows.filter(fits)[: MOST + 1])
         others = list(rows.exclude(fits)[: MOST + 1])
         if not chosen and not others:
             self.message_user(request, _("Nothing was selected."), level=messages.WARNING)
             return HttpResponseRedirect(self.url("changelist", request))
         lines = [
-            self._describe(request, row, problem=_find_obstacle(request.user, verb, row))
+            replace(self._describe(request, row), problem=_find_obstacle(request.user, verb, row))
             for row in (*chosen[:MOST], *others[:MOST])
         ]
         ready = [line for line in lines if not line.problem]
@@ -190,19 +189,13 @@ class BulkRunPages(RunOperations, ReadOnlyAdmin):
             return _describe_problem(verb, error)
         return ""
 
-    def _describe(
-        self, request: HttpRequest, row: Run | None, *, problem: Any = "", done: Any = ""
-    ) -> RunLine:
-        if row is None:
-            return RunLine("–", problem=problem, done=done)
+    def _describe(self, request: HttpRequest, row: Run) -> RunLine:
         return RunLine(
             name_graph(row.graph),
             describe_run_place(row),
             self.url("change", request, row.pk),
             format_state(row.state),
-            problem,
-            done,
-            row.pk,
+            pk=row.pk,
         )
 
     def _bulk_page(
