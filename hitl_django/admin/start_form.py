@@ -24,13 +24,17 @@ from hitl_django.forms import MISSING, AnswerForm, read_shape
 from hitl_django.graph_registry.registry import RegisteredGraph
 from hitl_django.json_text.json_pointer import format_pointer, split_path
 from hitl_django.json_text.json_schema import find_faults
+from hitl_django.services import SubjectKey
 
 JSON = Any
 NAME_LENGTH = 255
 
 
 class StartTerms(forms.Form):
-    """What a run is started with besides its input."""
+    """What a run is started with besides its input.
+
+    ``subject`` names the object whose page led here.
+    """
 
     thread_id = forms.CharField(
         label=_("Thread"),
@@ -46,6 +50,12 @@ class StartTerms(forms.Form):
         help_text=_("A name of your own by which the run is found. It starts no second one."),
         widget=forms.TextInput(attrs={"class": "vTextField", "autocomplete": "off"}),
     )
+    subject = forms.CharField(required=False, max_length=NAME_LENGTH, widget=forms.HiddenInput)
+
+    def clean_subject(self) -> SubjectKey | None:
+        """Reads what the run is about, as ``app_label.model/key``."""
+        kind, _slash, key = self.cleaned_data["subject"].partition("/")
+        return SubjectKey(kind, key) if kind else None
 
 
 class StartForm:
@@ -56,14 +66,19 @@ class StartForm:
     """
 
     def __init__(
-        self, registered: RegisteredGraph, data: Mapping[str, Any] | None = None, *, more: str = ""
+        self,
+        registered: RegisteredGraph,
+        data: Mapping[str, Any] | None = None,
+        *,
+        subject: str = "",
+        more: str = "",
     ) -> None:
         self.schema = read_input_schema(registered)
         shape = read_shape(self.schema)
         if shape.kind != "object":
             shape = replace(shape, title=str(_("Input")))
         self.input = AnswerForm(shape, _get_defaults(self.schema), data, name="input", more=more)
-        sent = {} if data is None else data
+        sent = {"subject": subject} if data is None else data
         self.terms = StartTerms(
             None if more else data,
             initial={name: sent.get(name) for name in StartTerms.base_fields},
@@ -108,6 +123,8 @@ class StartForm:
         for name, reason in error.faults:
             if name in TERMS:
                 self.terms.add_error(TERMS[name], reason)
+            elif not name.startswith("$"):
+                self.errors.append(SUBJECT_PROBLEM if name == "subject" else reason)
         if not error.faults:
             self.errors.append(str(error))
 
@@ -126,6 +143,10 @@ class StartForm:
 
 #: The fields of what the service calls so.
 TERMS = {"key": "run_key", "thread_id": "thread_id"}
+SUBJECT_PROBLEM = _(
+    "No run can be started about this object: it is gone, you may not see it, or the thread is "
+    "about something else."
+)
 #: Why a run can't be started on the thread that was named.
 THREAD_PROBLEMS: dict[type[HitlError], Any] = {
     OpenQuestionsError: _(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from typing import Any
+from urllib.parse import urlencode
 
 from django.contrib import messages
 from django.core.exceptions import PermissionDenied
@@ -22,6 +23,7 @@ from hitl_django.permissions import find_startable_graphs, get_policy
 from .base import ReadOnlyAdmin, View, name_graph
 from .decision_messages import format_recorded
 from .start_form import StartForm
+from .subject_links import link_named_subject
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,6 +58,7 @@ class StartPages(ReadOnlyAdmin):
             _("Start a run"),
             "start.html",
             choices=[self._describe_graph(request, name, may_know=may_know) for name in names],
+            about=link_named_subject(request, request.GET.get("subject", "")),
         )
 
     def start_graph_view(self, request: HttpRequest, graph: str) -> HttpResponse:
@@ -67,7 +70,8 @@ class StartPages(ReadOnlyAdmin):
         except BrokenGraphError:
             return HttpResponseRedirect(self.url("start", request))
         more = "" if "start" in request.POST else request.POST.get("more", "")
-        form = StartForm(registered, request.POST if request.method == "POST" else None, more=more)
+        data = request.POST if request.method == "POST" else None
+        form = StartForm(registered, data, subject=request.GET.get("subject", ""), more=more)
         if "start" in request.POST and (run := self._start(request, registered, form)) is not None:
             return HttpResponseRedirect(self._tell(request, form, run))
         return self.page(
@@ -76,7 +80,8 @@ class StartPages(ReadOnlyAdmin):
             "start_graph.html",
             graph=graph,
             form=form,
-            back=self.url("start", request),
+            about=link_named_subject(request, form.terms["subject"].value()),
+            back=_add_subject(request, self.url("start", request)),
         )
 
     def _start(
@@ -95,6 +100,7 @@ class StartPages(ReadOnlyAdmin):
                 via="admin",
                 key=terms["run_key"] or form.key,
                 thread_id=terms["thread_id"] or None,
+                subject=terms["subject"],
             )
         except NotAllowedError:
             raise
@@ -116,4 +122,13 @@ class StartPages(ReadOnlyAdmin):
         found = registry.find_graph(name)
         if isinstance(found, BrokenGraph):
             problem = found.reason if may_know else _("Those who run this site can say why.")
-        return GraphChoice(name, name_graph(name), self.url("start_graph", request, name), problem)
+        url = _add_subject(request, self.url("start_graph", request, name))
+        return GraphChoice(name, name_graph(name), url, problem)
+
+
+def _add_subject(request: HttpRequest, url: str) -> str:
+    """Returns an address that names the same subject as this one does, if any."""
+    subject = request.GET.get("subject")
+    if not subject:
+        return url
+    return f"{url}{'&' if '?' in url else '?'}{urlencode({'subject': subject})}"
