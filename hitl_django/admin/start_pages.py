@@ -15,6 +15,7 @@ from hitl_django import services
 from hitl_django.engine.errors import HitlError
 from hitl_django.errors import BrokenGraphError, NotAllowedError
 from hitl_django.forms import MISSING
+from hitl_django.forms.json_input import escape_hidden
 from hitl_django.graph_registry import registry
 from hitl_django.graph_registry.registry import BrokenGraph, RegisteredGraph
 from hitl_django.models import Run
@@ -121,7 +122,9 @@ class StartPages(ReadOnlyAdmin):
         problem: Any = ""
         found = registry.find_graph(name)
         if isinstance(found, BrokenGraph):
-            problem = found.reason if may_know else _("Those who run this site can say why.")
+            problem = _("Those who run this site can say why.")
+            if may_know:
+                problem = escape_hidden(found.reason)
         url = _add_subject(request, self.url("start_graph", request, name))
         return GraphChoice(name, name_graph(name), url, problem)
 
