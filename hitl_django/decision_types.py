@@ -61,6 +61,8 @@ class BulkTexts:
     """What the pages say on which many questions are decided at once."""
 
     title: Any
+    #: The button for several questions of one run.
+    together: Any
     done: Any
     needs_reason: bool = False
 
@@ -129,7 +131,11 @@ DECISION_TYPES: Mapping[str, DecisionType] = {
                 css_class="hitl-quiet",
                 consequence=_("All are carried out as they stand, whatever is chosen above."),
             ),
-            bulk=BulkTexts(title=_("Approve several questions"), done=_("Approved.")),
+            bulk=BulkTexts(
+                title=_("Approve several questions"),
+                together=_("Approve %(n)s together…"),
+                done=_("Approved."),
+            ),
             done_by_you=_("You approved this"),
             done_by_other=_("%(who)s approved this"),
             thanks=_("You approved it."),
@@ -183,7 +189,10 @@ DECISION_TYPES: Mapping[str, DecisionType] = {
                 consequence=_("None is carried out, whatever is chosen above."),
             ),
             bulk=BulkTexts(
-                title=_("Reject several questions"), done=_("Rejected."), needs_reason=True
+                title=_("Reject several questions"),
+                together=_("Reject %(n)s together…"),
+                done=_("Rejected."),
+                needs_reason=True,
             ),
             done_by_you=_("You rejected this"),
             done_by_other=_("%(who)s rejected this"),

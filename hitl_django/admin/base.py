@@ -40,6 +40,8 @@ MINUTE = timedelta(minutes=1)
 SEARCHED = 200
 #: Stands for the title of a question whose thread was forgotten.
 ERASED = _("(erased)")
+#: The column of the ticks.
+PICK = "pick"
 #: What a cell shows that has nothing to show; on a phone it is left out.
 NOTHING = format_html('<span class="{}">–</span>', "hitl-none")
 
@@ -295,6 +297,15 @@ def format_state(state: str) -> str:
     return format_html('<span class="hitl-state hitl-state-{}">{}</span>', state, label)
 
 
+def format_tick(value: Any, title: Any) -> str:
+    """Returns the tick that selects a row; ``value`` is what it names the row by."""
+    return format_html(
+        '<input type="checkbox" name="item" value="{}" aria-label="{}">',
+        value,
+        _("Select “%(title)s”") % {"title": title},
+    )
+
+
 def format_entry(row: Any, title: Any, *words: Any) -> str:
     """Returns a row's first column: a link to its page, and beside it what is in small print."""
     line = format_html_join(" · ", "<bdi>{}</bdi>", ((word,) for word in words if word))
@@ -310,6 +321,11 @@ def format_entry(row: Any, title: Any, *words: Any) -> str:
 def name_graph(graph: str) -> str:
     """Returns what people call a graph: its title, where it is registered with one."""
     return escape_hidden(str(registry.get_title(graph)))
+
+
+def describe_run_place(run: Run) -> str:
+    """Returns what tells a run from others of its graph: its key, or its thread."""
+    return escape_hidden(run.key or run.thread.thread_id)
 
 
 def describe_place(row: Any) -> str:

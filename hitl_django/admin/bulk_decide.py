@@ -6,7 +6,7 @@ what was selected and what of it can't be decided like this, the second says wha
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 from uuid import UUID, uuid4
@@ -20,7 +20,6 @@ from django.utils.translation import gettext_lazy as _
 from django.utils.translation import ngettext
 
 from hitl_django import services
-from hitl_django.answers.limits import REASON_LENGTH
 from hitl_django.decision_types import DECISION_TYPES
 from hitl_django.engine.errors import HitlError, InvalidAnswerError
 from hitl_django.errors import (
@@ -35,20 +34,21 @@ from hitl_django.errors import (
     StaleQuestionError,
 )
 from hitl_django.forms.json_input import escape_hidden
+from hitl_django.graph_registry import registry
 from hitl_django.models import Interrupt, Run
 from hitl_django.models.review import LARGE_COLUMNS
 from hitl_django.permissions import select_visible
 
 from .base import View, describe_place
+from .decision_form import ReasonForm
 from .list_columns import get_checkbox_value
 from .question_page import QuestionPages
 from .quorum_display import SELF_APPROVAL
 from .refusal_messages import CLOSED
+from .together import BULK
 
 #: No list shows more at once.
 MOST = 200
-#: Types that many questions can be decided by at once.
-BULK = {row.name: row.bulk for row in DECISION_TYPES.values() if row.bulk is not None}
 
 STALE = _("It has changed since it was listed. Look at what it asks now.")
 HOLDS = _("%(who)s holds it.")
@@ -110,12 +110,17 @@ class BulkPages(QuestionPages):
         if not choices or decision not in BULK:
             self.message_user(request, _("Nothing was selected."), level=messages.WARNING)
             return HttpResponseRedirect(self.url("changelist", request))
-        if "confirmed" not in request.POST:
-            return self._confirm_many(request, decision, choices)
-        if BULK[decision].needs_reason and not request.POST.get("reason", "").strip():
-            error = _("Say why: it is recorded with each of them.")
-            return self._confirm_many(request, decision, choices, error=error)
-        return self._decide_many(request, decision, choices)
+        rows = self.find_rows(request, choices)
+        form = ReasonForm(
+            request.POST if "confirmed" in request.POST else None,
+            initial={"reason": request.POST.get("reason", "")},
+            reasons=list_common_reasons(rows.values()),
+            needs_reason=BULK[decision].needs_reason,
+            use_required_attribute=False,
+        )
+        if not form.is_valid():
+            return self._confirm_many(request, decision, choices, rows, form)
+        return self._decide_many(request, decision, choices, form.cleaned_data["reason"])
 
     def read_choices(self, request: HttpRequest) -> list[ListedQuestion]:
         """Returns what was selected, each once."""
@@ -127,10 +132,9 @@ class BulkPages(QuestionPages):
         request: HttpRequest,
         decision: str,
         choices: Sequence[ListedQuestion],
-        *,
-        error: Any = "",
+        rows: dict[UUID, Interrupt],
+        form: ReasonForm,
     ) -> HttpResponse:
-        rows = self.find_rows(request, choices)
         refused = services.find_refusals(rows, decision, by=request.user)
         lines = []
         for choice in choices:
@@ -145,17 +149,18 @@ class BulkPages(QuestionPages):
             decision,
             ready=ready,
             refused=[line for line in lines if line.problem],
-            error=error,
+            form=form,
             key=key if len(key) == 36 and key.isprintable() else str(uuid4()),
-            reason=request.POST.get("reason", "")[:REASON_LENGTH],
-            max_reason=REASON_LENGTH,
-            needs_reason=BULK[decision].needs_reason,
         )
 
     def _decide_many(
-        self, request: HttpRequest, decision: str, choices: Sequence[ListedQuestion]
+        self,
+        request: HttpRequest,
+        decision: str,
+        choices: Sequence[ListedQuestion],
+        reason: str,
     ) -> HttpResponse:
-        found = [self._decide_one(request, decision, choice) for choice in choices]
+        found = [self._decide_one(request, decision, choice, reason) for choice in choices]
         rows = self.find_rows(request, choices)
         lines = [
             self.describe_row(request, rows.get(choice.pk), done=done, problem=problem)
@@ -175,7 +180,7 @@ class BulkPages(QuestionPages):
         )
 
     def _decide_one(
-        self, request: HttpRequest, decision: str, choice: ListedQuestion
+        self, request: HttpRequest, decision: str, choice: ListedQuestion, reason: str
     ) -> tuple[Any, Any]:
         """Returns what was done, or why nothing was."""
         try:
@@ -184,7 +189,7 @@ class BulkPages(QuestionPages):
                 decision,
                 by=request.user,
                 via="admin",
-                reason=request.POST.get("reason", "").strip()[:REASON_LENGTH],
+                reason=reason,
                 # Sent again, by a reload or by a network, it is what it was the first time.
                 key=request.POST.get("key", "")[:36],
                 digest=choice.digest,
@@ -257,6 +262,13 @@ class BulkPages(QuestionPages):
         )
         page["Cache-Control"] = "no-store"
         return page
+
+
+def list_common_reasons(rows: Iterable[Interrupt]) -> list[Any]:
+    """Returns the reasons that are usual of every question's graph."""
+    graphs = dict.fromkeys(row.graph for row in rows)
+    usual = [registry.get_review_policy(graph).reasons for graph in graphs]
+    return [one for one in (usual or [()])[0] if all(one in others for others in usual)]
 
 
 def describe_holder(row: Interrupt, user: Any) -> Any:

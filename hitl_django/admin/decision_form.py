@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -19,7 +20,51 @@ LARGE_TEXT_CLASS = "vLargeTextField"
 USUAL = "usual_"
 
 
-class DecisionForm(forms.Form):
+class ReasonForm(forms.Form):
+    """Why it is decided so: words that are usual, of one's own or both."""
+
+    usual_reason = forms.ChoiceField(label=_("Reason"), required=False)
+    reason = forms.CharField(
+        label=_("Reason"),
+        help_text=_("Kept with your decision. Say why, above all when you reject."),
+        required=False,
+        max_length=REASON_LENGTH,
+        widget=forms.Textarea(attrs={"rows": 2, "class": LARGE_TEXT_CLASS}),
+    )
+
+    def __init__(
+        self, *args: Any, reasons: Sequence[Any], needs_reason: bool = False, **kwargs: Any
+    ) -> None:
+        super().__init__(*args, **kwargs)
+        self.needs_reason = needs_reason
+        own: Any = self.fields["reason"]
+        own.is_needed = needs_reason and not reasons  # the page marks its label
+        self.offer_usual("reason", reasons)
+
+    def offer_usual(self, name: str, words: Sequence[Any]) -> None:
+        """Offers words to choose from, instead of or in front of what is written."""
+        if not words:
+            del self.fields[USUAL + name]
+            return
+        choice: Any = self.fields[USUAL + name]
+        choice.choices = [("", _("(none of these)")), *((str(one), str(one)) for one in words)]
+        self.fields[name].label = _("In your own words")
+
+    def clean(self) -> dict[str, Any]:
+        """Puts what was chosen in front of what was written."""
+        values: dict[str, Any] = super().clean() or {}
+        for name in ("reason", "reply"):
+            if chosen := values.get(USUAL + name):
+                own = values.get(name, "")
+                values[name] = f"{chosen}\n{own}" if own.strip() else chosen
+        if len(values.get("reason", "")) > REASON_LENGTH:
+            self.add_error("reason", _("This is too long together with what you chose."))
+        if self.needs_reason and not values.get("reason") and not self.errors:
+            self.add_error("reason", _("Say why: it is recorded with each of them."))
+        return values
+
+
+class DecisionForm(ReasonForm):
     """What goes along with every decision, whatever it is.
 
     ``digest`` and ``version`` name the question as it was shown, ``key`` makes a second click on
@@ -29,14 +74,6 @@ class DecisionForm(forms.Form):
     digest = forms.CharField(widget=forms.HiddenInput, required=False)
     version = forms.IntegerField(widget=forms.HiddenInput, required=False)
     key = forms.CharField(widget=forms.HiddenInput, required=False, max_length=64)
-    usual_reason = forms.ChoiceField(label=_("Reason"), required=False)
-    reason = forms.CharField(
-        label=_("Reason"),
-        help_text=_("Kept with your decision. Say why, above all when you reject."),
-        required=False,
-        max_length=REASON_LENGTH,
-        widget=forms.Textarea(attrs={"rows": 2, "class": LARGE_TEXT_CLASS}),
-    )
     usual_reply = forms.ChoiceField(label=_("Your answer"), required=False)
     reply = forms.CharField(
         label=_("Your answer"),
@@ -48,25 +85,8 @@ class DecisionForm(forms.Form):
     reply_is_json = forms.BooleanField(label=_("This is JSON, not text"), required=False)
 
     def __init__(self, *args: Any, policy: ReviewPolicy, **kwargs: Any) -> None:
-        super().__init__(*args, **kwargs)
-        for name, words in (("reason", policy.reasons), ("reply", policy.replies)):
-            if not words:
-                del self.fields[USUAL + name]
-                continue
-            choice: Any = self.fields[USUAL + name]
-            choice.choices = [("", _("(none of these)")), *((str(one), str(one)) for one in words)]
-            self.fields[name].label = _("In your own words")
-
-    def clean(self) -> dict[str, Any]:
-        """Puts what was chosen in front of what was written."""
-        values: dict[str, Any] = super().clean() or {}
-        for name in ("reason", "reply"):
-            if chosen := values.get(USUAL + name):
-                own = values.get(name, "")
-                values[name] = f"{chosen}\n{own}" if own.strip() else chosen
-        if len(values.get("reason", "")) > REASON_LENGTH:
-            self.add_error("reason", _("This is too long together with what you chose."))
-        return values
+        super().__init__(*args, reasons=policy.reasons, **kwargs)
+        self.offer_usual("reply", policy.replies)
 
 
 @dataclass(frozen=True)

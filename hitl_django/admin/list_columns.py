@@ -17,7 +17,7 @@ from hitl_django.forms.local_time import format_moment
 from hitl_django.models import Interrupt, Run
 from hitl_django.models.review import QUEUE_COLUMNS
 
-from .base import NOTHING, describe_place, format_age, format_entry
+from .base import NOTHING, describe_place, format_age, format_entry, format_tick
 
 MINUTE = timedelta(minutes=1)
 
@@ -34,11 +34,7 @@ def select_columns(rows: QuerySet[Any]) -> QuerySet[Any]:
 
 def format_checkbox(item: Any) -> str:
     """Returns the tick that selects a row, with what was listed: no other version is decided."""
-    return format_html(
-        '<input type="checkbox" name="item" value="{}" aria-label="{}">',
-        get_checkbox_value(item),
-        _("Select “%(title)s”") % {"title": escape_hidden(item.title)},
-    )
+    return format_tick(get_checkbox_value(item), escape_hidden(item.title))
 
 
 def get_checkbox_value(item: Interrupt) -> str:

@@ -76,6 +76,7 @@ from .refusal_messages import (
 )
 from .run_status import ASKED_AGAIN, describe_refused_answer, describe_run
 from .thread_admin import list_steps
+from .together import list_together_buttons
 from .value_formats import find_file, get_image_type
 
 #: Steps of the thread's history that stand below its questions.
@@ -387,6 +388,8 @@ class QuestionPages(ReadOnlyAdmin):
         if others:
             words = _("%(count)d questions of one run")
             context["title"] = words % {"count": len(views)}
+            context["together"] = list_together_buttons(request.user, [item, *others])
+            context["bulk_url"] = self.url("bulk", request)
             context["goes_on"] = GOES_ON[registry.get_review_policy(item.graph).goes_on]
         return self.page(
             request,

@@ -19,10 +19,10 @@ from hitl_django.models import Decision, ReviewItem
 from hitl_django.page_urls import find_admin_page
 
 from . import list_columns
-from .base import View
+from .base import PICK, View
 from .bulk_actions import BulkActionPages, may_assign_any
 from .filters import WaitingGraphFilter, WaitingGroupFilter
-from .queue_list import PICK, QueueChangeList
+from .queue_list import QueueChangeList
 from .refusal_messages import describe_silence
 from .saved_filters import SavedFilterPages
 

@@ -21,7 +21,7 @@ from hitl_django.services.reviews import queue_filters
 from hitl_django.services.reviews.queue_stats import CAP
 
 from . import list_columns
-from .base import LinkedChangeList
+from .base import PICK, LinkedChangeList
 from .filters import (
     TAB_PARAMETER,
     TABS,
@@ -34,8 +34,6 @@ from .subject_links import SubjectLink, link_subjects
 
 #: As far as the tabs count. Counting to CAP for each would take longer than the page.
 MOST = 100
-#: The column of the ticks.
-PICK = "pick"
 
 
 @dataclass(frozen=True, slots=True)

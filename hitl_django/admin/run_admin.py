@@ -14,25 +14,30 @@ from django.utils.translation import gettext_lazy as _
 from hitl_django import services
 from hitl_django.forms.json_input import escape_hidden
 from hitl_django.graph_registry import registry
-from hitl_django.models import Interrupt, Run, Thread
+from hitl_django.models import Interrupt, ReviewItem, Run, Thread
 from hitl_django.models.review import LARGE_COLUMNS
+from hitl_django.page_urls import find_admin_page
 from hitl_django.permissions import get_policy, select_visible
 
 from .base import (
     NOTHING,
+    PICK,
     GraphFilter,
     LinkedChangeList,
-    ReadOnlyAdmin,
+    describe_run_place,
     format_entry,
     format_state,
+    format_tick,
     name_graph,
 )
+from .bulk_run_actions import BulkRunPages
 from .history_display import describe_entry, get_reason, visible_entries
 from .payload_display import MAX_TEXT
 from .question_status import link_subject
-from .run_actions import RunOperations
 from .run_status import NOBODY_WORKS
+from .start_pages import StartPages
 from .thread_admin import SEARCH_HELP, describe_subject, list_steps, search_threads
+from .together import list_together_buttons
 
 MAX_QUESTIONS = 200
 MAX_ENTRIES = 200
@@ -51,24 +56,31 @@ EXPLAINED = {
 }
 
 
-def get_error(user: Any, run: Run, error: str) -> str:
-    """Returns an error to who may operate the run, as the API does; its words quote payloads."""
-    return error if get_policy().may_operate(user, run) else ""
-
-
 class RunChangeList(LinkedChangeList):
     """A page of runs that know what of their error may be shown."""
 
+    #: Whether the user may operate any of the page's rows.
+    may_operate = False
+
     def complete_rows(self, request: HttpRequest) -> None:
         super().complete_rows(request)
+        policy = get_policy()
         for row in self.result_list:
-            row.fault = get_error(request.user, row, row.error_start)
+            may = policy.may_operate(request.user, row)
+            # As over the API: its words quote payloads.
+            row.fault = row.error_start if may else ""
+            self.may_operate |= may
+
+    def drop_columns(self, *names: str) -> None:
+        # Where nothing can be done, nothing can be done with what they would select.
+        super().drop_columns(*names, *(() if self.may_operate else (PICK,)))
 
 
-class RunAdmin(RunOperations, ReadOnlyAdmin):
+class RunAdmin(StartPages, BulkRunPages):
     """Runs, newest first."""
 
-    list_display = ("run", "about", "state_badge", "where", "created_at", "starter")
+    change_list_template = "hitl_django/admin/runs.html"
+    list_display = (PICK, "run", "about", "state_badge", "where", "created_at", "starter")
     list_filter = ("state", GraphFilter)
     list_select_related = ("thread__subject_type",)
     empty_text = _("There is no run yet. Runs appear here as soon as one is started.")
@@ -83,6 +95,9 @@ class RunAdmin(RunOperations, ReadOnlyAdmin):
     ) -> tuple[QuerySet[Any], bool]:
         return search_threads(queryset, "thread", search_term), False
 
+    def list_context(self, changes: ChangeList) -> dict[str, Any]:
+        return {"may_operate": isinstance(changes, RunChangeList) and changes.may_operate}
+
     def rows(self) -> QuerySet[Any]:
         return Run.objects.select_related("thread__subject_type")
 
@@ -94,13 +109,17 @@ class RunAdmin(RunOperations, ReadOnlyAdmin):
             error_start=Left("error", ERROR_LENGTH), waits_at=Subquery(questions.values("node")[:1])
         )
 
+    @admin.display(description=_("select"))
+    def pick(self, run: Run) -> str:
+        return format_tick(run.pk, f"{name_graph(run.graph)} {describe_run_place(run)}")
+
     @admin.display(description=_("run"), ordering="graph")
     def run(self, run: Any) -> str:
         fault = escape_hidden(run.fault) if run.state in STUCK else ""
         return format_entry(
             run,
             registry.get_title(run.graph),
-            escape_hidden(run.key or run.thread.thread_id),
+            describe_run_place(run),
             fault,
         )
 
@@ -127,15 +146,21 @@ class RunAdmin(RunOperations, ReadOnlyAdmin):
     def show(self, request: HttpRequest, run: Run) -> HttpResponse:
         """Shows a run with its questions, its error and who did what with it."""
         entries = visible_entries(request, run.thread_id).order_by("-seq")
+        operations = self.operations(request, run)
+        may_operate = operations["may_operate"]
+        questions = self._questions(request, run)
         return self.page(
             request,
             run,
             "run.html",
             title=_("Run of %(graph)s") % {"graph": name_graph(run.graph)},
             explained=self._explained(run),
-            questions=self._questions(request, run),
-            error=get_error(request.user, run, run.error)[:MAX_TEXT],
-            traceback=self._traceback(request, run),
+            questions=questions,
+            together=list_together_buttons(request.user, questions),
+            bulk_url=find_admin_page(ReviewItem, "bulk", request=request),
+            error=run.error[:MAX_TEXT] if may_operate else "",
+            # It quotes code, and in its last line whatever the node was handling.
+            traceback=run.traceback[-MAX_TEXT:] if may_operate else "",
             entries=[
                 {"entry": entry, "label": describe_entry(entry), "reason": get_reason(entry)}
                 for entry in entries[:MAX_ENTRIES]
@@ -145,7 +170,7 @@ class RunAdmin(RunOperations, ReadOnlyAdmin):
             sees_thread=self._sees_thread(request, run),
             picture=services.thread_picture(run.thread.thread_id),
             history=list_steps(request, run.thread),
-            **self.operations(request, run),
+            **operations,
         )
 
     def _explained(self, run: Run) -> Any:
@@ -169,9 +194,3 @@ class RunAdmin(RunOperations, ReadOnlyAdmin):
         questions = select_visible(Interrupt.objects.filter(run=run), request.user)
         questions = questions.defer(*LARGE_COLUMNS).order_by("created_at", "index", "id")
         return list(questions.prefetch_related("decisions")[:MAX_QUESTIONS])
-
-    def _traceback(self, request: HttpRequest, run: Run) -> str:
-        # A traceback quotes code, and its last line whatever the node was handling.
-        if not get_policy().may_operate(request.user, run):
-            return ""
-        return run.traceback[-MAX_TEXT:]

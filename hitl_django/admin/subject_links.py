@@ -44,6 +44,13 @@ def link_subjects(request: HttpRequest, keys: Iterable[Key]) -> dict[Key, Subjec
     }
 
 
+def link_named_subject(request: HttpRequest, name: str | None) -> SubjectLink | None:
+    """Returns the object that ``app_label.model/key`` names; None where it names none."""
+    kind, _, key = (name or "").partition("/")
+    app, _, model = kind.partition(".")
+    return link_subjects(request, [(app, model, key)])[app, model, key] if model and key else None
+
+
 def _of_kind(
     request: HttpRequest, app: str, name: str, ids: set[str]
 ) -> Iterable[tuple[str, SubjectLink]]:

@@ -47,6 +47,8 @@ class Reviews:
 
     runs: list[Run] | None
     questions: list[Interrupt] | None
+    #: The object, as the page that starts a run about it is told.
+    name: str
 
 
 def list_reviews(request: HttpRequest, subject: Any) -> Reviews:
@@ -64,4 +66,4 @@ def list_reviews(request: HttpRequest, subject: Any) -> Reviews:
     if not pending.query.is_empty():
         rows = pending.defer(*LARGE_COLUMNS).order_by("created_at", "id")
         questions = list(rows[:SHOWN])
-    return Reviews(shown, questions)
+    return Reviews(shown, questions, f"{subject._meta.label_lower}/{subject.pk}")

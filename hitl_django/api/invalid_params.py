@@ -8,14 +8,13 @@ from dataclasses import dataclass
 from itertools import islice
 from typing import Any
 
-from hitl_django.json_text.json_pointer import escape_part
+from hitl_django.json_text.json_pointer import escape_part, split_path
 
 #: Faults named in one answer; the rest would only repeat them.
 MAX_FAULTS = 20
 
 _PART_LENGTH = 200
 _INVISIBLE = re.compile("[\x00-\x1f\x7f\ud800-\udfff]")
-_STEP = re.compile(r"\[(\d+)\]|\.([^.\[]+)")
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,7 +67,7 @@ def convert_path(path: str, root: str = "") -> str:
     """
     if not path.startswith("$"):
         return format_pointer([path])
-    return root + format_pointer(index or name for index, name in _STEP.findall(path))
+    return root + format_pointer(split_path(path))
 
 
 def flatten_errors(errors: Any, pointer: str = "") -> Iterator[InvalidParam]:

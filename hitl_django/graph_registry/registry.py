@@ -115,8 +115,9 @@ def register(
 
     ``startable_by`` names the groups whose members start it, and nobody else but superusers;
     without any, the permission to start runs says who does. With ``api=False`` nobody starts it
-    over the API, nor gives it other values there when a run is forked: only the product's own code
-    knows what it may be given. What it asks is reviewed there all the same.
+    over the API or by the admin's form, nor gives it other values over the API when a run is
+    forked: only the product's own code knows what it may be given. What it asks is reviewed there
+    all the same.
     """
     if not name or len(name) > 200 or not name.isprintable() or "/" in name:
         raise ValueError(

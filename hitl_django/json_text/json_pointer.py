@@ -1,8 +1,11 @@
-"""JSON Pointer (RFC 6901): its parts, escaped and unescaped."""
+"""JSON Pointer (RFC 6901): its parts, escaped and unescaped; and paths that become pointers."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
+
+_STEP = re.compile(r"\[(\d+)\]|\.([^.\[]+)")
 
 
 def escape_part(part: str | int) -> str:
@@ -18,3 +21,8 @@ def format_pointer(parts: Iterable[str | int]) -> str:
 def parse_pointer(pointer: str) -> list[str]:
     """Returns the parts of a pointer, with what was escaped in them as it was."""
     return [part.replace("~1", "/").replace("~0", "~") for part in pointer.split("/")[1:]]
+
+
+def split_path(path: str) -> list[str]:
+    """Returns the parts of a path as the engine writes it, such as ``$.items[0].price``."""
+    return [index or name for index, name in _STEP.findall(path)]

@@ -11,6 +11,7 @@ from django.utils.html import format_html
 
 from hitl_django import services
 from hitl_django.page_urls import find_admin_page
+from hitl_django.permissions import find_startable_graphs
 
 register = template.Library()
 
@@ -47,3 +48,12 @@ def waiting_for_you(context: Any) -> dict[str, Any]:
     )
     count = services.count_for(request.user, most=MOST) if url else 0
     return {"count": count, "is_more": count >= MOST, "least": MOST - 1, "url": url}
+
+
+@register.simple_tag(takes_context=True)
+def start_url(context: Any) -> str:
+    """Returns the page on which the user may start a run; "" for who may start none."""
+    request = context.get("request")
+    if request is None or not any(find_startable_graphs(request.user)):
+        return ""
+    return find_admin_page(apps.get_model("hitl_django", "run"), "start", request=request)

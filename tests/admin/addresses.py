@@ -37,7 +37,7 @@ ACTIONS = {
 #: Pages of a model that are of no row.
 WITHOUT_A_ROW = {
     "bulk", "changelist", "csv", "figures", "many", "next", "record", "remove_filter",
-    "save_filter",
+    "save_filter", "start",
 }  # fmt: skip
 
 
@@ -89,6 +89,8 @@ def address_of(name: str, rows: dict[str, Any]) -> str:
     model, _, page = name.partition("_")
     row = rows[model]
     pk = str(getattr(row, "pk", row))
+    if page == "start_graph":
+        return reverse(f"admin:hitl_django_{name}", args=["typed"])
     if page in WITHOUT_A_ROW:
         return reverse(f"admin:hitl_django_{name}")
     if page == "add":

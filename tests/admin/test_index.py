@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 from django.contrib import admin
-from django.contrib.auth.models import Group, User
+from django.contrib.auth.models import Group, Permission, User
 from django.test import Client
 from django.urls import reverse
 from django.utils import timezone
@@ -94,3 +94,12 @@ def test_counts_what_is_for_a_group_of_the_users(
     person("reviewer").groups.add(crew)
     make_question({}, group=crew)
     assert "1 question waits for you" in text_of(reviewer.get(INDEX))
+
+
+def test_offers_to_start_a_run_to_who_may(
+    browse: Callable[[str], Client], person: Callable[[str], Any]
+) -> None:
+    start = reverse("admin:hitl_django_run_start")
+    assert start not in text_of(browse("operator").get(INDEX))
+    person("nobody").user_permissions.add(Permission.objects.get(codename="start_run"))
+    assert f'href="{start}"' in text_of(browse("nobody").get(INDEX))

@@ -9,12 +9,14 @@ import pytest
 from django.contrib import admin
 from django.contrib.auth.admin import GroupAdmin
 from django.contrib.auth.models import Group, Permission
-from django.test import RequestFactory
+from django.test import Client, RequestFactory
+from django.urls import reverse
 
 from hitl_django import services
 from hitl_django.admin import SubjectReviews
-from hitl_django.models import Interrupt
+from hitl_django.models import Interrupt, Run
 
+from .browsing import post_of, text_of
 from .conftest import page_of
 
 Advance = Callable[[], int]
@@ -92,3 +94,40 @@ def test_it_takes_three_queries_more(
     show("reader", group)
     with django_assert_max_num_queries(14):
         show("reader", group)
+
+
+def test_a_run_about_it_is_started_from_there(
+    show: Callable[[str, Group], str], browse: Callable[[str], Client], person: Any
+) -> None:
+    group = Group.objects.create(name="<b>a & b</b>")
+    start = reverse("admin:hitl_django_run_start")
+    assert start not in show("operator", group)
+    person("operator").user_permissions.add(Permission.objects.get(codename="start_run"))
+    address = f"{start}?subject=auth.group%2F{group.pk}"
+    assert f'href="{address}"' in show("operator", group)
+    client = browse("operator")
+    page = client.get(address)
+    form = reverse("admin:hitl_django_run_start_graph", args=["approval"])
+    assert f'href="{form}?subject=auth.group%2F{group.pk}"' in text_of(page)
+    assert "&lt;b&gt;a &amp; b&lt;/b&gt;" in text_of(page)
+    page = client.get(f"{form}?subject=auth.group%2F{group.pk}")
+    posted = post_of(text_of(page).split('class="hitl-form"')[1].split("</form>")[0])
+    assert posted["subject"] == [f"auth.group/{group.pk}"]
+    posted |= {"input/text": ["the news"], "start": ["1"]}
+    client.post(form, posted)
+    assert Run.objects.get().thread.subject == group
+
+
+@pytest.mark.promise("P18")
+@pytest.mark.parametrize("name", ["auth.group/{}", "auth.group/0", "no.model/1", "nonsense/x"])
+def test_no_run_is_started_about_what_one_may_not_see(
+    name: str, browse: Callable[[str], Client], person: Any
+) -> None:
+    group = Group.objects.create(name="zq secret qz")
+    person("operator").user_permissions.add(Permission.objects.get(codename="start_run"))
+    form = reverse("admin:hitl_django_run_start_graph", args=["approval"])
+    posted = {"input/text": "x", "start": "1", "subject": name.format(group.pk)}
+    page = browse("operator").post(form, posted)
+    assert "No run can be started about this object" in text_of(page)
+    assert "zq secret qz" not in text_of(page)
+    assert not Run.objects.exists()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -10,6 +11,7 @@ from django.test import Client
 from django.utils.translation import gettext_lazy as _
 
 from hitl_django import END, START, StateGraph, interrupt, register, services
+from hitl_django.admin.list_columns import get_checkbox_value
 from hitl_django.answers.limits import REASON_LENGTH
 from hitl_django.graph_registry import registry
 from hitl_django.graph_registry.review_policy import ReviewPolicy
@@ -18,6 +20,7 @@ from tests.graphs import Plain
 
 from .browsing import press, sheet_of, text_of
 from .conftest import page_of
+from .test_bulk import BULK, confirmed
 
 REASONS = ("Wrong <address>", _("never"))
 POLICY = ReviewPolicy(reasons=REASONS, replies=["Ask the customer again."])
@@ -94,6 +97,35 @@ def test_usual_words_are_a_list_of_texts(words: Any) -> None:
         ReviewPolicy(reasons=words)
     with pytest.raises((TypeError, ValueError)):
         ReviewPolicy(replies=words)
+
+
+def test_usual_reasons_are_offered_for_many_that_share_them(
+    reviewer: Client, item: Interrupt, advance: Callable[[], int]
+) -> None:
+    @register("other", review=ReviewPolicy(reasons=["never", "too late"]))
+    def other() -> StateGraph:
+        graph = StateGraph(Plain).add_node("ask", lambda state: {"answer": interrupt("Send?")})
+        return graph.add_edge(START, "ask").add_edge("ask", END)
+
+    services.start("worded", {"payload": 2})
+    advance()
+    two = list(Interrupt.objects.all())
+    posted = {"item": [get_checkbox_value(one) for one in two], "decision": "reject"}
+    page = reviewer.post(BULK, posted)
+    assert text_of(page).count("</option>") == 1 + len(REASONS)
+    # One of them is reason enough, and none that isn't offered.
+    back = reviewer.post(BULK, confirmed(page, usual_reason="Because"))
+    assert "errorlist" in text_of(back)
+    assert not Decision.objects.exists()
+    reviewer.post(BULK, confirmed(page, usual_reason="Wrong <address>", reason="See No. 7."))
+    assert set(Decision.objects.values_list("reason", flat=True)) == {"Wrong <address>\nSee No. 7."}
+
+    run, another = services.start("other", {"payload": 3}), services.start("worded", {"payload": 4})
+    advance()
+    mixed = Interrupt.objects.filter(run__in=[run.id, another.id])
+    posted["item"] = [get_checkbox_value(one) for one in mixed]
+    page = reviewer.post(BULK, posted)
+    assert re.findall("<option[^>]*>(.*?)</option>", text_of(page)) == ["(none of these)", "never"]
 
 
 def test_a_mention_is_marked_in_its_comment_and_escaped(

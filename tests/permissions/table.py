@@ -228,6 +228,15 @@ _ADMIN: dict[str, Page] = {
     "decision_csv": Page(lists=("export_decisions",)),
     "decision_record": Page(lists=("export_decisions", "view_reviewer_figures")),
     "run_retry": Page("run", "operate_run", MOVED, at=of("failed.pk"), posts="operate_run"),
+    "run_start": Page(lists=("start_run",)),
+    "run_start_graph": Page(
+        lists=("start_run",), at=GRAPH, posts="start_run",
+        extra=lambda things: {"start": "1", "input/area": "open"},
+    ),
+    "run_many": Page(
+        "run", lists=("view_run",), answer=MOVED, posts="operate_run",
+        extra=lambda things: {"verb": "retry", "item": str(things.failed.pk)},
+    ),
     "run_cancel": Page("run", "operate_run", at=of("run.pk"), posts="operate_run"),
     "run_fork": Page(
         "run", "operate_run", at=of("run.pk", "checkpoint.checkpoint_id"), posts="fork"

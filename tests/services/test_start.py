@@ -299,6 +299,25 @@ def test_a_thread_that_is_deleted_while_it_is_waited_for_begins_anew(
     assert Run.objects.get().state == "succeeded"
 
 
+def test_a_key_that_was_used_while_the_thread_was_waited_for_gives_that_run(
+    advance: Advance, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    services.start("approval", {"text": "x"}, thread_id="t1")
+    services.cancel(Run.objects.get().pk)
+    again: dict[str, Any] = {"input": {"text": "y"}, "thread_id": "t1", "key": "k"}
+    first: list[Any] = []
+
+    def late(**key: Any) -> Thread:
+        monkeypatch.undo()  # as by a second click, which came as soon as the first
+        first.append(services.start("approval", **again))
+        return leases.lock_thread(**key)
+
+    monkeypatch.setattr(leases, "lock_thread", late)
+    second = services.start("approval", **again)
+    assert (second.id, second.created) == (first[0].id, False)
+    assert Run.objects.count() == 2
+
+
 def test_a_thread_with_a_live_run_takes_no_other(
     advance: Advance, unchanged: Callable[[], None]
 ) -> None:

@@ -173,6 +173,10 @@ class _Start:
         assert self.thread_id is not None
         thread, is_new = self._found_or_made(self.thread_id)
         if not is_new:
+            # Whoever held the lock before may have started the same.
+            started = self.found()
+            if started is not None:
+                return started
             self._take_over(thread)
         batch = WriteBatch(write_alias())
         run = self._write(thread, batch, is_new=is_new)

@@ -1,0 +1,254 @@
+"""Retrying and cancelling many runs at once: each is an operation of its own.
+
+What was ticked, or all that the list shows, is listed first, with what can't be done of it and why.
+Afterwards each run has its result.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+from uuid import UUID
+
+from django.contrib import messages
+from django.contrib.admin.options import IncorrectLookupParameters
+from django.core.exceptions import PermissionDenied
+from django.db import transaction
+from django.db.models import Exists, OuterRef, Q, QuerySet
+from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
+from django.utils.translation import gettext_lazy as _
+from django.utils.translation import ngettext_lazy
+
+from hitl_django import services
+from hitl_django.engine.errors import HitlError
+from hitl_django.errors import NotAllowedError, RunNotFound, RunStateError
+from hitl_django.models import Interrupt, Run
+from hitl_django.permissions import get_policy
+from hitl_django.services.runs.cancel import CANCELLABLE
+from hitl_django.services.runs.operate import RETRYABLE
+
+from .base import ReadOnlyAdmin, View, describe_run_place, format_state, name_graph
+from .decision_messages import format_recorded
+from .run_actions import CancelForm, RunOperations
+
+#: As many runs are done with at once, each within a transaction of its own.
+MOST = 500
+
+GONE = _("This run isn't there any more.")
+DENIED = _("You may not do this.")
+OVERTAKEN = _("Its thread has gone on in a newer run.")
+
+
+@dataclass(frozen=True, slots=True)
+class BulkOperation:
+    """What can be done with many runs: in which states, and the words for it."""
+
+    allowed: Sequence[str]
+    title: Any
+    #: Why nothing is done with a run in another state, which its line shows.
+    refusal: Any
+    done: Any
+    summary: Any
+
+
+OPERATIONS = {
+    "retry": BulkOperation(
+        RETRYABLE,
+        _("Try several runs again"),
+        _("Only a failed or parked run can be tried again."),
+        _("Queued again."),
+        ngettext_lazy("%(n)d run is queued again.", "%(n)d runs are queued again.", "n"),
+    ),
+    "cancel": BulkOperation(
+        CANCELLABLE,
+        _("Cancel several runs"),
+        _("It has ended, so there is nothing to cancel."),
+        _("Cancelled."),
+        ngettext_lazy("%(n)d run was cancelled.", "%(n)d runs were cancelled.", "n"),
+    ),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class RunLine:
+    """One of the selected runs; ``problem`` says why nothing is done with it, ``done`` that it is.
+
+    ``pk`` names what the page's form sends.
+    """
+
+    title: str
+    place: str = ""
+    url: str = ""
+    state: str = ""
+    problem: Any = ""
+    done: Any = ""
+    pk: UUID | None = None
+
+
+class BulkRunPages(RunOperations, ReadOnlyAdmin):
+    """The two pages of an operation on several runs."""
+
+    def own_pages(self) -> dict[str, tuple[str, View]]:
+        return {**super().own_pages(), "many": ("many/", self.many_view)}
+
+    def changelist_view(
+        self, request: HttpRequest, extra_context: dict[str, Any] | None = None
+    ) -> HttpResponse:
+        # It is asked at the list's own address, whose filters say what all of them are.
+        if request.method == "POST" and request.POST.get("verb") in OPERATIONS:
+            if not self.has_view_permission(request):
+                raise PermissionDenied
+            return self._ask_about_many(request, request.POST["verb"])
+        return super().changelist_view(request, extra_context)
+
+    # Each operation is a transaction of its own, whatever a request is elsewhere.
+    @transaction.non_atomic_requests
+    def many_view(self, request: HttpRequest) -> HttpResponse:
+        """Retries or cancels each of the runs that were confirmed, and says what came of it."""
+        if not self.has_view_permission(request):
+            raise PermissionDenied
+        verb, chosen = request.POST.get("verb", ""), _read_ticks(request)[:MOST]
+        if request.method != "POST" or verb not in OPERATIONS or not chosen:
+            return HttpResponseRedirect(self.url("changelist", request))
+        rows = self.get_queryset(request).filter(pk__in=chosen)
+        form = CancelForm(request.POST) if verb == "cancel" else None
+        if form is not None and not form.is_valid():
+            return self._list_many(request, verb, rows, form)
+        problems = {pk: self._operate(request, verb, pk, form) for pk in chosen}
+        found = {row.pk: row for row in rows.select_related("thread")}
+        lines = []
+        for pk, problem in problems.items():
+            done = "" if problem else OPERATIONS[verb].done
+            # Of one that is gone no more is known than its id.
+            line = self._describe(request, found[pk]) if pk in found else RunLine(str(pk))
+            lines.append(replace(line, problem=problem, done=done))
+        made = [line for line in lines if line.done]
+        summary = OPERATIONS[verb].summary % {"n": len(made)}
+        return self._bulk_page(
+            request,
+            verb,
+            "run_bulk_done.html",
+            summary=format_recorded(summary, f"runs {verb}") if made else summary,
+            made=made,
+            failed=[line for line in lines if line.problem],
+        )
+
+    def _ask_about_many(self, request: HttpRequest, verb: str) -> HttpResponse:
+        rows = self.get_queryset(request).filter(pk__in=_read_ticks(request))
+        if "all" in request.POST:
+            try:
+                rows = self.get_changelist_instance(request).queryset
+            except IncorrectLookupParameters:
+                words = _("The list has changed. Look at it again.")
+                self.message_user(request, words, level=messages.WARNING)
+                return HttpResponseRedirect(self.url("changelist", request))
+        return self._list_many(request, verb, rows, CancelForm() if verb == "cancel" else None)
+
+    def _list_many(
+        self, request: HttpRequest, verb: str, rows: QuerySet[Run], form: CancelForm | None
+    ) -> HttpResponse:
+        rows = rows.select_related("thread").annotate(is_overtaken=_IS_OVERTAKEN)
+        fits = Q(state__in=OPERATIONS[verb].allowed)
+        if verb == "retry":
+            fits &= Q(is_overtaken=False)
+        chosen = list(rows.filter(fits)[: MOST + 1])
+        others = list(rows.exclude(fits)[: MOST + 1])
+        if not chosen and not others:
+            self.message_user(request, _("Nothing was selected."), level=messages.WARNING)
+            return HttpResponseRedirect(self.url("changelist", request))
+        lines = [
+            replace(self._describe(request, row), problem=_find_obstacle(request.user, verb, row))
+            for row in (*chosen[:MOST], *others[:MOST])
+        ]
+        ready = [line for line in lines if not line.problem]
+        asked = Interrupt.objects.filter(run__in=[line.pk for line in ready])
+        return self._bulk_page(
+            request,
+            verb,
+            "run_bulk.html",
+            form=form,
+            ready=ready,
+            refused=[line for line in lines if line.problem],
+            most=MOST,
+            is_cut_short=len(chosen) > MOST,
+            has_others=len(others) > MOST,
+            withdrawn=asked.filter(status=Interrupt.Status.PENDING).count() if form else 0,
+            many_url=self.url("many", request),
+        )
+
+    def _operate(self, request: HttpRequest, verb: str, pk: UUID, form: CancelForm | None) -> Any:
+        """Does it with one run; returns why not, or nothing."""
+        try:
+            if form is None:
+                services.retry(pk, by=request.user, via="admin")
+            else:
+                reason = form.cleaned_data["reason"]
+                services.cancel(pk, by=request.user, via="admin", reason=reason)
+        except HitlError as error:
+            return _describe_problem(verb, error)
+        return ""
+
+    def _describe(self, request: HttpRequest, row: Run) -> RunLine:
+        return RunLine(
+            name_graph(row.graph),
+            describe_run_place(row),
+            self.url("change", request, row.pk),
+            format_state(row.state),
+            pk=row.pk,
+        )
+
+    def _bulk_page(
+        self, request: HttpRequest, verb: str, template: str, **context: Any
+    ) -> HttpResponse:
+        page = self.page(
+            request,
+            OPERATIONS[verb].title,
+            template,
+            verb=verb,
+            list_url=self.url("changelist", request),
+            **context,
+        )
+        page["Cache-Control"] = "no-store"
+        return page
+
+
+#: Whether the thread has a newer run, in the database's own order.
+_IS_OVERTAKEN = Exists(
+    Run.objects.filter(thread=OuterRef("thread")).filter(
+        Q(created_at__gt=OuterRef("created_at"))
+        | Q(created_at=OuterRef("created_at"), pk__gt=OuterRef("pk"))
+    )
+)
+
+
+def _read_ticks(request: HttpRequest) -> list[UUID]:
+    """Returns the runs that were ticked, each once."""
+    found: dict[UUID, None] = {}
+    for text in request.POST.getlist("item"):
+        try:
+            found[UUID(text)] = None
+        except ValueError:
+            continue
+    return list(found)
+
+
+def _find_obstacle(user: Any, verb: str, row: Any) -> Any:
+    """Says why nothing can be done with a run, before it is tried."""
+    if not get_policy().may_operate(user, row):
+        return DENIED
+    if row.state not in OPERATIONS[verb].allowed:
+        return OPERATIONS[verb].refusal
+    return OVERTAKEN if verb == "retry" and row.is_overtaken else ""
+
+
+def _describe_problem(verb: str, error: HitlError) -> Any:
+    """Says why nothing was done with a run, in words for its line."""
+    if isinstance(error, RunNotFound):
+        return GONE
+    if isinstance(error, NotAllowedError):
+        return DENIED
+    if isinstance(error, RunStateError):
+        is_overtaken = error.state in error.allowed
+        return OVERTAKEN if is_overtaken else OPERATIONS[verb].refusal
+    return _("It could not be recorded.")

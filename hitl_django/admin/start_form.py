@@ -1,0 +1,180 @@
+"""The form that starts a run: its fields are those of the graph's input schema."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+from uuid import uuid4
+
+from django import forms
+from django.utils.translation import gettext_lazy as _
+
+from hitl_django.engine.errors import (
+    GraphChangedError,
+    HitlError,
+    InvalidInputError,
+    LeaseHeldError,
+    OpenQuestionsError,
+    ThreadNotFound,
+)
+from hitl_django.engine.state.schema import is_model
+from hitl_django.errors import IdempotencyKeyReusedError, RunStateError
+from hitl_django.forms import MISSING, AnswerForm, read_shape
+from hitl_django.graph_registry.registry import RegisteredGraph
+from hitl_django.json_text.json_pointer import format_pointer, split_path
+from hitl_django.json_text.json_schema import find_faults
+from hitl_django.services import SubjectKey
+
+JSON = Any
+NAME_LENGTH = 255
+
+
+class StartTerms(forms.Form):
+    """What a run is started with besides its input.
+
+    ``subject`` names the object whose page led here.
+    """
+
+    thread_id = forms.CharField(
+        label=_("Thread"),
+        required=False,
+        max_length=NAME_LENGTH,
+        help_text=_("The id of a thread continues it. Left empty, the run has one of its own."),
+        widget=forms.TextInput(attrs={"class": "vTextField", "autocomplete": "off"}),
+    )
+    run_key = forms.CharField(
+        label=_("Key"),
+        required=False,
+        max_length=NAME_LENGTH,
+        help_text=_("A name of your own by which the run is found. It starts no second one."),
+        widget=forms.TextInput(attrs={"class": "vTextField", "autocomplete": "off"}),
+    )
+    subject = forms.CharField(required=False, max_length=NAME_LENGTH, widget=forms.HiddenInput)
+
+    def clean_subject(self) -> SubjectKey | None:
+        """Reads what the run is about, as ``app_label.model/key``."""
+        kind, _slash, key = self.cleaned_data["subject"].partition("/")
+        return SubjectKey(kind, key) if kind else None
+
+
+class StartForm:
+    """Asks for a run's input, its thread and its key; ``data`` is what came back.
+
+    ``more`` names a list that is to have more blank rows: the form then shows what was posted and
+    finds no fault with it yet. ``key`` makes a second click on the same page the same run.
+    """
+
+    def __init__(
+        self,
+        registered: RegisteredGraph,
+        data: Mapping[str, Any] | None = None,
+        *,
+        subject: str = "",
+        more: str = "",
+    ) -> None:
+        self.schema = read_input_schema(registered)
+        shape = read_shape(self.schema)
+        if shape.kind != "object":
+            shape = replace(shape, title=str(_("Input")))
+        self.input = AnswerForm(shape, _get_defaults(self.schema), data, name="input", more=more)
+        sent = {"subject": subject} if data is None else data
+        self.terms = StartTerms(
+            None if more else data,
+            initial={name: sent.get(name) for name in StartTerms.base_fields},
+            use_required_attribute=False,
+        )
+        self.key = str(sent.get("key") or uuid4())
+        #: What is wrong with none of the fields.
+        self.errors: list[Any] = []
+
+    @property
+    def has_errors(self) -> bool:
+        """Says whether the page came back because something has to be put right."""
+        return bool(self.errors or self.input.errors or self.terms.errors)
+
+    def read(self) -> JSON:
+        """Returns the input; MISSING where something has to be put right first."""
+        is_readable, has_terms = self.input.is_valid(), self.terms.is_valid()
+        if is_readable and has_terms:
+            return self.input.answer
+        # All that the service would refuse as well, to be put right at once.
+        self.input.add_other_faults(find_faults(self.schema, self.input.answer))
+        return MISSING
+
+    def refuse(self, error: HitlError) -> None:
+        """Shows what the service found wrong, at the field that it is about."""
+        if isinstance(error, InvalidInputError):
+            self._show_faults(error)
+        elif isinstance(error, IdempotencyKeyReusedError):
+            self._refuse_key()
+        elif found := [words for kind, words in THREAD_PROBLEMS.items() if isinstance(error, kind)]:
+            self.terms.add_error("thread_id", found[0])
+        else:
+            self.errors.append(str(error))
+
+    def _show_faults(self, error: InvalidInputError) -> None:
+        inside = [(path, reason) for path, reason in error.faults if path.startswith("$")]
+        if inside:
+            # In the reviewer's words where the schema has it, else in those of who wrote the graph.
+            self.input.add_faults(find_faults(self.schema, self.input.answer))
+            faults = [(format_pointer(split_path(path)), reason) for path, reason in inside]
+            self.input.add_other_faults(faults)
+        for name, reason in error.faults:
+            if name in TERMS:
+                self.terms.add_error(TERMS[name], reason)
+            elif not name.startswith("$"):
+                self.errors.append(SUBJECT_PROBLEM if name == "subject" else reason)
+        if not error.faults:
+            self.errors.append(str(error))
+
+    def _refuse_key(self) -> None:
+        if self.terms.cleaned_data.get("run_key"):
+            self.terms.add_error("run_key", _("Another run was started with this key before."))
+            return
+        self.key = str(uuid4())
+        self.errors.append(
+            _(
+                "A run was started from this page before, with another input. If this is to be "
+                "another run, start it once more."
+            )
+        )
+
+
+#: The fields of what the service calls so.
+TERMS = {"key": "run_key", "thread_id": "thread_id"}
+SUBJECT_PROBLEM = _(
+    "No run can be started about this object: it is gone, you may not see it, or the thread is "
+    "about something else."
+)
+#: Why a run can't be started on the thread that was named.
+THREAD_PROBLEMS: dict[type[HitlError], Any] = {
+    OpenQuestionsError: _(
+        "This thread waits for answers, which another run would lose. Answer its questions, or "
+        "cancel its run."
+    ),
+    ThreadNotFound: _("You can’t continue this thread."),
+    RunStateError: _("This thread has a run that isn’t at its end."),
+    LeaseHeldError: _("A worker is busy with this thread. Try it again in a moment."),
+    GraphChangedError: _("The graph has changed since this thread was stored, and can’t continue."),
+}
+
+
+def read_input_schema(registered: RegisteredGraph) -> dict[str, JSON]:
+    """Returns the JSON schema of what a run of the graph is started with.
+
+    Where that is the graph's whole state, nothing of it is needed: nodes fill in the rest.
+    """
+    graph = registered.graph
+    schema = graph.get_input_jsonschema()
+    if graph.input_type is graph.state_schema and not is_model(graph.input_type):
+        return {key: value for key, value in schema.items() if key != "required"}
+    return schema
+
+
+def _get_defaults(schema: dict[str, JSON]) -> JSON:
+    """Returns an input with what the schema says is usual, for the form to start from."""
+    properties = schema.get("properties", {})
+    found = {name: part["default"] for name, part in properties.items()
+             if isinstance(part, dict) and part.get("default") is not None}  # fmt: skip
+    return found or schema.get("default", MISSING)

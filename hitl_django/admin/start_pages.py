@@ -1,0 +1,137 @@
+"""Starting a run: a page that asks of which graph, and one that asks for its input."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+from urllib.parse import urlencode
+
+from django.contrib import messages
+from django.core.exceptions import PermissionDenied
+from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
+from django.utils.translation import gettext_lazy as _
+
+from hitl_django import services
+from hitl_django.engine.errors import HitlError
+from hitl_django.errors import BrokenGraphError, NotAllowedError
+from hitl_django.forms import MISSING
+from hitl_django.forms.json_input import escape_hidden
+from hitl_django.graph_registry import registry
+from hitl_django.graph_registry.registry import BrokenGraph, RegisteredGraph
+from hitl_django.models import Run
+from hitl_django.permissions import find_startable_graphs, get_policy
+
+from .base import ReadOnlyAdmin, View, name_graph
+from .decision_messages import format_recorded
+from .start_form import StartForm
+from .subject_links import link_named_subject
+
+
+@dataclass(frozen=True, slots=True)
+class GraphChoice:
+    """A graph that the user may start; ``problem`` says why it can't be."""
+
+    name: str
+    title: str
+    url: str
+    problem: Any = ""
+
+
+class StartPages(ReadOnlyAdmin):
+    """The two pages that start a run."""
+
+    def own_pages(self) -> dict[str, tuple[str, View]]:
+        return {
+            **super().own_pages(),
+            "start": ("start/", self.start_view),
+            # The last is the first that is tried, whatever a graph is called.
+            "start_graph": ("start/<str:graph>/", self.start_graph_view),
+        }
+
+    def start_view(self, request: HttpRequest) -> HttpResponse:
+        """Asks of which graph a run is to be started."""
+        names = list(find_startable_graphs(request.user))
+        if not names:
+            raise PermissionDenied
+        may_know = get_policy().may_view_workers(request.user)
+        return self.page(
+            request,
+            _("Start a run"),
+            "start.html",
+            choices=[self._describe_graph(request, name, may_know=may_know) for name in names],
+            about=link_named_subject(request, request.GET.get("subject", "")),
+        )
+
+    def start_graph_view(self, request: HttpRequest, graph: str) -> HttpResponse:
+        """Asks for a run's input, and starts it."""
+        if graph not in find_startable_graphs(request.user):
+            raise PermissionDenied
+        try:
+            registered = registry.get_graph(graph)
+        except BrokenGraphError:
+            return HttpResponseRedirect(self.url("start", request))
+        more = "" if "start" in request.POST else request.POST.get("more", "")
+        data = request.POST if request.method == "POST" else None
+        form = StartForm(registered, data, subject=request.GET.get("subject", ""), more=more)
+        if "start" in request.POST and (run := self._start(request, registered, form)) is not None:
+            return HttpResponseRedirect(self._tell(request, form, run))
+        return self.page(
+            request,
+            _("Start a run: %(graph)s") % {"graph": name_graph(graph)},
+            "start_graph.html",
+            graph=graph,
+            form=form,
+            about=link_named_subject(request, form.terms["subject"].value()),
+            back=_add_subject(request, self.url("start", request)),
+        )
+
+    def _start(
+        self, request: HttpRequest, registered: RegisteredGraph, form: StartForm
+    ) -> services.RunInfo | None:
+        """Starts the run; None where something has to be put right first."""
+        given = form.read()
+        if given is MISSING:
+            return None
+        terms = form.terms.cleaned_data
+        try:
+            return services.start(
+                registered.name,
+                given,
+                by=request.user,
+                via="admin",
+                key=terms["run_key"] or form.key,
+                thread_id=terms["thread_id"] or None,
+                subject=terms["subject"],
+            )
+        except NotAllowedError:
+            raise
+        except HitlError as error:
+            form.refuse(error)
+            return None
+
+    def _tell(self, request: HttpRequest, form: StartForm, run: services.RunInfo) -> str:
+        """Says that the run was started; returns the page that shows it, or asks for another."""
+        words = _("The run is queued. A worker takes it up.")
+        if not run.created:
+            words = _("This run was started before, and no second one was.")
+        self.message_user(request, format_recorded(words, form.key), messages.SUCCESS)
+        shown = self.visible(request, Run.objects.filter(pk=run.id))
+        return self.url("change", request, run.id) if shown.exists() else self.url("start", request)
+
+    def _describe_graph(self, request: HttpRequest, name: str, *, may_know: bool) -> GraphChoice:
+        problem: Any = ""
+        found = registry.find_graph(name)
+        if isinstance(found, BrokenGraph):
+            problem = _("Those who run this site can say why.")
+            if may_know:
+                problem = escape_hidden(found.reason)
+        url = _add_subject(request, self.url("start_graph", request, name))
+        return GraphChoice(name, name_graph(name), url, problem)
+
+
+def _add_subject(request: HttpRequest, url: str) -> str:
+    """Returns an address that names the same subject as this one does, if any."""
+    subject = request.GET.get("subject")
+    if not subject:
+        return url
+    return f"{url}{'&' if '?' in url else '?'}{urlencode({'subject': subject})}"

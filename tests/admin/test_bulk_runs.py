@@ -1,0 +1,260 @@
+"""Several runs retried or cancelled at once: each on its own, and each with its result."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+from django.db import connection
+from django.test import Client
+from django.test.utils import CaptureQueriesContext
+from django.urls import reverse
+
+from hitl_django import services
+from hitl_django.admin import bulk_run_actions
+from hitl_django.models import AuditEntry, Interrupt, Run
+from hitl_django.permissions import ModelPermissionPolicy
+from tests import graphs
+
+from .browsing import post_of, text_of
+from .conftest import list_of, page_of
+from .test_queue import words
+
+MANY = reverse("admin:hitl_django_run_many")
+RUNS = list_of("run")
+Advance = Callable[[], int]
+Browse = Callable[[str], Client]
+Asked = Callable[..., Interrupt]
+
+
+@pytest.fixture
+def operator(browse: Browse) -> Client:
+    return browse("operator")
+
+
+@pytest.fixture
+def failed(advance: Advance) -> Iterator[list[Run]]:
+    """Three runs that failed."""
+    graphs.FAILING.add("now")
+    for number in range(3):
+        services.start("fragile", {"count": number}, key=f"fragile {number}")
+    advance()
+    graphs.FAILING.clear()
+    yield list(Run.objects.order_by("created_at"))
+    graphs.FAILING.clear()
+
+
+def select(rows: list[Run], verb: str = "retry", **more: Any) -> dict[str, Any]:
+    return {"item": [str(row.pk) for row in rows], "verb": verb, **more}
+
+
+def confirmed(page: Any, **more: str) -> dict[str, Any]:
+    """Returns what the page's form posts, as a browser would."""
+    form = text_of(page).split('class="hitl-bulk"')[1].split("</form>")[0]
+    return {**post_of(form), **more}
+
+
+def states() -> list[str]:
+    return list(Run.objects.order_by("created_at").values_list("state", flat=True))
+
+
+def test_what_was_ticked_is_listed_before_anything_is_done(
+    operator: Client, failed: list[Run]
+) -> None:
+    listed = text_of(operator.get(RUNS))
+    for row in failed:
+        assert f'name="item" value="{row.pk}" aria-label="Select “fragile {row.key}”"' in listed
+    page = operator.post(RUNS, select(failed[:2]))
+    assert "2 runs to try again, each on its own" in words(page)
+    assert confirmed(page)["item"] == [str(row.pk) for row in reversed(failed[:2])]
+    assert states() == ["failed"] * 3
+
+
+def test_each_is_done_on_its_own_and_has_its_result(
+    operator: Client, failed: list[Run], advance: Advance
+) -> None:
+    page = operator.post(RUNS, select(failed))
+    services.retry(failed[1].pk)  # between the two pages
+    done = operator.post(MANY, confirmed(page))
+    assert "2 runs are queued again." in words(done)
+    assert "Only a failed or parked run can be tried again." in words(done)
+    made = AuditEntry.objects.filter(verb="retry", via="admin")
+    assert {entry.subject for entry in made} == {str(failed[0].pk), str(failed[2].pk)}
+    assert {entry.actor_label for entry in made} == {"operator"}
+    advance()
+    assert states() == ["succeeded"] * 3
+
+
+def test_what_cannot_be_done_is_left_out_and_says_why(
+    operator: Client, failed: list[Run], asked: Asked, advance: Advance
+) -> None:
+    thread = failed[0].thread.thread_id
+    services.start("fragile", {"count": 9}, thread_id=thread)
+    waiting = asked().run
+    page = operator.post(RUNS, select([*failed, waiting]))
+    assert "2 runs to try again" in words(page)
+    left_out = words(page).split("Left out")[1]
+    assert "Its thread has gone on in a newer run." in left_out
+    assert "Only a failed or parked run can be tried again." in left_out
+    assert "waiting for an answer" in left_out
+    services.cancel(waiting.pk)
+    page = operator.post(RUNS, select([waiting], "cancel"))
+    assert "None of these can be cancelled." in words(page)
+    assert "It has ended, so there is nothing to cancel." in words(page)
+    assert 'name="item"' not in text_of(page)
+
+
+def test_one_that_was_overtaken_or_is_gone_meanwhile_says_so(
+    operator: Client, failed: list[Run]
+) -> None:
+    posted = confirmed(operator.post(RUNS, select(failed)))
+    services.start("fragile", {"count": 9}, thread_id=failed[0].thread.thread_id)
+    failed[1].thread.delete()
+    done = operator.post(MANY, posted)
+    assert "1 run is queued again." in words(done)
+    assert "Its thread has gone on in a newer run." in words(done)
+    assert f"{failed[1].pk} This run isn't there any more." in words(done).replace("&#x27;", "'")
+
+
+def test_cancelling_says_what_is_withdrawn_and_records_why(operator: Client, asked: Asked) -> None:
+    rows = [asked().run, asked("approval").run]
+    page = operator.post(RUNS, select(rows, "cancel"))
+    assert "This withdraws 2 questions that they still ask." in words(page)
+    done = operator.post(MANY, confirmed(page, reason="a test gone astray"))
+    assert "2 runs were cancelled." in words(done)
+    assert states() == ["cancelled"] * 2
+    assert set(Interrupt.objects.values_list("status", flat=True)) == {"cancelled"}
+    entries = AuditEntry.objects.filter(verb="cancel")
+    assert [entry.detail["reason"] for entry in entries] == ["a test gone astray"] * 2
+
+
+def test_a_reason_that_is_too_long_cancels_nothing_and_is_kept(
+    operator: Client, asked: Asked
+) -> None:
+    posted = confirmed(operator.post(RUNS, select([asked().run], "cancel")), reason="x" * 2001)
+    page = operator.post(MANY, posted)
+    assert "errorlist" in text_of(page)
+    assert confirmed(page)["reason"] == ["x" * 2001]
+    assert states() == ["interrupted"]
+
+
+def test_all_that_the_list_shows_are_those_of_its_filters(
+    operator: Client, failed: list[Run], asked: Asked, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked()
+    monkeypatch.setattr("hitl_django.admin.run_admin.RunAdmin.list_per_page", 2)
+    listed = operator.get(f"{RUNS}?state__exact=failed")
+    assert "All 3 that are listed" in words(listed)
+    page = operator.post(f"{RUNS}?state__exact=failed", select([], all="1"))
+    assert "3 runs to try again" in words(page)
+    assert "Left out" not in words(page)
+    assert f'href="{RUNS}?state__exact=failed"' in text_of(page)
+    page = operator.post(f"{RUNS}?q=fragile+1", select([], all="1"))
+    assert confirmed(page)["item"] == [str(failed[1].pk)]
+
+
+def test_no_more_are_done_at_once_than_one_can_wait_for(
+    operator: Client, failed: list[Run], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(bulk_run_actions, "MOST", 2)
+    # What can't be done takes no place of what can.
+    for row in failed[:2]:
+        services.start("fragile", {"count": 9}, thread_id=row.thread.thread_id)
+    assert "1 run to try again" in words(operator.post(RUNS, select([], all="1")))
+    Run.objects.exclude(pk__in=[row.pk for row in failed]).delete()
+    page = operator.post(RUNS, select([], all="1"))
+    assert "2 runs to try again" in words(page)
+    assert "No more than 2 are done at once." in words(page)
+    operator.post(MANY, select(failed))
+    assert states().count("queued") == 2
+
+
+def test_to_list_more_takes_no_more_queries(operator: Client, failed: list[Run]) -> None:
+    def queries_for(rows: list[Run], verb: str) -> int:
+        with CaptureQueriesContext(connection) as told:
+            assert operator.post(RUNS, select(rows, verb)).status_code == 200
+        return len(told)
+
+    for verb in ("retry", "cancel"):
+        queries_for(failed, verb)
+        assert queries_for(failed[:1], verb) == queries_for(failed, verb)
+
+
+@pytest.mark.promise("P18")
+@pytest.mark.parametrize("role", ["nobody", "reader", "reviewer", "asker", "public"])
+def test_who_may_not_operate_is_offered_nothing_and_changes_nothing(
+    role: str, browse: Browse, failed: list[Run]
+) -> None:
+    client = browse(role)
+    assert 'name="verb"' not in text_of(client.get(RUNS))
+    assert 'name="item"' not in text_of(client.get(RUNS))
+    page = client.post(RUNS, select(failed))
+    assert 'name="item"' not in text_of(page)
+    client.post(MANY, select(failed))
+    assert states() == ["failed"] * 3
+
+
+class NotThatOne(ModelPermissionPolicy):
+    """Lets nobody operate one of the runs."""
+
+    def may_operate(self, user: Any, run: Run) -> bool:
+        return super().may_operate(user, run) and run.key != "fragile 1"
+
+
+@pytest.mark.promise("P18")
+def test_a_run_that_the_policy_keeps_is_left_out(
+    operator: Client, failed: list[Run], settings: Any
+) -> None:
+    settings.HITL = {**settings.HITL, "POLICY": f"{__name__}.NotThatOne"}
+    page = operator.post(RUNS, select(failed))
+    assert "2 runs to try again" in words(page)
+    assert "You may not do this." in words(page)
+    done = operator.post(MANY, select(failed))
+    assert "2 runs are queued again." in words(done)
+    assert "You may not do this." in words(done)
+    assert states() == ["queued", "failed", "queued"]
+
+
+def test_a_post_that_selects_nothing_says_so(operator: Client, failed: list[Run]) -> None:
+    for posted in (select([]), {"item": ["nonsense"], "verb": "retry"}):
+        assert "Nothing was selected." in words(operator.post(RUNS, posted, follow=True))
+    assert operator.post(MANY, {"verb": "retry"}).headers["Location"] == RUNS
+    assert operator.post(MANY, select(failed, "delete")).headers["Location"] == RUNS
+    assert operator.get(MANY).headers["Location"] == RUNS
+    assert states() == ["failed"] * 3
+
+
+def test_a_page_that_the_list_no_longer_has_is_asked_for_again(
+    operator: Client, failed: list[Run], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("hitl_django.admin.run_admin.RunAdmin.list_per_page", 2)
+    beyond = f"{RUNS}?state__exact=failed&p=99"
+    assert "The list has changed." in words(operator.post(beyond, select([], all="1"), follow=True))
+    # What was ticked is known without the page.
+    assert "1 run to try again" in words(operator.post(beyond, select(failed[:1])))
+
+
+@pytest.mark.promise("P3")
+def test_what_was_done_stays_done_where_a_request_is_one_transaction(
+    operator: Client, failed: list[Run], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(connection.settings_dict, "ATOMIC_REQUESTS", True)
+    retry = services.retry
+
+    def broken(pk: Any, **options: Any) -> Any:
+        if pk == failed[-1].pk:
+            raise RuntimeError("a bug")
+        return retry(pk, **options)
+
+    monkeypatch.setattr(services, "retry", broken)
+    with pytest.raises(RuntimeError, match="a bug"):
+        operator.post(MANY, select(failed))
+    assert states() == ["queued", "queued", "failed"]
+
+
+def test_a_hostile_key_stays_a_text(operator: Client, advance: Advance) -> None:
+    run = services.start("fragile", {"count": 1}, key="<b>x</b>")
+    page = operator.post(RUNS, {"item": [str(run.id)], "verb": "cancel"})
+    assert "&lt;b&gt;x&lt;/b&gt;" in text_of(page)
+    assert page_of(run.id, "run") in text_of(page)

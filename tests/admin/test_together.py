@@ -1,0 +1,104 @@
+"""All that a run asks is decided at once, by the page on which many questions are."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from django.test import Client
+from django.urls import reverse
+
+from hitl_django import services
+from hitl_django.admin.list_columns import get_checkbox_value
+from hitl_django.models import Decision, Interrupt
+
+from .browsing import post_of, text_of
+from .conftest import make_question, page_of
+from .test_bulk import confirmed
+from .test_queue import words
+
+BULK = reverse("admin:hitl_django_reviewitem_bulk")
+Browse = Callable[[str], Client]
+
+
+@pytest.fixture
+def five(advance: Callable[[], int]) -> list[Interrupt]:
+    """The questions of one run, and beside them one of another."""
+    services.start("approval", {"text": "the news"})
+    run = services.start("jury", {})
+    advance()
+    return list(Interrupt.objects.filter(run_id=run.id).order_by("created_at", "index"))
+
+
+def forms_of(page: Any) -> dict[str, dict[str, Any]]:
+    """Returns what each form that leads to the page of many would post, by its button."""
+    found = re.findall(rf'<form method="post" action="{BULK}">.*?</form>', text_of(page), re.S)
+    made = {}
+    for form in found:
+        decision = re.search(r'name="decision" value="(\w+)"', form)
+        assert decision is not None
+        made[decision[1]] = post_of(form) | {"decision": decision[1]}
+    return made
+
+
+@pytest.mark.parametrize("where", ["question", "run"])
+@pytest.mark.parametrize("decision", ["approve", "reject"])
+def test_exactly_what_one_run_asks_is_selected(
+    where: str, decision: str, reviewer: Client, five: list[Interrupt]
+) -> None:
+    address = page_of(five[2]) if where == "question" else page_of(five[0].run_id, "run")
+    page = reviewer.get(address)
+    assert f"{decision.capitalize()} 5 together…" in words(page)
+    posted = forms_of(page)[decision]
+    assert {*posted["item"]} == {get_checkbox_value(item) for item in five}
+    asked = reviewer.post(BULK, posted)
+    assert "5 questions to decide, each on its own" in words(asked)
+    done = reviewer.post(BULK, confirmed(asked, reason="All the same."))
+    assert "5 were recorded." in words(done)
+    assert set(Decision.objects.values_list("type", "reason")) == {(decision, "All the same.")}
+
+
+def test_what_takes_another_answer_is_not_among_them(
+    reviewer: Client, five: list[Interrupt]
+) -> None:
+    typed = make_question({}, {"type": "integer"}, title="How many?")
+    Interrupt.objects.filter(pk=typed.pk).update(thread=five[0].thread, run=five[0].run)
+    services.decide(five[0].pk, "approve")
+    posted = forms_of(reviewer.get(page_of(five[1])))
+    assert {*posted["approve"]["item"]} == {get_checkbox_value(item) for item in five[1:]}
+
+
+@pytest.mark.parametrize("terms", [{"quorum": 2}, {"no_self_approval": True}])
+def test_what_others_have_to_agree_on_is_decided_on_its_own(
+    terms: dict[str, Any], reviewer: Client, five: list[Interrupt]
+) -> None:
+    Interrupt.objects.filter(pk=five[0].pk).update(**terms)
+    for address in (page_of(five[1]), page_of(five[0].run_id, "run")):
+        posted = forms_of(reviewer.get(address))["approve"]
+        assert {*posted["item"]} == {get_checkbox_value(item) for item in five[1:]}
+
+
+def test_one_alone_is_decided_by_its_own_form(reviewer: Client, five: list[Interrupt]) -> None:
+    for item in five[:-1]:
+        services.decide(item.pk, "approve")
+    for address in (page_of(five[-1]), page_of(five[-1].run_id, "run")):
+        assert forms_of(reviewer.get(address)) == {}
+
+
+@pytest.mark.parametrize("role", ["reader", "operator", "asker"])
+def test_who_may_not_decide_is_offered_nothing(
+    role: str, browse: Browse, five: list[Interrupt]
+) -> None:
+    for address in (page_of(five[0]), page_of(five[0].run_id, "run")):
+        assert forms_of(browse(role).get(address)) == {}
+
+
+def test_the_buttons_cost_few_queries(
+    reviewer: Client, five: list[Interrupt], django_assert_max_num_queries: Any
+) -> None:
+    with django_assert_max_num_queries(20):
+        reviewer.get(page_of(five[0].run_id, "run"))
+    with django_assert_max_num_queries(25):
+        reviewer.get(page_of(five[0]))
