@@ -165,7 +165,7 @@ class TestWhatIsTooLarge:
         }
         item = make_question({"note": "x" * 300_000}, schema)
         page = text_of(reviewer.get(page_of(item)))
-        assert "The answer, which repeats what was asked, is 300027 bytes" in page
+        assert "The answer, which repeats what was asked, is 300027 bytes large" in page
         assert 'value="approve"' not in page
         response = press(reviewer, item, "approve")
         assert "262144 are allowed" in text_of(response)
