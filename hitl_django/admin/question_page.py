@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import posixpath
 from collections.abc import Sequence
 from datetime import timedelta
 from functools import partial
@@ -12,11 +11,8 @@ from uuid import UUID
 
 from django.contrib import messages
 from django.contrib.admin.utils import unquote
-from django.core.exceptions import SuspiciousOperation
-from django.core.files.storage import default_storage
 from django.db.models import QuerySet
 from django.http import (
-    FileResponse,
     Http404,
     HttpRequest,
     HttpResponse,
@@ -54,6 +50,7 @@ from .diff_display import get_decision_context
 from .filters import ListFilters
 from .multi_action import make_question_forms
 from .page_news import ShownPage, answer_news, build_news_url
+from .payload_files import open_payload_file
 from .presence import note_viewer
 from .question_status import link_subject
 from .question_view import (
@@ -72,7 +69,6 @@ from .refusal_messages import (
 )
 from .run_status import ASKED_AGAIN, describe_refused_answer, describe_run
 from .thread_admin import list_steps
-from .value_formats import find_file, get_image_type
 
 #: Seconds after which a page asks again where a run is, and what has become of its questions.
 FOLLOW_AGAIN, WATCH_AGAIN = 1.5, 10
@@ -133,24 +129,7 @@ class QuestionPages(ReadOnlyAdmin):
         item = self.get_object(request, unquote(object_id))
         if "at" not in request.GET:
             return HttpResponseRedirect(self.url("change", request, item.pk))
-        name, is_image = find_file(item, request.GET["at"])
-        try:
-            if not name:
-                raise FileNotFoundError
-            file = default_storage.open(name)
-        except (OSError, ValueError, SuspiciousOperation):
-            raise Http404 from None
-        kind = get_image_type(name) if is_image else ""
-        response = FileResponse(
-            file,
-            as_attachment=not kind,
-            filename=posixpath.basename(name),
-            content_type=kind or "application/octet-stream",
-        )
-        response["X-Content-Type-Options"] = "nosniff"
-        response["Content-Security-Policy"] = "default-src 'none'; sandbox"
-        response["Cache-Control"] = "private, no-store"
-        return response
+        return open_payload_file(item, request.GET["at"])
 
     def status_view(self, request: HttpRequest, object_id: str) -> HttpResponse:
         """Says where the question's run is, for the line that follows it."""
