@@ -312,7 +312,7 @@ class QuestionForms:
             try:
                 answers.compose_resume_value(self.options, APPROVE)
             except PayloadLimitError as error:
-                return str(error)
+                return describe_refusal(error)
             except HitlError:
                 pass  # that is for whoever presses the button to be told
         return ""
@@ -400,7 +400,7 @@ def describe_refusal(error: HitlError) -> str:
     """Returns what is wrong with an answer as a whole, in the reader's language where it can."""
     if isinstance(error, InvalidAnswerError) and error.faults:
         return " ".join(say(reason) for _pointer, reason in error.faults)
-    return str(error)
+    return say(error.args[0]) if isinstance(error, PayloadLimitError) else str(error)
 
 
 def is_too_large(value: JSON) -> bool:

@@ -310,8 +310,9 @@ def format_entry(row: Any, title: Any, *words: Any) -> str:
     """Returns a row's first column: a link to its page, and beside it what is in small print."""
     line = format_html_join(" · ", "<bdi>{}</bdi>", ((word,) for word in words if word))
     return format_html(
-        '<div class="hitl-cell"><a href="{}" class="hitl-title">{}</a>'
+        '<div class="hitl-cell" data-hitl-row="{}"><a href="{}" class="hitl-title">{}</a>'
         '<span class="hitl-sub">{}</span></div>',
+        row.pk,
         row.link,
         escape_hidden(str(title)) or ERASED,
         line,

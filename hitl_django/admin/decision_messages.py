@@ -36,7 +36,7 @@ def format_confirmation(
     if not made.complete:
         return message
     return format_html(
-        '{} <span class="hitl-follow" data-hitl-follow="{}">{}</span> <a href="{}">{}</a>',
+        '{} <span class="hitl-follow" data-hitl-watch="{}">{}</span> <a href="{}">{}</a>',
         message,
         status_url if line.moves else "",
         line.text,

@@ -3,21 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
+from dataclasses import dataclass
 from functools import reduce
 from operator import or_
 from typing import Any
 
 from django.contrib import admin
 from django.db.models import Count, Q, QuerySet
-from django.http import HttpRequest
+from django.http import HttpRequest, QueryDict
 from django.utils.translation import gettext_lazy as _
 from django.utils.translation import pgettext_lazy
 
 from hitl_django import services
 from hitl_django.forms.json_input import escape_hidden
+from hitl_django.models import ReviewItem
+from hitl_django.permissions import select_visible
 from hitl_django.services.reviews import queue_filters
 
-from .base import GraphFilter, name_graph
+from .base import SEARCHED, GraphFilter, name_graph
 
 #: The parameter of the list that says whose.
 TAB_PARAMETER = "show"
@@ -54,6 +57,40 @@ def get_tab_parts(tab: str, user: Any, groups: Collection[Any], group: Any) -> S
     if tab in conditions:
         return [conditions[tab](user)]
     return [queue_filters.SNOOZED if tab == "snoozed" else queue_filters.AWAKE]
+
+
+@dataclass(frozen=True)
+class ListFilters:
+    """What a list was narrowed to, as the address of another page has kept it."""
+
+    graph: str | None
+    group: int | None
+    tab: str
+    words: str
+
+    @classmethod
+    def read(cls, request: HttpRequest) -> ListFilters:
+        """Reads the filters of the list that a page was opened from."""
+        kept = QueryDict(request.GET.get("_changelist_filters", ""))
+        tab = kept.get(TAB_PARAMETER, "")
+        return cls(
+            graph=kept.get("graph") or None,
+            group=parse_group(kept.get("group")),
+            tab=tab if tab in TABS else "",
+            words=kept.get("q", "")[:SEARCHED],
+        )
+
+    def select_open(self, user: Any) -> QuerySet[Any]:
+        """Returns the open questions of the graph and group, as far as the user may see them."""
+        rows = select_visible(ReviewItem.pending.all(), user)
+        if self.graph is not None:
+            rows = rows.filter(graph=self.graph)
+        return rows if self.group is None else rows.filter(group=self.group)
+
+    def select_listed(self, user: Any) -> QuerySet[Any]:
+        """Returns those that the list shows, on all its pages and in no order."""
+        rows = self.select_open(user).filter(get_tab_condition(self.tab, user))
+        return rows.filter(queue_filters.match_words(self.words)) if self.words else rows
 
 
 class WaitingGraphFilter(GraphFilter):

@@ -19,7 +19,14 @@ from hitl_django.json_text.json_schema import find_faults
 from hitl_django.json_text.reasons import say
 from hitl_django.models import Interrupt
 
-from .answer_forms import UNSENT, Preview, QuestionForms, TypedText, is_too_large
+from .answer_forms import (
+    UNSENT,
+    Preview,
+    QuestionForms,
+    TypedText,
+    describe_refusal,
+    is_too_large,
+)
 from .decision_form import LARGE_TEXT_CLASS, Button
 from .diff_display import list_differences
 from .payload_display import DisplayedValue, display_payload, display_values
@@ -296,7 +303,7 @@ class SeparateActionForms(QuestionForms):
             else:
                 self.errors.append(say(reason))
         if not faults:
-            self.errors.append(str(error))
+            self.errors.append(describe_refusal(error))
 
     def typed_texts(self) -> list[TypedText]:
         return [

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import json
-import posixpath
-from collections.abc import Iterator, Sequence
-from contextlib import suppress
+from collections.abc import Sequence
 from datetime import timedelta
 from functools import partial
 from typing import Any
@@ -13,16 +11,12 @@ from uuid import UUID
 
 from django.contrib import messages
 from django.contrib.admin.utils import unquote
-from django.core.exceptions import SuspiciousOperation
-from django.core.files.storage import default_storage
 from django.db.models import QuerySet
 from django.http import (
-    FileResponse,
     Http404,
     HttpRequest,
     HttpResponse,
     HttpResponseRedirect,
-    JsonResponse,
     QueryDict,
 )
 from django.http.response import HttpResponseBase
@@ -45,7 +39,7 @@ from hitl_django.errors import (
     StaleQuestionError,
 )
 from hitl_django.graph_registry import registry
-from hitl_django.models import Decision, Interrupt, ReviewItem, Run
+from hitl_django.models import Interrupt, ReviewItem, Run
 from hitl_django.page_urls import find_admin_page
 from hitl_django.permissions import get_policy, select_visible
 
@@ -53,14 +47,14 @@ from .answer_forms import AS_TYPED, QuestionForms, TypedText
 from .base import ReadOnlyAdmin, View, can_view_runs
 from .decision_messages import format_confirmation, format_recorded
 from .diff_display import get_decision_context
-from .filters import parse_group
+from .filters import ListFilters
 from .multi_action import make_question_forms
+from .page_news import ShownPage, answer_news, build_news_url
+from .payload_files import open_payload_file
 from .presence import note_viewer
 from .question_status import link_subject
 from .question_view import (
-    MAX_BESIDE,
     ClaimWarning,
-    QuestionView,
     QuestionViewFactory,
     find_other_questions,
 )
@@ -68,7 +62,6 @@ from .queue_actions import FORM_VERBS, VERBS, ActionForms, run_action
 from .queue_place import SPLIT_COOKIE, read_place, shows_list
 from .refusal_messages import (
     add_nothing_sent,
-    describe_change,
     describe_claim,
     describe_conflict,
     describe_other_decision,
@@ -77,8 +70,9 @@ from .refusal_messages import (
 from .run_status import ASKED_AGAIN, describe_refused_answer, describe_run
 from .thread_admin import list_steps
 from .together import list_together_buttons
-from .value_formats import find_file, get_image_type
 
+#: Seconds after which a page asks again where a run is, and what has become of its questions.
+FOLLOW_AGAIN, WATCH_AGAIN = 1.5, 10
 #: Steps of the thread's history that stand below its questions.
 MAX_STEPS = 10
 
@@ -136,63 +130,33 @@ class QuestionPages(ReadOnlyAdmin):
         item = self.get_object(request, unquote(object_id))
         if "at" not in request.GET:
             return HttpResponseRedirect(self.url("change", request, item.pk))
-        name, is_image = find_file(item, request.GET["at"])
-        try:
-            if not name:
-                raise FileNotFoundError
-            file = default_storage.open(name)
-        except (OSError, ValueError, SuspiciousOperation):
-            raise Http404 from None
-        kind = get_image_type(name) if is_image else ""
-        response = FileResponse(
-            file,
-            as_attachment=not kind,
-            filename=posixpath.basename(name),
-            content_type=kind or "application/octet-stream",
-        )
-        response["X-Content-Type-Options"] = "nosniff"
-        response["Content-Security-Policy"] = "default-src 'none'; sandbox"
-        response["Cache-Control"] = "private, no-store"
-        return response
+        return open_payload_file(item, request.GET["at"])
 
     def status_view(self, request: HttpRequest, object_id: str) -> HttpResponse:
         """Says where the question's run is, for the line that follows it."""
         item = self.get_object(request, unquote(object_id))
         line = describe_run(item.run, services.worker_health())
-        status: dict[str, Any] = {"text": str(line.text), "moves": line.moves}
+        status: dict[str, Any] = {"text": str(line.text)}
+        if line.moves:
+            status["again"] = FOLLOW_AGAIN
         if (refused := item.refused()) is not None:
             status["text"] = describe_refused_answer(refused)
             status["lead"] = {
                 "url": self.url("change", request, item.pk),
                 "label": str(ASKED_AGAIN),
             }
-        response = JsonResponse(status)
-        response["Cache-Control"] = "no-store"
-        return response
+        return answer_news(**status)
 
     def watch_view(self, request: HttpRequest, object_id: str) -> HttpResponse:
-        """Says what has become of the questions of an open page, and who else looks at it.
-
-        ``question`` names one of them as ``<id>.<version>``, as often as there are questions.
-        """
+        """Says what has become of the questions of an open page, and who else looks at it."""
         item = self.get_object(request, unquote(object_id))
-        shown = dict(_parse_shown(request.GET.getlist("question")[: MAX_BESIDE + 1]))
-        rows = self.visible(request, self.rows().filter(pk__in=shown))
-        made = Decision.objects.filter(interrupt__in=shown, effective=True).defer("value")
-        decisions = {(one.interrupt_id, one.version + 1): one for one in made}
-        notices = {
-            str(row.pk): str(
-                describe_change(
-                    row, shown[row.pk], decisions.get((row.pk, row.version)), request.user
-                )
-            )
-            for row in rows
-        }
         viewers = get_text_list(note_viewer(item.pk, request.user), gettext("and"))
         words = gettext("Also looking at this: %(names)s.") % {"names": viewers}
-        response = JsonResponse({"questions": notices, "viewers": words if viewers else ""})
-        response["Cache-Control"] = "no-store"
-        return response
+        return answer_news(
+            again=WATCH_AGAIN,
+            text=words if viewers else "",
+            questions=ShownPage.read(request).describe_changes(request.user),
+        )
 
     def split_view(self, request: HttpRequest, object_id: str) -> HttpResponse:
         """Shows or hides the list beside a question, in this browser from now on."""
@@ -409,7 +373,9 @@ class QuestionPages(ReadOnlyAdmin):
             ),
             shows_list=shows_list(request),
             split_url=self.url("split", request, item.pk),
-            watch_url=self._watch_url(request, item, views),
+            watch_url=build_news_url(
+                self.url("watch", request, item.pk), [one.item for one in views]
+            ),
             take_url=self.url("next", request),
             picture=self._picture(request, item),
             history=list_steps(request, item.thread, limit=MAX_STEPS),
@@ -418,14 +384,6 @@ class QuestionPages(ReadOnlyAdmin):
 
     def _url_of(self, request: HttpRequest) -> Any:
         return lambda name, item: self.url(name, request, item.pk)
-
-    def _watch_url(
-        self, request: HttpRequest, item: Interrupt, views: Sequence[QuestionView]
-    ) -> str:
-        """Returns where the page asks what has become of its questions."""
-        shown = QueryDict(mutable=True)
-        shown.setlist("question", [f"{one.item.pk}.{one.item.version}" for one in views])
-        return f"{self.url('watch', request, item.pk).partition('?')[0]}?{shown.urlencode()}"
 
     def _picture(self, request: HttpRequest, item: Interrupt) -> str:
         """Draws where the thread is in its graph, for who may see the thread."""
@@ -504,13 +462,9 @@ class QuestionPages(ReadOnlyAdmin):
 
         ``after`` is the one that they come from. The list's own filters narrow the choice.
         """
-        chosen = QueryDict(request.GET.get("_changelist_filters", ""))
+        chosen = ListFilters.read(request)
         taken = services.take_next(
-            by=request.user,
-            via="admin",
-            graph=chosen.get("graph") or None,
-            group=parse_group(chosen.get("group")),
-            after=after,
+            by=request.user, via="admin", graph=chosen.graph, group=chosen.group, after=after
         )
         return None if taken is None else HttpResponseRedirect(self.url("change", request, taken))
 
@@ -526,14 +480,6 @@ def _read_typed(item: Interrupt, data: QueryDict) -> QuestionForms | None:
         return None
     question_forms = make_question_forms(item, data, more=AS_TYPED)
     return question_forms if question_forms.typed_texts() else None
-
-
-def _parse_shown(values: Sequence[str]) -> Iterator[tuple[UUID, str]]:
-    """Yields the questions that a page shows, each with its version."""
-    for value in values:
-        key, _, version = value.partition(".")
-        with suppress(ValueError):
-            yield UUID(key), version
 
 
 def _kept(form: Any) -> list[TypedText]:

@@ -25,6 +25,7 @@ from hitl_django.services.reviews.quorum import is_own
 
 from .answer_forms import QuestionForms
 from .base import format_age
+from .comment_display import DisplayedComment, display_comment
 from .decision_texts import describe_next_nodes
 from .payload_display import (
     MAX_TEXT,
@@ -70,7 +71,7 @@ class QuestionView:
     question_status: QuestionStatus
     forms: ActionForms
     quorum_status: QuorumStatus
-    comments: Sequence[Comment] = ()
+    comments: Sequence[DisplayedComment] = ()
     question_forms: QuestionForms | None = None
     then: str = ""
     #: Whether its form came back with what was typed into it.
@@ -225,10 +226,10 @@ def _refusals(items: Sequence[Interrupt]) -> dict[tuple[Any, int | None], Decisi
     return {(one.interrupt_id, one.version): one for one in found.defer("value")}
 
 
-def _comments(items: Sequence[Interrupt]) -> dict[Any, list[Comment]]:
+def _comments(items: Sequence[Interrupt]) -> dict[Any, list[DisplayedComment]]:
     """Returns the last comments on the questions, the oldest first."""
     rows = Comment.objects.filter(interrupt__in=[item.pk for item in items])
-    found: dict[Any, list[Comment]] = {}
+    found: dict[Any, list[DisplayedComment]] = {}
     for comment in reversed(rows.order_by("-created_at", "-id")[:MAX_COMMENTS]):
-        found.setdefault(comment.interrupt_id, []).append(comment)
+        found.setdefault(comment.interrupt_id, []).append(display_comment(comment))
     return found

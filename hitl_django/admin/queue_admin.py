@@ -8,10 +8,10 @@ from __future__ import annotations
 from typing import Any
 
 from django.contrib import admin, messages
-from django.contrib.admin.views.main import ChangeList
+from django.contrib.admin.views.main import PAGE_VAR, ChangeList
 from django.core.exceptions import PermissionDenied
 from django.db.models import QuerySet
-from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
+from django.http import HttpRequest, HttpResponse, HttpResponseRedirect, QueryDict
 from django.utils.translation import gettext_lazy as _
 
 from hitl_django import services
@@ -22,9 +22,13 @@ from . import list_columns
 from .base import PICK, View
 from .bulk_actions import BulkActionPages, may_assign_any
 from .filters import WaitingGraphFilter, WaitingGroupFilter
-from .queue_list import QueueChangeList
+from .page_news import answer_news
+from .queue_list import QueueChangeList, count_in_words, format_capped, read_list_news
 from .refusal_messages import describe_silence
 from .saved_filters import SavedFilterPages
+
+#: Seconds after which a list asks again what is new.
+NEWS_AGAIN = 15
 
 
 class ReviewItemAdmin(BulkActionPages, SavedFilterPages):
@@ -69,7 +73,8 @@ class ReviewItemAdmin(BulkActionPages, SavedFilterPages):
         return {
             "silence": None if missing is None else describe_silence(missing),
             "tabs": changes.tabs(),
-            "count": changes.count_in_words(),
+            "waiting": format_capped(changes.counts.awake) if changes.counts.awake else "",
+            "count": count_in_words(changes.result_count),
             "search_limit": changes.describe_limit(),
             "reasons": [] if rows else changes.emptiness(),
             "may_decide": changes.may_decide,
@@ -80,7 +85,22 @@ class ReviewItemAdmin(BulkActionPages, SavedFilterPages):
         }
 
     def own_pages(self) -> dict[str, tuple[str, View]]:
-        return {**super().own_pages(), "next": ("next/", self.take_next_view)}
+        return {
+            **super().own_pages(),
+            "news": ("news/", self.news_view),
+            "next": ("next/", self.take_next_view),
+        }
+
+    def news_view(self, request: HttpRequest) -> HttpResponse:
+        """Says what is new since a list was opened."""
+        if not self.has_view_permission(request):
+            raise PermissionDenied
+        # From its first page, where most of what is new stands.
+        kept = QueryDict(request.GET.get("_changelist_filters", ""), mutable=True)
+        kept.pop(PAGE_VAR, None)
+        list_url = find_admin_page(ReviewItem, "changelist", request=request)
+        list_url = f"{list_url}?{kept.urlencode()}" if kept else list_url
+        return answer_news(again=NEWS_AGAIN, **read_list_news(request, list_url))
 
     def take_next_view(self, request: HttpRequest) -> HttpResponse:
         """Claims the best free question and opens it."""

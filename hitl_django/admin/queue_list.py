@@ -25,11 +25,13 @@ from .base import PICK, LinkedChangeList
 from .filters import (
     TAB_PARAMETER,
     TABS,
+    ListFilters,
     WaitingGroupFilter,
     get_tab_condition,
     get_tab_parts,
     parse_group,
 )
+from .page_news import ShownPage, build_news_url
 from .subject_links import SubjectLink, link_subjects
 
 #: As far as the tabs count. Counting to CAP for each would take longer than the page.
@@ -40,6 +42,7 @@ MOST = 100
 class Tab:
     """A count of the queue that is a link to what it counts."""
 
+    name: str
     label: Any
     count: str
     url: str
@@ -56,6 +59,8 @@ class QueueChangeList(LinkedChangeList):
     counts: services.QueueCounts
     #: What is searched for, if anything is.
     search: queue_filters.Search | None = None
+    #: Where the page asks what is new.
+    news_url: str
     #: Whether the user may decide any of the page's rows.
     may_decide: bool
 
@@ -162,11 +167,13 @@ class QueueChangeList(LinkedChangeList):
         for row, key in zip(rows, keys, strict=True):
             row.subject = subjects.get(key, SubjectLink(""))
             row.viewer = request.user
+        self.news_url = build_news_url(self.model_admin.url("news", request), rows)
 
     def tabs(self) -> list[Tab]:
         """Returns the counts, each with its link."""
         return [
             Tab(
+                tab,
                 label,
                 format_capped(getattr(self.counts, name)),
                 # What is counted isn't searched, so neither is what the count leads to.
@@ -175,15 +182,6 @@ class QueueChangeList(LinkedChangeList):
             )
             for tab, (name, label) in TABS.items()
         ]
-
-    def count_in_words(self) -> str:
-        """Says how many wait here."""
-        if self.result_count >= CAP:
-            words = _("More than %(n)s questions wait. Narrow the list to see the others.")
-            return words % {"n": localize(CAP - 1)}
-        # The queue's own name doesn't count: three "review queue" wait.
-        words = ngettext("%(n)d question waits", "%(n)d questions wait", self.result_count)
-        return words % {"n": self.result_count}
 
     def describe_limit(self) -> str:
         """Says how far a search has looked that stopped before the end."""
@@ -239,6 +237,39 @@ class QueueChangeList(LinkedChangeList):
             moment = format_moment(first)
             words.append(_("The first one comes back at: %(moment)s") % {"moment": moment})
         return words
+
+
+def read_list_news(request: HttpRequest, list_url: str) -> dict[str, Any]:
+    """Says what is new since a list was made: what has come, what became of its rows, the counts.
+
+    What is searched for isn't counted again and again, but for what has come.
+    """
+    user, filters, shown = request.user, ListFilters.read(request), ShownPage.read(request)
+    counts, listed = services.count_queue(
+        user, graph=filters.graph, group=filters.group, most=MOST, listed=TABS[filters.tab][0]
+    )
+    news = {
+        "text": "",
+        "counts": {
+            tab: format_capped(getattr(counts, name)) for tab, (name, _label) in TABS.items()
+        },
+        "questions": shown.describe_changes(user),
+    }
+    if not filters.words:
+        news["total"] = count_in_words(listed)
+    if new := shown.count_new(filters.select_listed(user), MOST):
+        news["text"] = _("%(n)s new") % {"n": format_capped(new)}
+        news["lead"] = {"url": list_url, "label": _("Show")}
+    return news
+
+
+def count_in_words(count: int) -> str:
+    """Says how many questions wait here."""
+    if count >= CAP:
+        words = _("More than %(n)s questions wait. Narrow the list to see the others.")
+        return words % {"n": localize(CAP - 1)}
+    # The queue's own name doesn't count: three "review queue" wait.
+    return ngettext("%(n)d question waits", "%(n)d questions wait", count) % {"n": count}
 
 
 def format_capped(count: int) -> str:

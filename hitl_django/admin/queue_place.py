@@ -7,17 +7,16 @@ from dataclasses import dataclass
 from typing import Any
 
 from django.db.models import QuerySet
-from django.http import HttpRequest, QueryDict
+from django.http import HttpRequest
 from django.utils import timezone
 from django.utils.formats import localize
 
-from hitl_django.models import Interrupt, ReviewItem
+from hitl_django.models import Interrupt
 from hitl_django.models.review import queue_order
-from hitl_django.permissions import select_visible
 from hitl_django.services.reviews import queue_filters
 
-from .base import SEARCHED, format_age
-from .filters import TAB_PARAMETER, TABS, get_tab_condition, get_tab_parts, parse_group
+from .base import format_age
+from .filters import ListFilters, get_tab_condition, get_tab_parts
 
 #: As far as the list is read. What lies beyond has no number, and what is past it isn't counted.
 MOST = 200
@@ -88,20 +87,14 @@ def shows_list(request: HttpRequest) -> bool:
 
 def _select_listed(request: HttpRequest) -> QuerySet[Any]:
     """Returns the questions of the list, with its filters, in the queue's order."""
-    filters = QueryDict(request.GET.get("_changelist_filters", ""))
-    rows = select_visible(ReviewItem.pending.all(), request.user)
-    if graph := filters.get("graph"):
-        rows = rows.filter(graph=graph)
-    if (group := parse_group(filters.get("group"))) is not None:
-        rows = rows.filter(group=group)
-    chosen = filters.get(TAB_PARAMETER, "")
-    tab = chosen if chosen in TABS else ""
-    if words := filters.get("q", "")[:SEARCHED]:
-        rows = rows.filter(get_tab_condition(tab, request.user))
-        search = queue_filters.Search.build(rows, words)
+    filters = ListFilters.read(request)
+    rows = filters.select_open(request.user)
+    if filters.words:
+        rows = rows.filter(get_tab_condition(filters.tab, request.user))
+        search = queue_filters.Search.build(rows, filters.words)
         return search.find(search.few[:MOST].count(), MOST).order_by(*queue_order())
-    groups = queue_filters.list_group_keys(request.user) if tab == "free" else ()
-    parts = get_tab_parts(tab, request.user, groups, group)
+    groups = queue_filters.list_group_keys(request.user) if filters.tab == "free" else ()
+    parts = get_tab_parts(filters.tab, request.user, groups, filters.group)
     return queue_filters.read_first(rows, parts, MOST)
 
 

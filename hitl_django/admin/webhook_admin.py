@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any
+from uuid import UUID
 
 from django import forms
 from django.contrib import admin, messages
 from django.contrib.admin.utils import unquote
+from django.contrib.admin.views.main import ChangeList
+from django.contrib.auth import get_user_model
 from django.db.models import QuerySet
 from django.http import HttpRequest, HttpResponse
 from django.utils.html import format_html
@@ -21,8 +25,10 @@ from hitl_django.models import Delivery, WebhookEndpoint
 from hitl_django.notifications.webhooks import WEBHOOK
 from hitl_django.permissions import get_policy
 
-from .base import ReadOnlyAdmin, View, format_entry
+from .base import LinkedChangeList, ReadOnlyAdmin, View, format_entry
+from .list_columns import format_subject
 from .payload_display import display_raw
+from .subject_links import SubjectLink, link_subjects
 
 
 class EndpointForm(forms.ModelForm):
@@ -179,10 +185,20 @@ class WebhookEndpointAdmin(EndpointAdmin):
         return response
 
 
+class DeliveryChangeList(LinkedChangeList):
+    """A page of messages, each with whom it is for."""
+
+    def complete_rows(self, request: HttpRequest) -> None:
+        super().complete_rows(request)
+        people = link_recipients(request, self.result_list)
+        for row in self.result_list:
+            row.subject = people.get(row.pk, SubjectLink(""))
+
+
 class DeliveryAdmin(ReadOnlyAdmin):
     """Messages, newest first; those that came to their end can be sent again."""
 
-    list_display = ("message", "outcome", "attempts", "created_at")
+    list_display = ("message", "recipient", "outcome", "attempts", "created_at")
     list_filter = ("state", "event")
     linked_lookups = ("endpoint__id__exact",)
     list_select_related = ("endpoint",)
@@ -193,12 +209,17 @@ class DeliveryAdmin(ReadOnlyAdmin):
     def rows(self) -> QuerySet[Any]:
         return Delivery.objects.select_related("endpoint")
 
+    def get_changelist(self, request: HttpRequest, **kwargs: Any) -> type[ChangeList]:
+        return DeliveryChangeList
+
     def has_send_permission(self, request: HttpRequest) -> bool:
         return get_policy().may_manage_webhooks(request.user)
 
     @admin.display(description=_("message"), ordering="event")
     def message(self, row: Delivery) -> str:
         return format_entry(row, row.get_event_display(), escape_hidden(str(row.endpoint)))
+
+    recipient = staticmethod(admin.display(description=_("recipient"))(format_subject))
 
     @admin.display(description=_("state"), ordering="state")
     def outcome(self, row: Delivery) -> str:
@@ -219,4 +240,26 @@ class DeliveryAdmin(ReadOnlyAdmin):
     def show(self, request: HttpRequest, row: Delivery) -> HttpResponse:
         """Shows a message: its event, and how far it has come."""
         title = row.get_event_display()
-        return self.page(request, row, "delivery.html", title=title, raw=display_raw(row.data))
+        return self.page(
+            request,
+            row,
+            "delivery.html",
+            title=title,
+            raw=display_raw(row.data),
+            recipient=link_recipients(request, [row]).get(row.pk),
+        )
+
+
+def link_recipients(request: HttpRequest, rows: Iterable[Delivery]) -> dict[UUID, SubjectLink]:
+    """Returns the people whom messages are for, by message: in their names for who may see users.
+
+    A message to an endpoint, or one that becomes messages to people, is for no person.
+    """
+    users = get_user_model()._meta
+    keys = {
+        row.pk: (users.app_label, users.model_name, str(row.data["user"]))
+        for row in rows
+        if "user" in row.data
+    }
+    found = link_subjects(request, keys.values())
+    return {pk: found[key] for pk, key in keys.items()}

@@ -5,29 +5,43 @@ from __future__ import annotations
 import json
 from typing import Any
 
+from django.utils.translation import gettext_lazy as _
+
 from hitl_django.conf import hitl
 from hitl_django.engine.errors import PayloadLimitError
 from hitl_django.engine.payload import check_json
+from hitl_django.json_text.reasons import Reason
 
 #: Characters of a reason, wherever it is given.
 REASON_LENGTH = 10_000
 
 
-def check_limits(value: Any, what: str = "The answer") -> None:
-    """Raises PayloadLimitError for what is too large, UnserializableError for what isn't JSON."""
+#: What is checked: an answer of its own, or one that a decision makes of the question.
+ANSWER = _("The answer")
+REPETITION = _("The answer, which repeats what was asked,")
+
+_LEVELS = _("%(what)s is %(found)s levels deep; %(limit)s are allowed.")
+_VALUES = _("%(what)s is made of %(found)s values; %(limit)s are allowed.")
+_BYTES = _("%(what)s is %(found)s bytes large; %(limit)s are allowed.")
+
+
+def check_limits(value: Any, what: Any = ANSWER) -> None:
+    """Raises PayloadLimitError for what is too large, UnserializableError for what isn't JSON.
+
+    A PayloadLimitError has a Reason as its message.
+    """
     depth, items = _extent(value)
-    _limit(what, "levels deep", depth, hitl.ANSWER_MAX_DEPTH)
-    _limit(what, "values", items, hitl.ANSWER_MAX_ITEMS)
-    check_json(value, what)
+    _limit(_LEVELS, what, depth, hitl.ANSWER_MAX_DEPTH)
+    _limit(_VALUES, what, items, hitl.ANSWER_MAX_ITEMS)
+    check_json(value, Reason.make(what))
     size = len(json.dumps(value, ensure_ascii=False, separators=(",", ":")).encode())
-    _limit(what, "bytes", size, hitl.ANSWER_MAX_BYTES)
+    _limit(_BYTES, what, size, hitl.ANSWER_MAX_BYTES)
 
 
-def _limit(what: str, unit: str, found: int, limit: int) -> None:
+def _limit(words: Any, what: Any, found: int, limit: int) -> None:
     if found > limit:
-        raise PayloadLimitError(
-            f"{what} is {found} {unit}; {limit} are allowed.", limit=limit, found=found
-        )
+        reason = Reason.make(words, what=what, found=found, limit=limit)
+        raise PayloadLimitError(reason, limit=limit, found=found)
 
 
 def _extent(value: Any) -> tuple[int, int]:

@@ -17,7 +17,7 @@ from hitl_django.json_text import json_patch, json_schema
 from hitl_django.json_text.reasons import Reason
 from hitl_django.models import Interrupt
 
-from .limits import check_limits
+from .limits import REPETITION, check_limits
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -137,7 +137,7 @@ def compose_resume_value(options: AnswerOptions, type: str, value: Any = UNSET) 
     if value is UNSET and type != REJECT and not isinstance(answer, bool):
         # It repeats what was asked, which may be more than an answer may be. Somebody has to be
         # able to say no all the same.
-        check_limits(answer, "The answer, which repeats what was asked,")
+        check_limits(answer, REPETITION)
     if options.editable is not None and value is not UNSET and _may_edit(options, type, value):
         _refuse_if_fixed(options, type, value)
     return answer

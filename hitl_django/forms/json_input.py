@@ -21,6 +21,12 @@ from hitl_django.json_text.strict_json import (
 )
 
 TOO_MANY_DIGITS = _("An integer may have at most %(limit)s digits.")
+#: What is said of JSON that is well written and more than can be taken.
+TOO_MUCH = {
+    "integer_too_long": TOO_MANY_DIGITS,
+    "nested_too_deeply": _("This is nested too deeply."),
+    "number_out_of_range": _("A number in it is too large."),
+}
 AMBIGUOUS = _(
     "“%(text)s” may be %(whole)s or %(decimal)s. Write it without a separator of thousands."
 )
@@ -37,7 +43,7 @@ def parse_integer(text: str) -> int:
     if not _INTEGER.fullmatch(text):
         raise ValueError(text)
     if len(text.lstrip("+-")) > MAX_INTEGER_DIGITS:
-        raise _too_many_digits()
+        raise _too_much("integer_too_long")
     return int(text)
 
 
@@ -123,18 +129,18 @@ def to_json(value: Any, *, indent: int | None = None) -> str:
 def from_json(text: str) -> Any:
     """Reads JSON text strictly: no NaN, no infinity, no key twice, no bottomless nesting.
 
-    Raises ValueError, whose message says where; ValidationError for an integer that is too long.
+    Raises ValueError, whose message says where; ValidationError for what is too much of JSON.
     """
     try:
         return parse_strict(text.lstrip("\ufeff"), max_digits=MAX_INTEGER_DIGITS)
     except StrictJSONError as error:
-        if error.violation.rule == "integer_too_long":
-            raise _too_many_digits() from None
+        if error.violation.rule in TOO_MUCH:
+            raise _too_much(error.violation.rule) from None
         raise
 
 
-def _too_many_digits() -> ValidationError:
-    return ValidationError(TOO_MANY_DIGITS, params={"limit": MAX_INTEGER_DIGITS}, code="invalid")
+def _too_much(rule: str) -> ValidationError:
+    return ValidationError(TOO_MUCH[rule], params={"limit": MAX_INTEGER_DIGITS}, code="invalid")
 
 
 def is_same_text(raw: Any, shown: Any) -> bool:

@@ -20,7 +20,7 @@ QUOTED = 80
 
 
 class Reason(str):
-    """Why a value doesn't fit: an English clause, and what it is in the reader's language."""
+    """Why a value doesn't fit: in English, and what it is in the reader's language."""
 
     words: Any
     params: dict[str, Any]
@@ -36,7 +36,7 @@ class Reason(str):
     def sentence(self) -> str:
         """Returns it as a sentence in the reader's language."""
         shown = {name: _localized(value) for name, value in self.params.items()}
-        return f"{capfirst(str(self.words % shown))}."
+        return f"{capfirst(str(self.words % shown)).removesuffix('.')}."
 
 
 def say(reason: str) -> str:

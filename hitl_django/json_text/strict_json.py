@@ -39,6 +39,7 @@ class Violation:
         "duplicate_key",
         "not_a_number",
         "integer_too_long",
+        "nested_too_deeply",
         "number_out_of_range",
         "unstorable_text",
         "unstorable_key",
@@ -52,6 +53,7 @@ class Violation:
             "duplicate_key": f"the key {quoted!r} stands there twice",
             "not_a_number": f"{quoted} is no number",
             "integer_too_long": f"{quoted} has too many digits",
+            "nested_too_deeply": "it is nested too deeply",
             "number_out_of_range": f"{quoted} is too large",
             "unstorable_text": f"{quoted!r} can't be stored",
             "unstorable_key": f"the key {quoted!r} can't be stored",
@@ -70,12 +72,12 @@ def parse_strict(text: str, *, max_digits: int | None = None) -> Any:
     """Returns the value of a JSON text.
 
     Raises StrictJSONError for the first violation, and another ValueError, whose message says
-    where, for what is no JSON or nested too deeply.
+    where, for what is no JSON.
     """
     try:
         value, violations = collect_violations(text, max_digits=max_digits)
     except RecursionError:
-        raise ValueError("nested too deeply") from None
+        raise StrictJSONError(Violation("nested_too_deeply", "")) from None
     if violations:
         raise StrictJSONError(violations[0])
     return value

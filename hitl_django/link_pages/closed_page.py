@@ -27,6 +27,7 @@ UNREADABLE = Notice(
     _("What was sent can't be read"),
     (_("Nothing of yours was recorded."), _("Open the link again.")),
 )
+NO_FILE = Notice(_("There is no such file"), (_("Go back to the question."),))
 NOT_OFFERED = Notice(_("This can't be done here"))
 AWAY = Notice(
     _("This can't be shown right now"), (_("Wait a minute, and then open the link again."),)

@@ -1,9 +1,9 @@
 """The view of a review link; it decides by POST only, since mail scanners follow every link.
 
-The address is the secret. So nothing on the page leads to another site, nothing of it is kept by a
-cache or found by a search engine, no request that follows says where a visitor came from, not even
-the one for the style sheet, and the address gets into no log: every answer is made here, whatever
-was sent and whatever goes wrong. Django's own check of forms is not for this page: it needs a
+The address is the secret. So nothing of the page is kept by a cache or found by a search engine, no
+request that follows says where a visitor came from, be it a link of the question or the style
+sheet, and the address gets into no log: every answer is made here, whatever was sent and whatever
+goes wrong. Django's own check of forms is not for this page: it needs a
 cookie, and logs the address of what it refuses. ``signature`` says what there is instead.
 """
 
@@ -15,7 +15,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from django.contrib.auth.decorators import login_not_required
-from django.http import HttpRequest, HttpResponse, HttpResponseRedirect, QueryDict
+from django.http import Http404, HttpRequest, HttpResponse, HttpResponseRedirect, QueryDict
 from django.http.response import HttpResponseBase
 from django.utils.decorators import method_decorator
 from django.views import View
@@ -26,6 +26,7 @@ from django.views.decorators.debug import sensitive_post_parameters
 from hitl_django import services
 from hitl_django.admin.answer_forms import QuestionForms
 from hitl_django.admin.multi_action import make_question_forms
+from hitl_django.admin.payload_files import open_payload_file
 from hitl_django.admin.question_view import display_question, display_why
 from hitl_django.admin.refusal_messages import Notice
 from hitl_django.db import outages
@@ -45,6 +46,7 @@ from hitl_django.services import LinkInfo, LinkState
 from .closed_page import (
     AWAY,
     FAILED,
+    NO_FILE,
     NOT_OFFERED,
     TOO_LARGE,
     TOO_OFTEN,
@@ -61,6 +63,8 @@ from .signature import is_signed, sign_form
 
 logger = logging.getLogger("hitl_django")
 
+#: Where the page has its files: at its own address, which the page itself doesn't say.
+FILE_URL = "./"
 ALLOW = {"Allow": "GET, HEAD, POST"}
 
 
@@ -80,11 +84,13 @@ class LinkPage(View):
         except Exception as error:
             return self._fail(request, token, error)
 
-    def get(self, request: HttpRequest, link: LinkInfo, token: str) -> HttpResponse:
-        """Shows the question, or what became of the link; changes nothing."""
+    def get(self, request: HttpRequest, link: LinkInfo, token: str) -> HttpResponseBase:
+        """Shows the question, a file that it names, or what became of the link; changes nothing."""
         if link.state != LinkState.OPEN:
             return self._spent(request, link)
         question = _question(link)
+        if "at" in request.GET:
+            return self._hand_out(request, question, request.GET["at"])
         return self._ask(request, link, make_question_forms(question), sign_form(link, question))
 
     def post(self, request: HttpRequest, link: LinkInfo, token: str) -> HttpResponse:
@@ -123,6 +129,9 @@ class LinkPage(View):
         if not is_signed(form.get("signature", ""), link, question):
             question_forms.errors.append(UNSIGNED)
             return self._ask(request, link, question_forms, signature, status=403)
+        if "preview" in form and "decision" not in form and not more:
+            question_forms.make_preview()
+            return self._ask(request, link, question_forms, signature)
         decision = None if more else question_forms.read(form.get("decision", ""))
         if decision is None:
             return self._ask(request, link, question_forms, signature)
@@ -150,11 +159,19 @@ class LinkPage(View):
             "question_forms": question_forms,
             "item": question_forms.item,
             "why": display_why(question_forms.item, question_forms),
-            "values": display_question(question_forms.item, question_forms),
+            "values": display_question(question_forms.item, question_forms, FILE_URL),
             "maker": get_maker(link),
             "signature": signature,
         }
         return render_page(request, "question.html", status=status, **context)
+
+    def _hand_out(
+        self, request: HttpRequest, question: Interrupt, pointer: str
+    ) -> HttpResponseBase:
+        try:
+            return protect_response(open_payload_file(question, pointer))
+        except Http404:
+            return self._say(request, NO_FILE, status=404)
 
     def _spent(self, request: HttpRequest, link: LinkInfo) -> HttpResponse:
         """Says why the link can't be used, and nothing of what it was about."""

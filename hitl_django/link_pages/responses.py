@@ -6,11 +6,15 @@ from collections.abc import Mapping
 from typing import Any, TypeVar
 from urllib.parse import urlsplit
 
+from django.conf import settings
 from django.http import HttpRequest, HttpResponse
+from django.http.response import HttpResponseBase
 from django.template.loader import render_to_string
 from django.templatetags.static import static
 
-Response = TypeVar("Response", bound=HttpResponse)
+from hitl_django.conf import hitl
+
+Response = TypeVar("Response", bound=HttpResponseBase)
 
 HEADERS = {
     "Referrer-Policy": "no-referrer",
@@ -19,8 +23,8 @@ HEADERS = {
     "X-Robots-Tag": "noindex, nofollow, noarchive",
 }
 POLICY = (
-    "default-src 'none'; style-src {styles}; form-action 'self'; base-uri 'none'; "
-    "frame-ancestors 'none'"
+    "default-src 'none'; style-src {styles}; img-src {images}; form-action 'self'; "
+    "base-uri 'none'; frame-ancestors 'none'"
 )
 
 
@@ -34,20 +38,36 @@ def render_page(
 ) -> HttpResponse:
     """Renders one of the page's templates."""
     text = render_to_string(f"hitl_django/links/{template}", context, request)
+    response = HttpResponse(text, status=status, headers=headers)
     return protect_response(
-        HttpResponse(text, status=status, headers=headers), styles=_style_source()
+        response,
+        styles=_read_origin(static("hitl_django/link.css")) or "'self'",
+        images=" ".join(_list_image_sources()),
     )
 
 
-def protect_response(response: Response, *, styles: str = "'none'") -> Response:
-    """Forbids an answer to load anything but styles, to be framed, and to name its address."""
+def protect_response(
+    response: Response, *, styles: str = "'none'", images: str = "'none'"
+) -> Response:
+    """Forbids an answer to load anything else, to be framed, and to name its address.
+
+    A policy of its own, as that of a file, stays.
+    """
     for header, value in HEADERS.items():
         response.headers[header] = value
-    response.headers["Content-Security-Policy"] = POLICY.format(styles=styles)
+    policy = POLICY.format(styles=styles, images=images)
+    response.headers.setdefault("Content-Security-Policy", policy)
     return response
 
 
-def _style_source() -> str:
-    """Returns where the page's own style sheet comes from, wherever static files do."""
-    found = urlsplit(static("hitl_django/link.css"))
-    return f"{found.scheme or 'https'}://{found.netloc}" if found.netloc else "'self'"
+def _list_image_sources() -> list[str]:
+    """Returns where pictures of a question may come from (admin/value_formats.py)."""
+    own = (_read_origin(str(url)) for url in (settings.MEDIA_URL, settings.STATIC_URL))
+    hosts = (f"https://{host}" for host in hitl.IMAGE_HOSTS)
+    return list(dict.fromkeys(["'self'", *filter(None, own), *hosts]))
+
+
+def _read_origin(url: str) -> str:
+    """Returns the origin of an address; "" of one on this site."""
+    found = urlsplit(url)
+    return f"{found.scheme or 'https'}://{found.netloc}" if found.netloc else ""

@@ -98,5 +98,5 @@ def _parse_json(text: bytes) -> Any:
         raise BadLine(f"not JSON: {error.msg} at column {error.colno}") from None
     except StrictJSONError as error:
         raise BadLine(str(error)) from None
-    except ValueError as error:  # nested too deeply, or a number with thousands of digits
+    except ValueError as error:  # a number with thousands of digits
         raise BadLine(f"not JSON: {error}") from None

@@ -12,8 +12,7 @@ from django.utils.translation import gettext
 
 from hitl_django.forms.json_input import escape_hidden
 from hitl_django.graph_registry import registry
-from hitl_django.models import Comment, Decision
-from hitl_django.services.reviews.mentions import split_at_mentions
+from hitl_django.models import Decision
 
 register = template.Library()
 
@@ -41,12 +40,6 @@ def moment(value: datetime) -> str:
 def or_erased(text: str) -> str:
     """Shows a text that nobody leaves empty: where it is, it was erased."""
     return visible(text) or gettext("(erased)")
-
-
-@register.filter
-def mention_parts(comment: Comment) -> list[tuple[str, bool]]:
-    """Splits a comment into texts, each with whether it mentions somebody."""
-    return split_at_mentions(comment.text, comment.mentions or ())
 
 
 @register.filter

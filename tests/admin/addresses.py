@@ -36,7 +36,7 @@ ACTIONS = {
 
 #: Pages of a model that are of no row.
 WITHOUT_A_ROW = {
-    "bulk", "changelist", "csv", "figures", "many", "next", "record", "remove_filter",
+    "bulk", "changelist", "csv", "figures", "many", "news", "next", "record", "remove_filter",
     "save_filter", "start",
 }  # fmt: skip
 

@@ -7,7 +7,8 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from django.test import Client
+from django.conf import settings
+from django.test import Client, override_settings
 from django.urls import reverse
 from django.utils import translation
 from django.utils.translation import ngettext
@@ -55,6 +56,46 @@ def test_a_question_is_decided_in_german(reviewer: Client, asked: Callable[..., 
     (said,) = told(press(reviewer, item, "approve"))
     assert said.startswith(f"Vermerkt: Sie haben „{item.title}“ freigegeben.")
     assert Decision.objects.get().type == "approve"
+
+
+@pytest.mark.usefixtures("multilingual")
+@pytest.mark.parametrize(
+    ("limit", "reply", "is_json", "words"),
+    [
+        ("ANSWER_MAX_BYTES", "x" * 300, False, "Die Antwort ist 302 Bytes groß; 10 sind erlaubt."),
+        ("ANSWER_MAX_DEPTH", "[" * 20 + "]" * 20, True,
+         "Die Antwort ist 11 Ebenen tief; 10 sind erlaubt."),
+        ("ANSWER_MAX_ITEMS", "[1,1,1,1,1,1,1,1,1,1,1]", True,
+         "Die Antwort besteht aus 12 Werten; 10 sind erlaubt."),
+        ("ANSWER_MAX_BYTES", "[" * 100_000, True, "Dies ist zu tief verschachtelt."),
+        ("ANSWER_MAX_BYTES", "1e999", True, "Eine Zahl darin ist zu groß."),
+    ],
+)  # fmt: skip
+def test_an_answer_that_is_too_large_is_refused_in_german(
+    reviewer: Client, limit: str, reply: str, is_json: bool, words: str
+) -> None:
+    item = make_question({"note": "x"})
+    more = {"reply_is_json": "on"} if is_json else {}
+    reviewer.defaults |= GERMAN
+    with override_settings(HITL={**settings.HITL, limit: 10}):
+        page = text_of(press(reviewer, item, "respond", reply=reply, **more))
+    assert words in page
+    assert "allowed" not in page
+    assert not Decision.objects.exists()
+
+
+@pytest.mark.usefixtures("multilingual")
+def test_that_what_is_asked_is_too_large_to_be_approved_is_said_in_german(
+    reviewer: Client,
+) -> None:
+    schema = {
+        "type": "object",
+        "properties": {"approved": {"type": "boolean"}, "note": {"type": "string"}},
+    }
+    item = make_question({"note": "x" * 300_000}, schema)
+    page = text_of(reviewer.get(page_of(item), **GERMAN))
+    words = "Die Antwort, die wiederholt, was gefragt wird, ist 300027 Bytes groß; 262144 sind"
+    assert words in page
 
 
 @pytest.mark.parametrize("n", [0, 1, 2, 5, 21])

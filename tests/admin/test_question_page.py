@@ -165,7 +165,7 @@ class TestWhatIsTooLarge:
         }
         item = make_question({"note": "x" * 300_000}, schema)
         page = text_of(reviewer.get(page_of(item)))
-        assert "The answer, which repeats what was asked, is 300027 bytes" in page
+        assert "The answer, which repeats what was asked, is 300027 bytes large" in page
         assert 'value="approve"' not in page
         response = press(reviewer, item, "approve")
         assert "262144 are allowed" in text_of(response)
@@ -185,11 +185,10 @@ class TestTheLineThatFollowsARun:
         item = asked()
         [message] = told(press(reviewer, item, "approve"))
         assert "Waiting for a worker." in message
-        assert self.status_of(reviewer, item) == {"text": "Waiting for a worker.", "moves": True}
+        assert self.status_of(reviewer, item) == {"text": "Waiting for a worker.", "again": 1.5}
         assert "Waiting for a worker." in text_of(reviewer.get(page_of(item)))
         advance()
-        ended = {"text": "The run came to its end.", "moves": False}
-        assert self.status_of(reviewer, item) == ended
+        assert self.status_of(reviewer, item) == {"text": "The run came to its end."}
         assert "The run came to its end." in text_of(reviewer.get(page_of(item)))
 
     def test_says_when_the_run_asks_again(

@@ -36,6 +36,7 @@ THEIRS = ("_delete", "_history")
 NO_PAGE = (
     "decision_csv",
     "decision_record",
+    "reviewitem_news",
     "reviewitem_payload",
     "reviewitem_status",
     "reviewitem_watch",

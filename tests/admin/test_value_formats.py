@@ -20,7 +20,7 @@ from hitl_django.admin import markdown
 from hitl_django.graph_registry.registry import register, unregister
 from hitl_django.graph_registry.review_policy import ReviewPolicy
 from hitl_django.models import Interrupt
-from hitl_django.services import make_link
+from hitl_django.services import make_link, revoke_link
 from tests.graphs import plain
 
 from .browsing import text_of
@@ -302,17 +302,57 @@ class TestFiles:
             assert response["Content-Type"] == "application/octet-stream"
 
 
-def test_the_page_of_a_link_leads_nowhere(person: Any, settings: Any, client: Client) -> None:
-    payload = {
-        "a": "https://example.com/",
-        "b": "[x](https://example.com/)",
-        "c": "x.pdf",
-        "d": 1200,
-    }
-    with displayed(a="link", b="markdown", c="file", d="money EUR") as graph:
-        item = make_question(payload, graph=graph)
-        link = make_link(item.pk, name="Lena")
-        page = text_of(client.get(link.url))
-    assert "12.00\xa0EUR" in page
-    assert '<div class="hitl-markdown">' in page
-    assert "<a" not in page
+@pytest.mark.usefixtures("media")
+class TestALinksPage:
+    def test_shows_what_the_page_of_the_question_shows(self, client: Client, settings: Any) -> None:
+        settings.HITL = {**settings.HITL, "IMAGE_HOSTS": ["pictures.example"]}
+        settings.MEDIA_URL = "https://files.example/media/"
+        payload = {
+            "a": "https://example.com/",
+            "b": "[x](https://example.com/)",
+            "c": ["invoices/a.pdf"],
+            "d": 1200,
+            "e": "https://pictures.example/cat.png",
+        }
+        hints = {"a": "link", "b": "markdown", "c": "file invoices", "d": "money EUR", "e": "image"}
+        with displayed(**hints) as graph:
+            link = make_link(make_question(payload, graph=graph).pk, name="Lena")
+            response = client.get(link.url)
+            page = text_of(response)
+            paper = client.get(f"{link.url}?at=/c/0")
+            assert read(paper) == b"%PDF"
+        assert "12.00\xa0EUR" in page
+        outside = 'href="https://example.com/" rel="noopener noreferrer nofollow"'
+        assert page.count(outside) == 2
+        assert '<a class="hitl-outside" href="./?at=%2Fc%2F0" download>a.pdf</a>' in page
+        assert 'src="https://pictures.example/cat.png"' in page
+        images = "img-src 'self' https://files.example https://pictures.example;"
+        assert images in response["Content-Security-Policy"]
+        # The address is the secret: no page that follows hears of it, and none says it.
+        assert response["Referrer-Policy"] == "no-referrer"
+        assert link.url.rstrip("/").rpartition("/")[2] not in page
+
+    @pytest.mark.promise("P18")
+    def test_hands_out_what_the_question_names_and_only_while_it_is_asked(
+        self, client: Client
+    ) -> None:
+        with displayed(paper="file invoices", picture="image") as graph:
+            payload = {
+                "paper": "invoices/a.pdf", "other": "private/d.pdf", "picture": "invoices/c.png",
+                "bad": "../outside.txt",
+            }  # fmt: skip
+            link = make_link(make_question(payload, graph=graph).pk, name="Lena")
+            paper, picture = (client.get(f"{link.url}?at=/{name}") for name in ("paper", "picture"))
+            assert (read(paper), read(picture)) == (b"%PDF", b"PNG")
+            assert paper["Content-Disposition"] == 'attachment; filename="a.pdf"'
+            for response in (paper, picture):
+                assert response["Content-Security-Policy"] == "default-src 'none'; sandbox"
+                assert "no-store" in response["Cache-Control"]
+                assert response["Referrer-Policy"] == "no-referrer"
+                assert response["X-Robots-Tag"] == "noindex, nofollow, noarchive"
+            for pointer in ("/other", "/bad", "/missing", "", "x", "/~9"):
+                assert client.get(link.url, {"at": pointer}).status_code == 404, pointer
+            revoke_link(link.id)
+            response = client.get(f"{link.url}?at=/paper")
+            assert response.status_code == 410
+            assert b"%PDF" not in response.content

@@ -1,19 +1,29 @@
-"""What an open page asks: what has become of its questions, and who else looks at them."""
+"""What an open page asks: what has become of its questions, who else looks, and what is new."""
 
 from __future__ import annotations
 
+import re
 import time
 from collections.abc import Callable, Iterator
+from datetime import timedelta
+from html import unescape
 from typing import Any
 
 import pytest
+from django.contrib.auth.models import Group
 from django.core.cache import cache
+from django.db import connection
 from django.test import Client
+from django.test.utils import CaptureQueriesContext
+from django.utils import timezone
 
+from hitl_django import services
 from hitl_django.models import Interrupt
 
-from .browsing import press
-from .conftest import make_question, page_of
+from .browsing import press, text_of
+from .conftest import list_of, make_question, page_of
+
+LATER = timedelta(hours=1)
 
 pytestmark = pytest.mark.django_db
 
@@ -35,9 +45,9 @@ def test_says_nothing_while_nothing_happens(
     reviewer: Client, asked: Callable[..., Interrupt]
 ) -> None:
     item = asked()
-    news = {"questions": {str(item.pk): ""}, "viewers": ""}
     for _again in range(2):
-        assert watch(reviewer, item, f"{item.pk}.{item.version}") == news
+        news = watch(reviewer, item, f"{item.pk}.{item.version}")
+        assert news == {"again": 10, "questions": {}, "text": ""}
 
 
 def test_says_who_decided_and_that_another_version_is_asked(
@@ -60,11 +70,11 @@ def test_names_the_others_who_look_and_forgets_them_after_a_while(
     item = make_question({})
     watch(browse("reader"), item)
     watch(browse("engineer"), item)
-    assert watch(reviewer, item)["viewers"] == "Also looking at this: engineer and reader."
-    assert watch(reviewer, make_question({}))["viewers"] == ""
+    assert watch(reviewer, item)["text"] == "Also looking at this: engineer and reader."
+    assert watch(reviewer, make_question({}))["text"] == ""
     later = time.time() + 31
     monkeypatch.setattr("hitl_django.admin.presence.time.time", lambda: later)
-    assert watch(reviewer, item)["viewers"] == ""
+    assert watch(reviewer, item)["text"] == ""
 
 
 @pytest.mark.promise("P18")
@@ -77,6 +87,7 @@ def test_tells_nothing_of_what_one_may_not_see(
         "hitl_django.permissions.ModelPermissionPolicy.visible_interrupts",
         lambda self, user, rows: rows.exclude(pk=hidden.pk),
     )
+    Interrupt.objects.update(version=2)
     assert watch(reviewer, seen, f"{seen.pk}.1", f"{hidden.pk}.1")["questions"].keys() == {
         str(seen.pk)
     }
@@ -94,3 +105,123 @@ def test_takes_few_queries(reviewer: Client, django_assert_max_num_queries: Any)
     shown = [f"{one.pk}.1" for one in items]
     with django_assert_max_num_queries(8):
         watch(reviewer, items[0], *shown)
+
+
+def open_list(client: Client, **query: str) -> str:
+    """Opens the list, and returns the address that the page asks for its news."""
+    found = re.search(r'data-hitl-watch="([^"]+)"', text_of(client.get(list_of(), query)))
+    assert found is not None
+    return unescape(found[1])
+
+
+class TestTheList:
+    def test_says_nothing_while_nothing_happens(self, reviewer: Client) -> None:
+        make_question({})
+        assert reviewer.get(open_list(reviewer)).json() == {
+            "again": 15,
+            "text": "",
+            "questions": {},
+            "counts": {
+                "": "1", "mine": "0", "free": "1", "held": "0", "overdue": "0", "snoozed": "0",
+            },
+            "total": "1 question waits",
+        }  # fmt: skip
+
+    def test_counts_what_has_come_and_leads_to_it(self, reviewer: Client) -> None:
+        make_question({})
+        address = open_list(reviewer, p="1", show="free")
+        for number in range(3):
+            make_question({}, title=f"Later {number}?")
+        news = reviewer.get(address).json()
+        assert news["text"] == "3 new"
+        assert news["lead"] == {"url": f"{list_of()}?show=free", "label": "Show"}
+        assert news["counts"]["free"] == "4"
+        assert news["total"] == "4 questions wait"
+        assert text_of(reviewer.get(news["lead"]["url"])).count("Later") == 2 * 3
+        # Once they are shown they are new no more.
+        assert reviewer.get(open_list(reviewer, show="free")).json()["text"] == ""
+
+    @pytest.mark.parametrize(
+        ("query", "text"),
+        [
+            ({"graph": "typed"}, "1 new"),
+            ({"group": "{group}"}, "1 new"),
+            ({"show": "snoozed"}, "1 new"),
+            ({"show": "mine"}, ""),
+            ({"q": "refund"}, "2 new"),
+            ({"q": "nothing of the kind"}, ""),
+            ({"group": "x", "show": "nonsense", "o": "-9"}, ""),
+        ],
+    )
+    def test_counts_only_what_the_list_would_show(
+        self, reviewer: Client, query: dict[str, str], text: str
+    ) -> None:
+        group = Group.objects.create(name="Crew")
+        address = open_list(
+            reviewer, **{name: value.format(group=group.pk) for name, value in query.items()}
+        )
+        make_question({}, graph="typed", title="Refund Dana?")
+        make_question({}, group=group, title="Refund Kim?")
+        make_question({}, snoozed_until=timezone.now() + LATER)
+        assert reviewer.get(address).json()["text"] == text
+
+    def test_says_what_became_of_its_rows(self, reviewer: Client, person: Any) -> None:
+        asked = {name: make_question({}) for name in ("decided", "changed", "same")}
+        address = open_list(reviewer)
+        services.decide(asked["decided"].pk, "reject", by=person("public"))
+        Interrupt.objects.filter(pk=asked["changed"].pk).update(version=2)
+        news = reviewer.get(address).json()
+        assert news["questions"] == {
+            str(asked["decided"].pk): "public rejected this",
+            str(asked["changed"].pk): "The question has changed since you opened it",
+        }
+        assert news["counts"][""] == "2"
+
+    @pytest.mark.promise("P18")
+    def test_tells_nothing_of_what_one_may_not_see(
+        self, browse: Callable[[str], Client], reviewer: Client, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        shown = make_question({})
+        address = open_list(reviewer)
+        make_question({})
+        Interrupt.objects.filter(pk=shown.pk).update(version=2)
+        assert browse("nobody").get(address).status_code == 403
+        assert Client().get(address).status_code == 302
+        monkeypatch.setattr(
+            "hitl_django.permissions.ModelPermissionPolicy.visible_interrupts",
+            lambda self, user, rows: rows.filter(graph="another"),
+        )
+        news = reviewer.get(address).json()
+        assert (news["text"], news["questions"], {*news["counts"].values()}) == ("", {}, {"0"})
+
+    @pytest.mark.parametrize("since", ["", "x", "nan", "inf", "-1e400", "9" * 400, "\x00"])
+    def test_takes_whatever_a_stranger_names(self, reviewer: Client, since: str) -> None:
+        address = open_list(reviewer).partition("?")[0]
+        make_question({})
+        news = reviewer.get(address, {"since": since, "question": ["x", f"{since}.1"]}).json()
+        assert (news["text"], news["questions"]) == ("", {})
+
+    def test_takes_few_queries_of_which_none_reads_what_is_asked(
+        self, reviewer: Client, django_assert_max_num_queries: Any
+    ) -> None:
+        for _n in range(60):
+            make_question({"secret": 1})
+        address = open_list(reviewer, show="free", q="question")
+        assert len(address) < 4000  # as much as servers take
+        Interrupt.objects.update(version=2)
+        with django_assert_max_num_queries(9), CaptureQueriesContext(connection) as queries:
+            news = reviewer.get(address)
+        assert len(news.json()["questions"]) == 50
+        asked = [made["sql"] for made in queries.captured_queries]
+        assert [sql for sql in asked if '"payload"' in sql or '"response_schema"' in sql] == []
+
+    def test_of_an_empty_queue_says_what_has_come(self, reviewer: Client) -> None:
+        address = open_list(reviewer)
+        make_question({})
+        assert reviewer.get(address).json()["text"] == "1 new"
+
+    def test_the_title_says_how_many_wait(self, reviewer: Client) -> None:
+        assert "<title>Review queue |" in text_of(reviewer.get(list_of()))
+        for _n in range(2):
+            make_question({})
+        assert "<title>(2) Review queue |" in text_of(reviewer.get(list_of()))

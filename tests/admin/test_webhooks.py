@@ -139,3 +139,54 @@ def test_who_may_only_look_changes_nothing(
         client.post(list_of(model), {"action": action, "_selected_action": [str(pk)]})
     assert [*Delivery.objects.values_list("pk", "state")] == [(message.id, "dead")]
     assert WebhookEndpoint.objects.get().secret == hook.secret
+
+
+class TestWhomAMessageIsFor:
+    @pytest.fixture
+    def mails(self, person: Callable[[str], Any]) -> list[Delivery]:
+        """A message to each of two people, and the one about the event that they come from."""
+        mail = WebhookEndpoint.objects.create(url="mailto:", description="Mail", channel="webhook")
+        people = [{"user": str(person(name).pk)} for name in ("reader", "reviewer")]
+        event = Delivery.Event.INTERRUPT_CREATED
+        return [
+            Delivery.objects.create(endpoint=mail, event=event, data=data) for data in (*people, {})
+        ]
+
+    def test_is_named_to_who_may_see_users(
+        self, integrator: Client, person: Callable[[str], Any], mails: list[Delivery]
+    ) -> None:
+        view_user = Permission.objects.get(codename="view_user")
+        person("integrator").user_permissions.add(view_user)
+        page = integrator.get(list_of("delivery")).content.decode()
+        url = reverse("admin:auth_user_change", args=[mails[0].data["user"]])
+        assert f'<a href="{url}"><bdi>reader</bdi></a>' in page
+        assert page.count("<bdi>reviewer</bdi>") == 1
+        page = integrator.get(page_of(mails[0], "delivery")).content.decode()
+        assert f'<dt>Recipient</dt><dd><a href="{url}"><bdi>reader</bdi></a></dd>' in page
+        assert (
+            "<dt>Recipient</dt>"
+            not in integrator.get(page_of(mails[2], "delivery")).content.decode()
+        )
+
+    @pytest.mark.promise("P18")
+    def test_has_a_number_and_no_name_to_who_may_not(
+        self, integrator: Client, mails: list[Delivery]
+    ) -> None:
+        for url in (list_of("delivery"), page_of(mails[0], "delivery")):
+            page = integrator.get(url).content.decode()
+            assert f"<bdi>User {mails[0].data['user']}</bdi>" in page
+            assert ">reader<" not in page
+
+    def test_takes_one_query_for_all_of_them(
+        self, admin_client: Client, mails: list[Delivery], django_assert_max_num_queries: Any
+    ) -> None:
+        admin_client.get(list_of("delivery"))
+        with django_assert_max_num_queries(7):
+            admin_client.get(list_of("delivery"))
+
+    def test_is_no_column_where_all_went_to_webhooks(self, integrator: Client) -> None:
+        hook = made()
+        services.try_webhook(hook.pk)
+        page = integrator.get(list_of("delivery")).content.decode()
+        assert "column-created_at" in page
+        assert "column-recipient" not in page

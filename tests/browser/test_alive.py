@@ -10,6 +10,7 @@ import pytest
 from hitl_django import services
 from hitl_django.models import Interrupt, Run
 
+from .conftest import leads_on
 from .test_reviewing import WITHOUT_JAVASCRIPT, button
 
 pytestmark = [pytest.mark.browser, pytest.mark.django_db(transaction=True)]
@@ -24,9 +25,11 @@ def open_question(page: Any) -> None:
 def test_who_else_looks_at_a_question_is_named(log_in: Callable[..., Any], start: Start) -> None:
     start("typed", customer="Dana", amount=120.0)
     rita, ravi = log_in("rita"), log_in("ravi")
+    rita.clock.install()
     open_question(rita)
     open_question(ravi)
     ravi.get_by_text("Also looking at this: rita.").wait_for()
+    rita.clock.fast_forward(15_000)
     rita.get_by_text("Also looking at this: ravi.").wait_for()
 
 
@@ -52,3 +55,100 @@ def test_nothing_is_said_without_a_script(log_in: Callable[..., Any], start: Sta
     open_question(page)
     services.cancel(run.pk)
     assert not page.get_by_text("Look at it as it is now").is_visible()
+
+
+LIST = "/admin/hitl_django/reviewitem/"
+#: Keeps what a page's script asked for, each with its whole answer.
+KEEP_ANSWERS = """
+    const ask = window.fetch;
+    window.answers = [];
+    window.fetch = (...request) => {
+        const asked = ask(...request);
+        window.answers.push(asked.then((answer) => answer.clone().text(), () => ""));
+        return asked;
+    };
+"""
+
+
+def test_the_open_list_says_what_is_new_and_moves_nothing(
+    log_in: Callable[..., Any], start: Start
+) -> None:
+    for customer in ("Dana", "Kim"):
+        start("typed", customer=customer, amount=120.0)
+    rita, ravi = log_in("rita"), log_in("ravi")
+    rita.clock.install()
+    rita.goto(LIST)
+    assert rita.title().startswith("(2) Review queue |")
+    row = rita.locator("#result_list tbody tr").filter(has_text="Dana")
+    row.get_by_role("checkbox").check()
+    below = rita.locator("#result_list tbody tr").filter(has_text="Kim").bounding_box()
+    ravi.goto(LIST)
+    with leads_on(ravi):
+        ravi.get_by_role("link", name="Refund Dana?").click()
+    with leads_on(ravi):
+        button(ravi, "Reject").click()
+    start("typed", customer="Lena", amount=120.0)
+    start("typed", customer="Noor", amount=120.0)
+    rita.clock.fast_forward(20_000)
+    row.get_by_text("ravi rejected this").wait_for()
+    # What is decided can't be picked any more, and the rest stands where it stood.
+    assert row.get_by_role("checkbox").is_disabled()
+    assert not row.get_by_role("checkbox").is_checked()
+    rest = rita.locator("#result_list tbody tr").filter(has_text="Kim")
+    assert rest.bounding_box() == below
+    rita.get_by_text("2 new").wait_for()
+    assert rita.title().startswith("(3) Review queue |")
+    assert rita.get_by_role("link", name="Waiting 3").is_visible()
+    assert rita.get_by_text("3 questions wait").is_visible()
+    with leads_on(rita):
+        rita.get_by_role("link", name="Show", exact=True).click()
+    rows = rita.locator("#result_list tbody tr")
+    assert [rows.filter(has_text=name).count() for name in ("Dana", "Kim", "Lena", "Noor")] == [
+        0, 1, 1, 1,
+    ]  # fmt: skip
+
+
+def test_the_list_asks_seldom_slower_unseen_and_not_after_the_log_out(
+    log_in: Callable[..., Any], start: Start
+) -> None:
+    start("typed", customer="Dana", amount=120.0)
+    page = log_in()
+    page.clock.install()
+    page.add_init_script(KEEP_ANSWERS)
+
+    def pass_seconds(seconds: int) -> int:
+        """Lets so many seconds pass, and returns how often the page asked within."""
+        before = page.evaluate("answers.length")
+        for _part in range(0, seconds, 15):
+            page.clock.run_for(15_000)
+            page.evaluate("Promise.all(answers).then(() => 0)")
+        return page.evaluate("answers.length") - before
+
+    page.goto(LIST)
+    assert 2 <= pass_seconds(60) <= 5
+    page.evaluate(
+        "Object.defineProperty(document, 'hidden', { value: true, configurable: true });"
+        "document.dispatchEvent(new Event('visibilitychange'))"
+    )
+    start("typed", customer="Kim", amount=120.0)
+    assert 1 <= pass_seconds(300) <= 5
+    assert page.title().startswith("(2) Review queue |")
+    page.evaluate(
+        "Object.defineProperty(document, 'hidden', { value: false, configurable: true });"
+        "document.dispatchEvent(new Event('visibilitychange'))"
+    )
+    page.context.route("**/news/**", lambda route: route.fulfill(status=500))
+    # Twice as long after each failure.
+    assert 1 <= pass_seconds(240) <= 5
+    page.context.unroute("**/news/**")
+    page.context.clear_cookies()
+    pass_seconds(300)
+    assert pass_seconds(300) == 0
+
+
+def test_the_list_stays_as_it_is_without_a_script(log_in: Callable[..., Any], start: Start) -> None:
+    start("typed", customer="Dana", amount=120.0)
+    page = log_in(**WITHOUT_JAVASCRIPT)
+    page.goto(LIST)
+    assert page.title().startswith("(1) Review queue |")
+    assert page.locator(".hitl-news").inner_text() == ""

@@ -9,7 +9,7 @@ import pytest
 from django.utils import timezone
 
 from hitl_django import services
-from hitl_django.models import Interrupt, Run
+from hitl_django.models import Delivery, Interrupt, Run, WebhookEndpoint
 
 from .conftest import PASSWORD
 from .scenes import ask, people
@@ -79,8 +79,20 @@ def test_nothing_of_a_list_is_cut_off_however_long_it_is(
     )
     services.claim(item.pk, by=rita)
     Run.objects.update(started_by_label=word, state="failed", error=word)
+    mail = WebhookEndpoint.objects.create(url="mailto:", description="E-mail")
+    for state in Delivery.State.values:
+        Delivery.objects.create(
+            endpoint=mail, event=Delivery.Event.INTERRUPT_CREATED, state=state, attempts=3,
+            data={"user": str(rita.pk)}, fault=f"The recipient was refused ({word[:150]}).",
+        )  # fmt: skip
     page = log_in("rita", **look)
-    for url in (QUEUE, RUNS, "/admin/hitl_django/thread/", "/admin/hitl_django/interrupt/"):
+    for url in (
+        QUEUE,
+        RUNS,
+        "/admin/hitl_django/thread/",
+        "/admin/hitl_django/interrupt/",
+        "/admin/hitl_django/delivery/",
+    ):
         page.goto(url)
         assert page.evaluate(CUT) == [], url
         assert page.evaluate("document.documentElement.scrollWidth <= innerWidth"), url
@@ -104,6 +116,21 @@ def test_a_question_has_most_of_the_width_beside_columns_that_are_full(
     assert page.locator("#result_list .column-holder").is_visible()
     widths = page.locator("#result_list .column-question").bounding_box()["width"]
     assert widths > 0.45 * page.locator("#result_list").bounding_box()["width"]
+
+
+def test_why_a_message_did_not_arrive_has_room_in_the_list(log_in: Callable[..., Any]) -> None:
+    rita, _ = people(PASSWORD)
+    mail = WebhookEndpoint.objects.create(url="mailto:", description="E-mail")
+    Delivery.objects.create(
+        endpoint=mail, event=Delivery.Event.INTERRUPT_CREATED, attempts=3,
+        data={"user": str(rita.pk)},
+        fault="The recipient was refused (550 5.1.1 <dana@example.com>: User unknown in table).",
+    )  # fmt: skip
+    page = log_in("rita", **DESK)
+    page.goto("/admin/hitl_django/delivery/")
+    assert page.evaluate(CUT) == []
+    assert page.locator("#result_list tbody tr").bounding_box()["height"] < 90
+    assert page.locator("#result_list td.field-recipient").inner_text() == "rita"
 
 
 def test_the_search_box_of_a_phone_can_be_typed_in(

@@ -170,7 +170,7 @@ def test_nobody_keeps_it_finds_it_or_frames_it(
         assert headers["X-Robots-Tag"] == "noindex, nofollow, noarchive"
         assert headers["X-Frame-Options"] == "DENY"
         policy = headers["Content-Security-Policy"]
-        assert policy.startswith("default-src 'none'; style-src 'self'; form-action 'self'")
+        assert policy.startswith("default-src 'none'; style-src 'self'; img-src 'self'; form-")
     settings.STATIC_URL = "https://cdn.example/static/"
     assert "style-src https://cdn.example;" in visitor.get(url)["Content-Security-Policy"]
 
@@ -254,3 +254,31 @@ def test_what_is_too_long_to_be_shown_is_not_said_to_be_a_download(
     assert "10000 more characters are not shown." in page
     assert "Ask whoever sent you the link for them." in page
     assert "ownload" not in page
+
+
+@pytest.mark.parametrize("graph", ["approval", "typed"])
+def test_a_preview_shows_what_would_be_sent_and_sends_nothing(
+    asked: Callable[..., Interrupt], visitor: Client, graph: str
+) -> None:
+    url = link_to(asked(graph))
+    field = "answer/text" if graph == "approval" else "answer/amount"
+    typed = {field: "77", "reason": "because"}
+    response = send(visitor, url, preview="1", **typed)
+    page = response.content.decode()
+    assert response.status_code == 200
+    assert "Nothing was sent yet. This is what you would send:" in page
+    assert "77" in page
+    assert "because" in page
+    assert not Decision.objects.exists()
+    # A button of a decision decides, whatever else is sent.
+    assert send(visitor, url, preview="1", decision="reject", **typed).status_code == 302
+    assert Decision.objects.get().type == "reject"
+
+
+def test_a_preview_is_signed_like_a_decision(
+    asked: Callable[..., Interrupt], visitor: Client
+) -> None:
+    url = link_to(asked())
+    response = visitor.post(url, {"preview": "1", "answer/text": "77"})
+    assert response.status_code == 403
+    assert "This is what you would send" not in response.content.decode()

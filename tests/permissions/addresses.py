@@ -9,7 +9,12 @@ from django.urls import get_resolver
 from django.urls.resolvers import URLResolver
 
 #: Other apps' pages in the admin: who may open them is Django's affair.
-FOREIGN = ("admin/auth/", "admin/django_q/")
+FOREIGN = (
+    "admin/auth/",
+    "admin/django_q/",
+    "admin/django_tasks_database/",
+    "admin/procrastinate/",
+)
 
 
 def addresses() -> dict[str, Any]:

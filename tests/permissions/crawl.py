@@ -140,4 +140,5 @@ def plain(response: Any, path: str) -> str:
         if sent.startswith(("zq", "shut-zq", "/")):
             text = text.replace(quote(sent), "").replace(sent, "")
     text = re.sub("\\d+\xa0[a-z]+|just now", "", text)  # how long ago something was
+    text = re.sub(r'since=[^"&]+', "", text)  # when the page was made
     return re.sub('((?:csrfmiddlewaretoken|key)" value=)"[^"]+"', r"\1", text)

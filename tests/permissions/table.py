@@ -214,6 +214,7 @@ _ADMIN: dict[str, Page] = {
     "reviewitem_watch": Page(**_ASKED_PAGE),
     "reviewitem_split": Page(**_ASKED_PAGE, answer=MOVED),
     "reviewitem_handling": Page(**_ASKED_PAGE, answer=MOVED, posts="comment"),
+    "reviewitem_news": Page(lists=()),
     "reviewitem_next": Page(lists=(), answer=MOVED, posts="take"),
     "reviewitem_bulk": Page(lists=(), answer=MOVED),
     "reviewitem_many": Page(lists=(), answer=MOVED),

@@ -41,6 +41,9 @@ PAGES = {
     "API: statistics": API + "stats/",
 }
 
+#: Lists of which the news are asked for, as an open page does.
+OPEN_LISTS = ("list", "free", "group", "search in payloads")
+
 Row = tuple[Callable[[], Any], Callable[[], Any]]
 
 
@@ -115,6 +118,9 @@ def measure(repeat: int) -> None:
         name: (_get(client, url.format(group=group.pk, item=first)), _nothing)
         for name, url in PAGES.items()
     }
+    for name in OPEN_LISTS:
+        page = client.get(PAGES[name].format(group=group.pk))
+        rows[f"{name}: news"] = _get(client, page.context["cl"].news_url), _nothing
     rows |= _calls(reviewer)
     with override_settings(ALLOWED_HOSTS=["*"]):
         print(json.dumps(list(rows)), flush=True)

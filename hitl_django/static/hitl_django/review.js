@@ -172,51 +172,73 @@
         document.addEventListener("visibilitychange", () => document.hidden && keep());
     });
 
-    /* The line that follows a run after a decision. */
+    /* News: where a run is, what became of a page's questions, who else looks, what is new in the
+       list. The answer says after how many seconds to ask again; it is later, the longer nothing is
+       done, while nobody looks, and where there is no answer. Logging out is the end of it. */
 
-    const follow = async (line, tries) => {
-        if (!document.hidden) {
-            try {
-                const response = await fetch(line.dataset.hitlFollow, { headers: { Accept: "application/json" } });
-                if (!response.ok || response.redirected) return;
-                const status = await response.json();
-                if (line.textContent !== status.text) line.textContent = status.text;
-                if (status.lead) {
-                    const link = document.createElement("a");
-                    [link.href, link.textContent] = [status.lead.url, status.lead.label];
-                    line.after(" ", link);
-                }
-                if (!status.moves) return;
-            } catch { /* the network may be back next time */ }
-        }
-        if (tries < 300) setTimeout(follow, Math.min(500 + 250 * tries, 5000), line, tries + 1);
+    const say = (line, text, lead) => {
+        const words = lead ? `${text} · ` : text;
+        if (!line.firstChild) line.append("");
+        if (line.firstChild.data !== words) line.firstChild.data = words;
+        const link = line.querySelector("a") ?? document.createElement("a");
+        if (!lead) return link.remove();
+        [link.href, link.textContent] = [lead.url, lead.label];
+        if (!link.parentNode) line.append(link);
     };
-    all("[data-hitl-follow]").forEach((line) => {
-        if (!line.dataset.hitlFollow) return;
-        line.setAttribute("role", "status");
-        setTimeout(follow, 500, line, 1);
-    });
-
-    /* What becomes of a page's questions while it is open, and who else looks at them. */
-
-    const watch = async (line, tries) => {
-        if (!document.hidden) {
+    const mark = (question, words) => {
+        const notice = document.querySelector(`[data-hitl-changed="${question}"]`);
+        const row = document.querySelector(`[data-hitl-row="${question}"]`)?.closest("tr");
+        if (notice?.hidden) {
+            notice.querySelector("strong").textContent = words;
+            notice.hidden = false;
+        }
+        if (!row) return;
+        row.classList.add("hitl-gone");
+        row.querySelector(".hitl-sub").textContent = words;
+        all("input[name=item]", row).forEach((tick) => (tick.disabled = !(tick.checked = false)));
+        countTicks();
+    };
+    const take = (line, { text, lead, questions, counts, total }) => {
+        say(line, text, lead);
+        Object.entries(questions ?? {}).forEach(([question, words]) => mark(question, words));
+        if (!counts) return;
+        all("[data-hitl-count]").forEach((count) => (count.textContent = counts[count.dataset.hitlCount]));
+        all("[data-hitl-total]").forEach((count) => (count.textContent = total ?? count.textContent));
+        const title = document.title.replace(/^\(\S+\) /, "");
+        document.title = counts[""] === "0" ? title : `(${counts[""]}) ${title}`;
+    };
+    const watch = (line) => {
+        let tries = 0, failures = 0, again = 0.5, last = 0, timer;
+        const wait = () => {
+            const slow = Math.min(1 + tries / 30, 2) * (document.hidden ? 4 : 1) * 2 ** failures;
+            const pause = Math.min(again * slow, Math.max(again, 300)) * 1000;
+            clearTimeout(timer);
+            timer = setTimeout(ask, Math.max(0, last + pause - Date.now()));
+        };
+        const ask = async () => {
+            if (document.hidden && !("hitlUnseen" in line.dataset)) return;
+            [tries, last] = [tries + 1, Date.now()];
             try {
                 const response = await fetch(line.dataset.hitlWatch, { headers: { Accept: "application/json" } });
-                if (!response.ok || response.redirected) return;
-                const news = await response.json();
-                if (line.textContent !== news.viewers) line.textContent = news.viewers;
-                for (const notice of all("[data-hitl-changed]")) {
-                    const words = news.questions[notice.dataset.hitlChanged];
-                    if (!words || !notice.hidden) continue;
-                    notice.querySelector("strong").textContent = words;
-                    notice.hidden = false;
-                }
-            } catch { /* the network may be back next time */ }
-        }
-        if (tries < 200) setTimeout(watch, Math.min(8000 + 250 * tries, 30000), line, tries + 1);
+                if (response.redirected || [401, 403, 404].includes(response.status)) return (again = 0);
+                const news = response.ok && await response.json();
+                failures = news ? 0 : failures + 1;
+                if (news) take(line, news);
+                if (news) again = news.again ?? 0;
+            } catch {
+                failures += 1; // the network may be back next time
+            }
+            if (again && tries < 300) wait();
+        };
+        line.setAttribute("role", "status");
+        last = Date.now();
+        wait();
+        // Whoever comes back to the page sees it as it is now.
+        document.addEventListener("visibilitychange", () => {
+            if (!document.hidden) tries = 0;
+            if (again) wait();
+        });
     };
-    all("[data-hitl-watch]").forEach((line) => setTimeout(watch, 500, line, 1));
 
     /* The list: how many are ticked, all ticks at once, and filters that fold again. */
 
@@ -227,6 +249,7 @@
     });
     document.addEventListener("change", countTicks);
     addEventListener("pageshow", countTicks);
+    all("[data-hitl-watch]").forEach(watch);
 
     all("[data-hitl-all]").forEach((button) => {
         button.hidden = false;

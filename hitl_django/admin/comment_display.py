@@ -1,0 +1,43 @@
+"""Comments as a page shows them: markdown where it can be rendered, with mentions marked."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+from django.utils.html import format_html, format_html_join
+from django.utils.translation import gettext as _
+
+from hitl_django.forms.json_input import escape_hidden
+from hitl_django.models import Comment
+from hitl_django.services.reviews.mentions import split_at_mentions
+
+from .markdown import MENTION, render_markdown
+
+
+@dataclass(frozen=True)
+class DisplayedComment:
+    """A comment with its text as HTML, and who wrote it when."""
+
+    by_label: str
+    created_at: datetime
+    html: str
+
+
+def display_comment(comment: Comment) -> DisplayedComment:
+    """Returns a comment as it is shown; nobody leaves one empty: where it is, it was erased."""
+    text, names = comment.text or _("(erased)"), comment.mentions or ()
+    html = render_markdown(text, links=True, mentions=names)
+    if html is not None:
+        shown = format_html('<div class="hitl-markdown" dir="auto">{}</div>', html)
+    else:
+        parts: list[Any] = [
+            format_html('<strong class="{}">{}</strong>', MENTION, escape_hidden(part))
+            if is_mention
+            else escape_hidden(part)
+            for part, is_mention in split_at_mentions(text, names)
+        ]
+        words = format_html_join("", "{}", ((part,) for part in parts))
+        shown = format_html('<p class="hitl-text" dir="auto">{}</p>', words)
+    return DisplayedComment(comment.by_label, comment.created_at, shown)

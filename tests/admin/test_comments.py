@@ -1,0 +1,99 @@
+"""Comments as the page of a question shows them: markdown, with those whom they mention."""
+
+from __future__ import annotations
+
+import re
+import time
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from django.test import Client
+
+from hitl_django import services
+from hitl_django.admin import markdown
+from hitl_django.models import Comment
+
+from .browsing import text_of
+from .conftest import make_question, page_of
+
+pytestmark = pytest.mark.django_db
+
+
+def show(client: Client, text: str, **options: Any) -> str:
+    """Returns a comment as its question's page shows it."""
+    item = make_question({})
+    services.comment(item.pk, text, **options)
+    found = re.search(
+        r'"hitl-comment">.*?</p>\s*(.*?)\s*</article>', text_of(client.get(page_of(item))), re.S
+    )
+    assert found is not None
+    return found[1]
+
+
+def test_a_comment_is_markdown_and_its_text_stays_as_it_was_written(reviewer: Client) -> None:
+    text = "**Please** see [the file](https://a.example/x).\nIt has\n\n- one\n- two\n\n`code`"
+    shown = show(reviewer, text)
+    assert '<div class="hitl-markdown" dir="auto">' in shown
+    assert "<strong>Please</strong>" in shown
+    assert '<a href="https://a.example/x" rel="noopener noreferrer nofollow">the file</a>' in shown
+    assert "<li>one</li>" in shown
+    assert "<code>code</code>" in shown
+    assert Comment.objects.get().text == text
+
+
+@pytest.mark.promise("P19")
+@pytest.mark.parametrize(
+    "text",
+    [
+        "<script>alert(1)</script>",
+        "<b onclick=alert(1)>x</b>",
+        "![x](https://evil.example/x.png)",
+        "[x](javascript:alert(1))",
+        "[x](data:text/html,x)",
+        '<strong class="hitl-mention">@root</strong>',
+        "a\u202eb\u0007",
+    ],
+)
+def test_a_comment_makes_no_markup_of_its_own(reviewer: Client, text: str) -> None:
+    shown = show(reviewer, text)
+    assert not re.findall(r"<(?:script|b|img|strong)\b", shown)
+    assert not re.findall(r'href="(?!https?:|mailto:)', shown)
+    assert "\u202e" not in shown
+
+
+def test_whoever_is_mentioned_is_marked_in_markdown_and_nowhere_in_code(
+    reviewer: Client, person: Callable[[str], Any]
+) -> None:
+    person("reader")
+    shown = show(reviewer, "*Look, @reader* and `@reader`, @nobody.")
+    assert shown.count('<strong class="hitl-mention">@reader</strong>') == 1
+    assert "<code>@reader</code>" in shown
+
+
+def test_without_the_extra_a_comment_is_plain_text(
+    reviewer: Client, person: Callable[[str], Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    person("reader")
+    monkeypatch.setattr(markdown, "_load", lambda: None)
+    shown = show(reviewer, "**Look**, @reader <b>")
+    marked = '**Look**, <strong class="hitl-mention">@reader</strong> &lt;b&gt;'
+    assert shown == f'<p class="hitl-text" dir="auto">{marked}</p>'
+
+
+def test_an_erased_comment_says_so(reviewer: Client) -> None:
+    item = make_question({})
+    Comment.objects.create(interrupt=item, by_label="sam", via="admin", text="")
+    assert "(erased)" in text_of(reviewer.get(page_of(item)))
+
+
+def test_a_table_that_would_grow_beyond_measure_is_plain_text(reviewer: Client) -> None:
+    row = "|a" * 20
+    small = f"{row}\n{'|-' * 20}\n{row}"
+    assert "<table>" in show(reviewer, small)
+    begun = time.perf_counter()
+    # Each of its lines would have as many cells as its head.
+    shown = show(reviewer, f"{row}\n{'|-' * 20}\n" + "|\n" * 3000)
+    assert '<p class="hitl-text"' in shown
+    assert len(shown) < 20_000
+    assert time.perf_counter() - begun < 5
