@@ -15,7 +15,7 @@ from langgraph.types import interrupt as their_interrupt
 from typing_extensions import TypedDict
 
 from hitl_django import START, Command, StateGraph, decide, register, start, testing
-from hitl_django.contrib.langgraph.saver import NodeSaver
+from hitl_django.contrib.langgraph.node_saver import NodeSaver
 from hitl_django.engine.errors import InvalidUpdateError, NoSaverError
 from hitl_django.engine.savers.checkpoint import BaseCheckpointSaver
 from hitl_django.graph_registry import registry

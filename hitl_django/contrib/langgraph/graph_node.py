@@ -20,7 +20,7 @@ from hitl_django.engine.task.context import TaskContext, astore_steps, saver_cal
 from hitl_django.engine.task.node_api import get_context, interrupt
 from hitl_django.engine.task.nodes import Action
 
-from .saver import NodeSaver
+from .node_saver import NodeSaver
 
 #: Coordinates of the run above, which the graph has to itself.
 _COORDINATES = ("thread_id", "checkpoint_id", "checkpoint_ns", "checkpoint_map")
