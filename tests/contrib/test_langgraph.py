@@ -209,3 +209,24 @@ def test_a_foreign_graph_waits_in_the_queue() -> None:
         assert runs == ["first"]
     finally:
         registry.unregister("foreign")
+
+
+@pytest.mark.django_db
+def test_a_node_that_asks_often_is_answered_as_often() -> None:
+    def often(state: Own) -> Own:
+        return {"log": [" ".join(their_interrupt(f"{n}?") for n in range(4))]}
+
+    theirs = TheirGraph(Own).add_node("ask", often).add_edge("__start__", "ask").compile()
+    register("often")(lambda: above(theirs))
+    try:
+        with testing.inline() as advance:
+            run = start("often", {"x": 1})
+            for number in range(4):
+                advance()
+                question = Interrupt.objects.get(run=run.id, status="pending")
+                assert question.payload == f"{number}?"
+                decide(question.pk, "respond", f"{number}")
+            advance()
+        assert values_of(Run.objects.get(pk=run.id).thread)["log"] == ["0 1 2 3", "end"]
+    finally:
+        registry.unregister("often")

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from typing import Any
 
 from hitl_django.engine.constants import NS_SEP
 from hitl_django.engine.savers.checkpoint import BaseCheckpointSaver as OurSaver
+from hitl_django.engine.savers.checkpoint import Commit, TaskWrites
 from hitl_django.engine.types import RunnableConfig
 
+from .conversions import convert_to_ours
 from .saver import BridgedSaver
 
 #: Makes a call of our saver's where such calls may be made.
@@ -31,6 +33,12 @@ class NodeSaver(BridgedSaver):
 
     async def _aperform(self, function: Callable[..., Any], *args: Any) -> Any:
         return await self._aperform_call(function, *args)
+
+    def _put_writes(self, config: Any, writes: Sequence[Any], task_id: str, task_path: str) -> None:
+        # What the graph asks is answered to the node, which gives it the answer.
+        converted = [(name, convert_to_ours(name, value)) for name, value in writes]
+        task = TaskWrites(task_id, task_path, converted, answered_by_run=True)
+        self._saver.commit(Commit(self._locate(config), writes=[task]))
 
     def _locate(self, config: Any) -> RunnableConfig:
         ref = super()._locate(config)["configurable"]
