@@ -21,7 +21,7 @@ from typing_extensions import TypedDict
 from hitl_django.checkpoints import DjangoSaver
 from hitl_django.contrib.langgraph import DjangoCheckpointer
 from hitl_django.engine.errors import UnserializableError
-from hitl_django.engine.savers.checkpoint import BaseCheckpointSaver
+from hitl_django.engine.savers.checkpoint import BaseCheckpointSaver, Commit
 from hitl_django.engine.serde import Codec
 
 CONFIG: Any = {"configurable": {"thread_id": "t"}}
@@ -104,9 +104,9 @@ def test_the_threads_that_langgraph_stores_on_leave_no_connection_behind() -> No
     opened: list[threading.Thread] = []
 
     class Counted(DjangoSaver):
-        def put(self, *args: Any) -> Any:
+        def commit(self, commit: Commit) -> None:
             opened.append(threading.current_thread())
-            return super().put(*args)
+            super().commit(commit)
 
     checkpointer = DjangoCheckpointer(types=[Refund, Note])
     checkpointer._saver = Counted()

@@ -10,8 +10,20 @@ from langgraph.types import Interrupt as ForeignInterrupt
 from langgraph.types import Send as ForeignSend
 from langgraph.types import TimeoutPolicy as ForeignTimeout
 
-from hitl_django.engine.constants import ERROR, INTERRUPT, TASKS
+from hitl_django.engine.constants import (
+    ASKED,
+    ATTEMPTS,
+    CHANGED,
+    ERROR,
+    INTERRUPT,
+    KEYED,
+    ONCE,
+    TASKS,
+)
 from hitl_django.engine.types import Command, Interrupt, Send, TimeoutPolicy
+
+#: What a task of ours has to remember, and LangGraph has no word for: it would take it for output.
+MEMORY = frozenset((ASKED, ATTEMPTS, CHANGED, KEYED, ONCE))
 
 
 def convert_checkpoint(checkpoint: Any, convert: Callable[[str, Any], Any]) -> Any:

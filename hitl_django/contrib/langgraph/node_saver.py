@@ -7,10 +7,9 @@ from typing import Any
 
 from hitl_django.engine.constants import NS_SEP
 from hitl_django.engine.savers.checkpoint import BaseCheckpointSaver as OurSaver
-from hitl_django.engine.savers.checkpoint import Commit, TaskWrites
+from hitl_django.engine.savers.checkpoint import TaskWrites
 from hitl_django.engine.types import RunnableConfig
 
-from .conversions import convert_to_ours
 from .saver import BridgedSaver
 
 #: Makes a call of our saver's where such calls may be made.
@@ -34,11 +33,11 @@ class NodeSaver(BridgedSaver):
     async def _aperform(self, function: Callable[..., Any], *args: Any) -> Any:
         return await self._aperform_call(function, *args)
 
-    def _put_writes(self, config: Any, writes: Sequence[Any], task_id: str, task_path: str) -> None:
+    def _build_writes(
+        self, task_id: str, task_path: str, writes: Sequence[tuple[str, Any]]
+    ) -> TaskWrites:
         # What the graph asks is answered to the node, which gives it the answer.
-        converted = [(name, convert_to_ours(name, value)) for name, value in writes]
-        task = TaskWrites(task_id, task_path, converted, answered_by_run=True)
-        self._saver.commit(Commit(self._locate(config), writes=[task]))
+        return TaskWrites(task_id, task_path, writes, answered_by_run=True)
 
     def _locate(self, config: Any) -> RunnableConfig:
         ref = super()._locate(config)["configurable"]

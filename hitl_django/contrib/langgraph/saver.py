@@ -5,17 +5,20 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
 from typing import Any
 
-from langgraph.checkpoint.base import (
-    BaseCheckpointSaver,
-    CheckpointTuple,
-    get_serializable_checkpoint_metadata,
-)
+from langgraph.checkpoint.base import BaseCheckpointSaver, get_serializable_checkpoint_metadata
+from langgraph.checkpoint.base import CheckpointTuple as ForeignTuple
 
 from hitl_django.engine.savers.checkpoint import BaseCheckpointSaver as OurSaver
+from hitl_django.engine.savers.checkpoint import (
+    CheckpointTuple,
+    Commit,
+    PendingWrite,
+    TaskWrites,
+)
 from hitl_django.engine.serde import adopt_model
 from hitl_django.engine.types import RunnableConfig
 
-from .conversions import convert_checkpoint, convert_to_ours, convert_to_theirs
+from .conversions import MEMORY, convert_checkpoint, convert_to_ours, convert_to_theirs
 from .stored_types import find_listed_classes
 
 _COORDINATES = ("thread_id", "checkpoint_ns", "checkpoint_id")
@@ -44,7 +47,7 @@ class BridgedSaver(BaseCheckpointSaver[int]):
 
     # Sync and async forms differ only in who makes the call.
 
-    def get_tuple(self, config: Any) -> CheckpointTuple | None:
+    def get_tuple(self, config: Any) -> ForeignTuple | None:
         """Reads the addressed checkpoint, or the newest of the namespace."""
         return self._convert_tuple(self._perform(self._saver.get_tuple, self._locate(config)))
 
@@ -55,7 +58,7 @@ class BridgedSaver(BaseCheckpointSaver[int]):
         filter: Any = None,
         before: Any = None,
         limit: int | None = None,
-    ) -> Iterator[CheckpointTuple]:
+    ) -> Iterator[ForeignTuple]:
         """Yields checkpoints, newest first."""
         found = self._find(config, filter, before, limit)
         while (one := self._convert_tuple(self._perform(next, found, None))) is not None:
@@ -71,7 +74,7 @@ class BridgedSaver(BaseCheckpointSaver[int]):
         """Stores what a task wrote."""
         self._perform(self._put_writes, config, writes, task_id, task_path)
 
-    async def aget_tuple(self, config: Any) -> CheckpointTuple | None:
+    async def aget_tuple(self, config: Any) -> ForeignTuple | None:
         """Like get_tuple."""
         found = await self._aperform(self._saver.get_tuple, self._locate(config))
         return self._convert_tuple(found)
@@ -83,7 +86,7 @@ class BridgedSaver(BaseCheckpointSaver[int]):
         filter: Any = None,
         before: Any = None,
         limit: int | None = None,
-    ) -> AsyncIterator[CheckpointTuple]:
+    ) -> AsyncIterator[ForeignTuple]:
         """Like list."""
         found = self._find(config, filter, before, limit)
         while (one := self._convert_tuple(await self._aperform(next, found, None))) is not None:
@@ -122,28 +125,47 @@ class BridgedSaver(BaseCheckpointSaver[int]):
         return self._saver.list(ours, filter=filter, before=earlier, limit=limit)
 
     def _put(self, config: Any, checkpoint: Any, metadata: Any, new_versions: Any) -> Any:
-        stored = self._saver.put(
-            self._locate(config),
-            convert_checkpoint(checkpoint, convert_to_ours),
-            get_serializable_checkpoint_metadata(config, metadata),  # type: ignore[arg-type]
-            new_versions,
+        ours = self._locate(config)
+        self._commit(
+            Commit(
+                ours,
+                checkpoint=convert_checkpoint(checkpoint, convert_to_ours),
+                metadata=get_serializable_checkpoint_metadata(config, metadata),  # type: ignore[arg-type]
+                new_versions=new_versions,
+            )
         )
-        return self._name(stored)
+        stored = {"checkpoint_ns": "", **ours["configurable"], "checkpoint_id": checkpoint["id"]}
+        return self._name({"configurable": stored})
 
     def _put_writes(self, config: Any, writes: Sequence[Any], task_id: str, task_path: str) -> None:
         converted = [(name, convert_to_ours(name, value)) for name, value in writes]
-        self._saver.put_writes(self._locate(config), converted, task_id, task_path)
+        task = self._build_writes(task_id, task_path, converted)
+        self._commit(Commit(self._locate(config), writes=[task]))
 
-    def _convert_tuple(self, found: Any) -> CheckpointTuple | None:
+    def _build_writes(
+        self, task_id: str, task_path: str, writes: Sequence[tuple[str, Any]]
+    ) -> TaskWrites:
+        """Returns what a task wrote, as our saver takes it."""
+        return TaskWrites(task_id, task_path, writes)
+
+    def _commit(self, commit: Commit) -> None:
+        """Stores what LangGraph gave by one call."""
+        self._saver.commit(commit)
+
+    def _convert_tuple(self, found: CheckpointTuple | None) -> Any:
         if found is None:
             return None
-        return CheckpointTuple(
+        return ForeignTuple(
             self._name(found.config),
             convert_checkpoint(found.checkpoint, convert_to_theirs),
-            found.metadata,
+            found.metadata,  # type: ignore[arg-type]
             None if found.parent_config is None else self._name(found.parent_config),
             [
                 (task, name, convert_to_theirs(name, value))
-                for task, name, value in found.pending_writes
+                for task, name, value in self._list_writes(found)
             ],
         )
+
+    def _list_writes(self, found: CheckpointTuple) -> Sequence[PendingWrite]:
+        """Returns the writes on top of a checkpoint that LangGraph is to see."""
+        return [write for write in found.pending_writes or () if write[1] not in MEMORY]
