@@ -15,11 +15,12 @@ from .stored_types import register_stored_types
 
 if TYPE_CHECKING:
     from .checkpointer import DjangoCheckpointer as DjangoCheckpointer
+    from .registration import register_langgraph as register_langgraph
 
-__all__ = ["DjangoCheckpointer", "HostNode", "build_graph_action"]
+__all__ = ["DjangoCheckpointer", "HostNode", "build_graph_action", "register_langgraph"]
 
 #: The modules of the names that need Django.
-_LAZY = {"DjangoCheckpointer": "checkpointer"}
+_LAZY = {"DjangoCheckpointer": "checkpointer", "register_langgraph": "registration"}
 
 register_stored_types()
 
