@@ -23,6 +23,7 @@ from hitl_django.contrib.langgraph import DjangoCheckpointer
 from hitl_django.engine.errors import UnserializableError
 from hitl_django.engine.savers.checkpoint import BaseCheckpointSaver, Commit
 from hitl_django.engine.serde import Codec
+from hitl_django.errors import OpenTransactionError
 
 CONFIG: Any = {"configurable": {"thread_id": "t"}}
 
@@ -117,6 +118,12 @@ def test_the_threads_that_langgraph_stores_on_leave_no_connection_behind() -> No
     mine = threading.current_thread()
     kept = {thread.name for thread in opened if thread is not mine}
     assert kept == {"hitl-commit"}
+
+
+@pytest.mark.django_db
+def test_a_call_within_a_transaction_that_its_threads_dont_see_is_refused() -> None:
+    with pytest.raises(OpenTransactionError, match="outside of it"):
+        build(DjangoCheckpointer(types=[Refund, Note])).invoke({"refund": Refund(1)}, CONFIG)
 
 
 def test_a_class_that_nobody_named_is_refused_when_it_is_stored() -> None:

@@ -14,6 +14,7 @@ from django.db.models import F
 from django.test import override_settings
 from langgraph.graph import StateGraph
 from langgraph.types import interrupt
+from pydantic import BaseModel
 from typing_extensions import TypedDict
 
 from hitl_django import decide, fork, retry, start, testing
@@ -65,8 +66,10 @@ def last_word(run: Any) -> str:
     return str(result(run)["messages"][-1]["content"])
 
 
-def test_an_agents_tool_call_is_approved(advance: Advance) -> None:
-    register_langgraph("agent")(lambda: agents.build_agent([("refund", {"order": "7"})]))
+@pytest.mark.parametrize("durability", ["sync", "async", "exit"])
+def test_an_agents_tool_call_is_approved(advance: Advance, durability: Any) -> None:
+    calls: list[agents.Call] = [("refund", {"order": "7"})]
+    register_langgraph("agent", durability=durability)(lambda: agents.build_agent(calls))
     run = start("agent", GIVEN)
     advance()
     (question,) = waiting(run)
@@ -485,3 +488,52 @@ def test_connections_that_nodes_open_are_closed_with_the_run(
     advance()
     assert result(run) == {"log": ["1"]}
     assert [one.connection for one in opened if one is not connections["default"]] == [None]
+
+
+@pytest.mark.parametrize("keeps", [None, True], ids=["a call", "one history"])
+def test_a_graph_below_asks_wherever_it_keeps_its_history(advance: Advance, keeps: Any) -> None:
+    def ask(state: Steps) -> Steps:
+        return {"log": [interrupt("one?"), interrupt("two?")]}
+
+    def build() -> Any:
+        below = StateGraph(Steps).add_node("ask", ask).add_edge("__start__", "ask")
+        graph = StateGraph(Steps).add_node("below", below.compile(checkpointer=keeps))
+        return graph.add_edge("__start__", "below")
+
+    register_langgraph("deep")(build)
+    run = start("deep", {"log": []})
+    for said in ("1", "2"):
+        advance()
+        (question,) = waiting(run)
+        assert question.node == "ask"
+        assert thread_position(run.thread_id).paused == {"below", "below:ask"}
+        decide(question.pk, "respond", said)
+    advance()
+    assert result(run)["log"][-2:] == ["1", "2"]
+
+
+def test_the_database_keeps_what_the_graphs_own_package_defines(advance: Advance) -> None:
+    def hold(state: Held) -> Held:
+        return {"held": Sum(cents=state["held"].cents + interrupt("more?"))}
+
+    register_langgraph("held")(
+        lambda: StateGraph(Held).add_node("hold", hold).add_edge("__start__", "hold")
+    )
+    run = start("held", {"held": Sum(cents=1)})
+    advance()
+    (question,) = waiting(run)
+    decide(question.pk, "respond", 2)
+    advance()
+    assert result(run) == {"held": {"cents": 3}}
+
+
+class Sum(BaseModel):
+    """A class of the graph's package."""
+
+    cents: int
+
+
+class Held(TypedDict, total=False):
+    """A state that holds it."""
+
+    held: Sum
