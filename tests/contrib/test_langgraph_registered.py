@@ -19,6 +19,7 @@ from typing_extensions import TypedDict
 
 from hitl_django import decide, fork, retry, start, testing
 from hitl_django.contrib.langgraph import register_langgraph
+from hitl_django.engine.drawing import draw_mermaid
 from hitl_django.engine.errors import InvalidInputError, OpenQuestionsError
 from hitl_django.graph_registry import registry
 from hitl_django.models import Checkpoint, Interrupt, Run, RunEvent, Thread
@@ -422,6 +423,9 @@ def test_its_state_picture_and_position_are_shown(advance: Advance) -> None:
     assert where.visited >= {"model"}
     assert "tools" in where.next
     assert "HumanInTheLoop" in thread_picture(run.thread_id)
+    assert "tools -.-> model" in draw_mermaid(registry.get_graph("agent").graph).replace(
+        "&nbsp;", ""
+    )
 
 
 def test_a_run_goes_on_from_an_earlier_checkpoint(advance: Advance) -> None:

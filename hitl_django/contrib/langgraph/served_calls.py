@@ -6,9 +6,14 @@ import contextvars
 import threading
 from collections.abc import Callable
 from concurrent.futures import Future
-from functools import partial
 from queue import SimpleQueue
-from typing import Any
+from typing import Any, NamedTuple
+
+
+class _Call(NamedTuple):
+    answer: Future[Any]
+    function: Callable[..., Any]
+    args: tuple[Any, ...]
 
 
 class ServedCalls:
@@ -16,13 +21,19 @@ class ServedCalls:
 
     def __init__(self, perform: Callable[..., Any]) -> None:
         self._perform = perform
-        self._inbox: SimpleQueue[Callable[[], None] | None] = SimpleQueue()
+        self._inbox: SimpleQueue[_Call | None] = SimpleQueue()
+        self._lock = threading.Lock()
+        self._is_left = False
 
     def submit(self, function: Callable[..., Any], *args: Any) -> Future[Any]:
         """Has the serving thread make a call; returns its result to come."""
-        answer: Future[Any] = Future()
-        self._inbox.put(partial(_settle, answer, self._perform, function, *args))
-        return answer
+        call = _Call(Future(), function, args)
+        with self._lock:
+            if self._is_left:
+                _refuse(call)
+            else:
+                self._inbox.put(call)
+        return call.answer
 
     def ask(self, function: Callable[..., Any], *args: Any) -> Any:
         """Has the serving thread make a call; returns its result."""
@@ -37,10 +48,26 @@ class ServedCalls:
             _settle(done, variables.run, work)
             self._inbox.put(None)
 
-        threading.Thread(target=run, name="hitl-langgraph").start()
-        while (make := self._inbox.get()) is not None:
-            make()
+        try:
+            threading.Thread(target=run, name="hitl-langgraph").start()
+            while (call := self._inbox.get()) is not None:
+                _settle(call.answer, self._perform, call.function, *call.args)
+        except BaseException:
+            # A signal has this process end. Who waits for an answer would keep it from that.
+            self._leave()
+            raise
         return done.result()
+
+    def _leave(self) -> None:
+        with self._lock:
+            self._is_left = True
+        while not self._inbox.empty():
+            if (call := self._inbox.get()) is not None:
+                _refuse(call)
+
+
+def _refuse(call: _Call) -> None:
+    call.answer.set_exception(RuntimeError("The thread that has the connections has left."))
 
 
 def _settle(future: Future[Any], function: Callable[..., Any], *args: Any) -> None:
