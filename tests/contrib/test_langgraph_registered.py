@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import operator
+import threading
 from collections.abc import Callable, Iterator
 from itertools import pairwise
 from typing import Annotated, Any
@@ -265,6 +266,34 @@ def test_a_breakpoint_asks_whether_to_go_on(advance: Advance, stop: str) -> None
     advance()
     assert result(run) == {"log": ["a", "b", "c"]}
     assert done == ["a", "b", "c"]
+
+
+def test_a_breakpoint_of_a_graph_below_asks_as_well(advance: Advance) -> None:
+    def build() -> Any:
+        below = steps("a", "b", interrupt_before=["b"])
+        return StateGraph(Steps).add_node("below", below).add_edge("__start__", "below")
+
+    register_langgraph("steps")(build)
+    run = start("steps", {"log": []})
+    advance()
+    (question,) = waiting(run)
+    assert (question.kind, question.node, done) == ("breakpoint", "below", ["a"])
+    decide(question.pk, "approve")
+    advance()
+    assert result(run)["log"][-2:] == ["a", "b"]
+    assert done == ["a", "b"]
+
+
+def test_a_state_that_cant_be_stored_parks_the_run_with_the_reason(advance: Advance) -> None:
+    def build() -> Any:
+        graph = StateGraph(Steps).add_node("a", lambda state: {"log": [threading.Lock()]})
+        return graph.add_edge("__start__", "a")
+
+    register_langgraph("lock")(build)
+    run = start("lock", {"log": []})
+    advance()
+    row = Run.objects.get(pk=run.id)
+    assert (row.state, "$.log[0] can't be stored" in row.error) == ("parked", True)
 
 
 def test_a_failure_is_the_runs_and_a_retry_goes_on_where_it_was(advance: Advance) -> None:

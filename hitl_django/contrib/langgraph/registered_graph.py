@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from functools import cached_property
 from typing import Any, cast
 
 from langgraph.constants import END
 from langgraph.pregel import Pregel as ForeignPregel
 
 from hitl_django.engine.constants import INPUT
-from hitl_django.engine.errors import EmptyInputError, InvalidInputError, OpenQuestionsError
+from hitl_django.engine.errors import InvalidInputError, OpenQuestionsError
 from hitl_django.engine.graph.pregel import Pregel
 from hitl_django.engine.savers.checkpoint import BaseCheckpointSaver, Commit, Outcome
 from hitl_django.engine.savers.checkpoint import CheckpointTuple as OurTuple
@@ -62,9 +63,7 @@ class ForeignGraph(Pregel):
 
         What the fields hold is for the graph to say, which takes many a form.
         """
-        if input is None:
-            raise EmptyInputError
-        fields = self.source.get_input_jsonschema().get("properties")
+        fields = self._fields
         if isinstance(self.input_keys, str) and fields is None:
             return
         if not isinstance(input, Mapping):
@@ -72,11 +71,17 @@ class ForeignGraph(Pregel):
             raise InvalidInputError(
                 f"The input is no object but {kind}.", [("$", f"expected an object, got {kind}")]
             )
-        if unknown := [str(name) for name in input if name not in (fields or {})]:
+        if unknown := [str(name) for name in input if name not in (fields or ())]:
             raise InvalidInputError(
                 f"The graph's input has no field {', '.join(unknown)}.",
                 [(f"$.{name}", "unknown field") for name in unknown],
             )
+
+    @cached_property
+    def _fields(self) -> frozenset[str] | None:
+        """The fields of the graph's input, where it has any."""
+        fields = self.source.get_input_jsonschema().get("properties")
+        return None if fields is None else frozenset(fields)
 
     def submit(
         self, input: Any, config: RunnableConfig, *, modes: frozenset[str] = frozenset()
