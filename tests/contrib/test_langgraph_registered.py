@@ -111,6 +111,29 @@ def test_a_tool_call_is_edited_rejected_or_responded_to(
     assert done == ran
 
 
+def test_a_human_interrupt_is_answered_in_kind(advance: Advance) -> None:
+    asked = {
+        "action_request": {"action": "refund", "args": {"order": "1"}},
+        "config": dict.fromkeys(
+            ("allow_ignore", "allow_respond", "allow_edit", "allow_accept"), True
+        ),
+        "description": "A refund.",
+    }
+
+    def build() -> Any:
+        graph = StateGraph(Steps).add_node("ask", lambda state: {"log": interrupt([asked])})
+        return graph.add_edge("__start__", "ask")
+
+    register_langgraph("human")(build)
+    run = start("human", {"log": []})
+    advance()
+    (question,) = waiting(run)
+    assert question.dialect == "human_interrupt"
+    decide(question.pk, "approve")
+    advance()
+    assert result(run) == {"log": [{"type": "accept", "args": None}]}
+
+
 def test_two_tool_calls_are_decided_together(advance: Advance) -> None:
     calls: list[agents.Call] = [("refund", {"order": "1"}), ("refund", {"order": "2"})]
     register_langgraph("agent")(lambda: agents.build_agent(calls))

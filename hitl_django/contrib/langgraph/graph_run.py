@@ -6,6 +6,7 @@ import asyncio
 import copy
 from collections.abc import Callable
 from contextlib import aclosing
+from functools import partial
 from typing import Any
 
 from langgraph.constants import START
@@ -44,37 +45,33 @@ class GraphRun:
     """
 
     def __init__(
-        self, graph: ForeignPregel, saver: BaseCheckpointSaver, config: RunnableConfig
-    ) -> None:
-        self._ours = saver
-        self._config: Any = config
-        self._calls = ServedCalls(_call)
-        self._saver = RunSaver(saver, self._calls)
-        self._graph = bind_saver(graph, self._saver)
-        self._names: dict[str, str] = {}
-        self._options: dict[str, Any] = {}
-        self._modes: frozenset[str] = frozenset()
-        self._subgraphs = False
-        self._keep: Callable[[Any], Any] | None = None
-
-    def advance(
         self,
+        graph: ForeignPregel,
+        saver: BaseCheckpointSaver,
+        config: RunnableConfig,
         *,
-        control: RunControl | None,
         modes: frozenset[str],
         subgraphs: bool,
         keep: Callable[[Any], Any] | None,
-        durability: str | None,
-    ) -> Outcome:
-        """Goes on from what is stored, and returns how the run left off."""
+    ) -> None:
+        self._ours = saver
+        self._config: Any = config
         self._modes, self._subgraphs, self._keep = modes, subgraphs, keep
-        self._options = {
-            "stream_mode": sorted({*modes, _TASKS}),
+        self._calls = ServedCalls(_call)
+        self._saver = RunSaver(saver, self._calls)
+        self._graph = bind_saver(graph, self._saver)
+        #: The nodes of tasks, by their ids.
+        self._names: dict[str, str] = {}
+
+    def advance(self, control: RunControl | None, durability: str | None) -> Outcome:
+        """Goes on from what is stored, and returns how the run left off."""
+        options = {
+            "stream_mode": sorted({*self._modes, _TASKS}),
             "subgraphs": True,
             "control": control,
             "durability": durability or "sync",
         }
-        state, outcome = self._calls.serve(self._run)
+        state, outcome = self._calls.serve(partial(self._run, options))
         root: RunnableConfig = {"configurable": {**state.config["configurable"]}}
         asked = [
             self._saver.record_asked(question)
@@ -85,24 +82,24 @@ class GraphRun:
         self._ours.commit_all([Commit(root, chunks=chunks), *asked, Commit(root, outcome=outcome)])
         return outcome
 
-    def _run(self) -> tuple[Any, Outcome]:
+    def _run(self, options: dict[str, Any]) -> tuple[Any, Outcome]:
         with close_node_connections():
             state = self._graph.get_state(self._config)
             if state.tasks and (stop := self._find_breakpoint(state)) is not None:
                 return state, Outcome("interrupted", (stop,), state.next)
-            failure = self._drive() if state.tasks else None
+            failure = self._drive(options) if state.tasks else None
             if self._saver.failure is not None:
                 raise self._saver.failure
             state = self._graph.get_state(self._config)
             return state, self._build_outcome(state, failure)
 
-    def _drive(self) -> Exception | None:
+    def _drive(self, options: dict[str, Any]) -> Exception | None:
         """Runs the graph; returns what it raised."""
         try:
             if needs_event_loop(self._graph):
-                asyncio.run(self._adrive())
+                asyncio.run(self._adrive(options))
             else:
-                for chunk in self._graph.stream(None, self._config, **self._options):
+                for chunk in self._graph.stream(None, self._config, **options):
                     self._take_chunk(*chunk)
         except Exception as error:
             if self._ours.is_storage_error(error):
@@ -110,8 +107,8 @@ class GraphRun:
             return error
         return None
 
-    async def _adrive(self) -> None:
-        stream: Any = self._graph.astream(None, self._config, **self._options)
+    async def _adrive(self, options: dict[str, Any]) -> None:
+        stream: Any = self._graph.astream(None, self._config, **options)
         async with aclosing(stream) as chunks:
             async for chunk in chunks:
                 self._take_chunk(*chunk)
@@ -149,7 +146,7 @@ class GraphRun:
 
         LangGraph takes a call without an input for one that goes on past it.
         """
-        if self._saver.passed == state.config["configurable"]["checkpoint_id"]:
+        if state.config["configurable"]["checkpoint_id"] in self._saver.passed:
             return None
         before = self._graph.interrupt_before_nodes
         hits = [name for name in _list_nodes(state) if _is_named(name, before)]

@@ -117,10 +117,11 @@ class ForeignGraph(Pregel):
         durability: str | None = None,
     ) -> Outcome:
         """Goes on from what is stored of the thread, and returns how the run left off."""
-        run = GraphRun(self.source, self._get_saver(), _select_coordinates(config))
-        return run.advance(
-            control=control, modes=modes, subgraphs=subgraphs, keep=keep, durability=durability
-        )
+        run = GraphRun(
+            self.source, self._get_saver(), _select_coordinates(config),
+            modes=modes, subgraphs=subgraphs, keep=keep,
+        )  # fmt: skip
+        return run.advance(control, durability)
 
     def bulk_update_state(
         self, config: RunnableConfig, supersteps: Sequence[Sequence[StateUpdate]]

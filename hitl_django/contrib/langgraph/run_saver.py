@@ -79,7 +79,7 @@ class RunSaver(BridgedSaver):
 
     The ``chunks`` of the stream go with the next commit. ``failure`` is what the worker's saver
     has raised, ``misplaced`` says which answer would have reached another question than its own.
-    ``passed`` is the checkpoint at whose breakpoint a person has let the run go on.
+    ``passed`` are the checkpoints at whose breakpoint a person has let the run go on.
     """
 
     def __init__(self, saver: OurSaver, calls: ServedCalls) -> None:
@@ -87,7 +87,7 @@ class RunSaver(BridgedSaver):
         self._calls = calls
         self.failure: BaseException | None = None
         self.misplaced: QuestionChangedError | None = None
-        self.passed: str | None = None
+        self.passed: set[str] = set()
         self._asking: dict[str, AskingTask] = {}
         #: What tasks have asked so far: hashes by position.
         self._asked: dict[str, Mapping[str, str]] = {}
@@ -170,7 +170,7 @@ class RunSaver(BridgedSaver):
                 kept.append((task, name, value))
             elif task == NULL_TASK_ID:
                 # To LangGraph it would be the answer to whatever is asked next.
-                self.passed = found.checkpoint["id"]
+                self.passed.add(found.checkpoint["id"])
             else:
                 given = _CheckedAnswers(value, self._asked.get(task, {}), self._refuse)
                 kept.append((task, name, given))
