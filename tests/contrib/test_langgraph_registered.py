@@ -10,12 +10,15 @@ from typing import Annotated, Any
 
 import pytest
 from django.conf import settings
+from django.contrib.auth.models import User
 from django.db import connections
 from django.db.models import F
 from django.test import override_settings
+from django.urls import reverse
 from langgraph.graph import StateGraph
 from langgraph.types import interrupt
 from pydantic import BaseModel
+from rest_framework.test import APIClient
 from typing_extensions import TypedDict
 
 from hitl_django import decide, fork, retry, start, testing
@@ -593,3 +596,29 @@ class Held(TypedDict, total=False):
     """A state that holds it."""
 
     held: Sum
+
+
+def test_the_api_starts_shows_and_decides_it(advance: Advance) -> None:
+    calls: list[agents.Call] = [("refund", {"order": "7"})]
+    register_langgraph("agent")(lambda: agents.build_agent(calls))
+    client = APIClient()
+    client.force_authenticate(User.objects.create_superuser("ada"))
+
+    refused = client.post("/hitl/api/v1/runs/", {"graph": "agent", "input": {"no": 1}}, "json")
+    assert (refused.status_code, refused.json()["errors"][0]["pointer"]) == (422, "/input/no")
+    made = client.post("/hitl/api/v1/runs/", {"graph": "agent", "input": GIVEN}, "json")
+    assert made.status_code == 202
+    assert "tools" in client.get("/hitl/api/v1/graphs/agent/").json()["mermaid"]
+    advance()
+    (listed,) = client.get("/hitl/api/v1/interrupts/").json()["results"]
+    asked = client.get(reverse("hitl_django:interrupt", args=[listed["id"]]))
+    assert asked.json()["payload"]["action_requests"][0]["name"] == "refund"
+    decided = client.post(
+        reverse("hitl_django:decisions", args=[listed["id"]]),
+        {"type": "approve"},
+        "json",
+        headers={"If-Match": asked["ETag"]},
+    )
+    assert decided.status_code == 202
+    advance()
+    assert Run.objects.get().state == "succeeded"

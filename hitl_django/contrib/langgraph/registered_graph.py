@@ -58,6 +58,14 @@ class ForeignGraph(Pregel):
             return None
         return self._known.get(id(called)) or ForeignGraph(called, self._known)
 
+    def get_input_jsonschema(self, config: RunnableConfig | None = None) -> dict[str, Any]:
+        """Returns the JSON schema of the input."""
+        return self.source.get_input_jsonschema()
+
+    def get_output_jsonschema(self, config: RunnableConfig | None = None) -> dict[str, Any]:
+        """Returns the JSON schema of what a run comes to."""
+        return self.source.get_output_jsonschema()
+
     def validate_input(self, input: Any) -> None:
         """Raises InvalidInputError for a field that the graph's input doesn't have.
 
@@ -80,7 +88,7 @@ class ForeignGraph(Pregel):
     @cached_property
     def _fields(self) -> frozenset[str] | None:
         """The fields of the graph's input, where it has any."""
-        fields = self.source.get_input_jsonschema().get("properties")
+        fields = self.get_input_jsonschema().get("properties")
         return None if fields is None else frozenset(fields)
 
     def submit(
