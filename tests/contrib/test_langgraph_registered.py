@@ -622,3 +622,18 @@ def test_the_api_starts_shows_and_decides_it(advance: Advance) -> None:
     assert decided.status_code == 202
     advance()
     assert Run.objects.get().state == "succeeded"
+
+
+def test_an_agents_run_goes_on_from_a_checkpoint_with_another_message(advance: Advance) -> None:
+    calls: list[agents.Call] = [("refund", {"order": "7"})]
+    register_langgraph("agent")(lambda: agents.build_agent(calls))
+    run = start("agent", GIVEN)
+    advance()
+    newest = Checkpoint.objects.filter(thread__thread_id=run.thread_id).latest("checkpoint_id")
+    said = {"role": "tool", "content": "by hand", "tool_call_id": "0-0"}
+    again = fork(run.thread_id, newest.checkpoint_id, values={"messages": [said]}, as_node="tools")
+    advance()
+    assert last_word(again) == "by hand"
+    with pytest.raises(InvalidInputError):
+        fork(run.thread_id, newest.checkpoint_id, values={"message": []}, as_node="tools")
+    assert done == []
