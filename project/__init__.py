@@ -1,1 +1,1 @@
-"""The demo project: three graphs, their input, and one command that runs all of it."""
+"""The demo project: graphs, input for three of them, and one command that runs it."""

@@ -69,7 +69,8 @@ class CommitRows:
         """Adds what a task wrote.
 
         With ``answers_stand`` its answers don't replace those stored: a worker repeats the answers
-        that its task started with, and a reviewer may have added one meanwhile. With ``ends_step``
+        that its task started with, and a reviewer may have added one meanwhile, unless the run
+        alone answers it. With ``ends_step``
         it is stored with the checkpoint that follows, in its row.
         """
         for slot, writes in _group_by_slot(task.writes).items():
@@ -80,7 +81,8 @@ class CommitRows:
             if unit and ends_step:
                 self._ended.append(ended)
                 continue
-            stands = unit or (answers_stand and slot in (ANSWERS, KEYED_ANSWERS))
+            are_others = answers_stand and not task.answered_by_run
+            stands = unit or (are_others and slot in (ANSWERS, KEYED_ANSWERS))
             (self._kept if stands else self._replaced).append(self._write(slot, *ended))
             if slot == CHANGES:
                 self.changed += writes[0][1]

@@ -36,6 +36,9 @@ def is_traced() -> bool:
     return asks is not None and bool(asks())
 
 
+@cache
 def find_langgraph() -> Any:
-    """Returns the bridge to LangGraph's graphs, for a caller that has one."""
+    """Returns the bridge to LangGraph's graphs, or None where LangGraph isn't installed."""
+    if find_spec("langgraph") is None:
+        return None
     return import_module("hitl_django.contrib.langgraph")

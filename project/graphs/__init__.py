@@ -2,6 +2,11 @@
 
 from __future__ import annotations
 
+from importlib.util import find_spec
+
 from . import agent, newsletter, refund
 
 __all__ = ["agent", "newsletter", "refund"]
+
+if find_spec("langchain") is not None:
+    from . import support  # noqa: F401

@@ -15,7 +15,7 @@ from langgraph.types import interrupt as their_interrupt
 from typing_extensions import TypedDict
 
 from hitl_django import START, Command, StateGraph, decide, register, start, testing
-from hitl_django.contrib.langgraph.saver import NodeSaver
+from hitl_django.contrib.langgraph.node_saver import NodeSaver
 from hitl_django.engine.errors import InvalidUpdateError, NoSaverError
 from hitl_django.engine.savers.checkpoint import BaseCheckpointSaver
 from hitl_django.graph_registry import registry
@@ -209,3 +209,24 @@ def test_a_foreign_graph_waits_in_the_queue() -> None:
         assert runs == ["first"]
     finally:
         registry.unregister("foreign")
+
+
+@pytest.mark.django_db
+def test_a_node_that_asks_often_is_answered_as_often() -> None:
+    def often(state: Own) -> Own:
+        return {"log": [" ".join(their_interrupt(f"{n}?") for n in range(4))]}
+
+    theirs = TheirGraph(Own).add_node("ask", often).add_edge("__start__", "ask").compile()
+    register("often")(lambda: above(theirs))
+    try:
+        with testing.inline() as advance:
+            run = start("often", {"x": 1})
+            for number in range(4):
+                advance()
+                question = Interrupt.objects.get(run=run.id, status="pending")
+                assert question.payload == f"{number}?"
+                decide(question.pk, "respond", f"{number}")
+            advance()
+        assert values_of(Run.objects.get(pk=run.id).thread)["log"] == ["0 1 2 3", "end"]
+    finally:
+        registry.unregister("often")

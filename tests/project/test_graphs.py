@@ -7,9 +7,13 @@ from typing import Any
 
 import pytest
 
-from hitl_django import Command, InMemorySaver
+from hitl_django import Command, InMemorySaver, decide, start, testing
+from hitl_django.contrib.langgraph import register_langgraph
 from hitl_django.engine.errors import InvalidInputError
-from project.graphs import agent, newsletter, refund
+from hitl_django.graph_registry.registry import hide_graphs
+from hitl_django.models import Interrupt
+from hitl_django.services import run_result
+from project.graphs import agent, newsletter, refund, support
 
 THREADS = itertools.count()
 ORDER = {
@@ -156,3 +160,18 @@ def test_a_word_to_the_assistant_is_passed_on() -> None:
 def test_a_title_survives_arguments_that_are_missing() -> None:
     assert agent.title_of("send_email", {"subject": "Hello"}) == "Call send_email?"
     assert agent.title_of("delete_files", {"path": "{0.__class__}"}) == "Delete {0.__class__}?"
+
+
+@pytest.mark.django_db
+def test_an_agent_of_langchains_refunds_what_is_approved() -> None:
+    given = {"messages": [{"role": "user", "content": "Order A-7 is broken."}]}
+    with hide_graphs(), testing.inline() as advance:
+        register_langgraph("support")(support.build_support)
+        run = start("support", given)
+        advance()
+        (question,) = Interrupt.objects.filter(run=run.id)
+        assert question.payload["action_requests"][0]["args"] == {"order": "A-7", "cents": 4990}
+        decide(question.pk, "approve")
+        advance()
+        said = run_result(run.id)["messages"][-1]["content"]
+    assert said == "Order A-7: 49.90 EUR are paid back."

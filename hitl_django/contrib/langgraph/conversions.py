@@ -8,9 +8,22 @@ from typing import Any
 from langgraph.types import Command as ForeignCommand
 from langgraph.types import Interrupt as ForeignInterrupt
 from langgraph.types import Send as ForeignSend
+from langgraph.types import TimeoutPolicy as ForeignTimeout
 
-from hitl_django.engine.constants import ERROR, INTERRUPT, TASKS
-from hitl_django.engine.types import Command, Interrupt, Send
+from hitl_django.engine.constants import (
+    ASKED,
+    ATTEMPTS,
+    CHANGED,
+    ERROR,
+    INTERRUPT,
+    KEYED,
+    ONCE,
+    TASKS,
+)
+from hitl_django.engine.types import Command, Interrupt, Send, TimeoutPolicy
+
+#: What a task of ours has to remember, and LangGraph has no word for: it would take it for output.
+MEMORY = frozenset((ASKED, ATTEMPTS, CHANGED, KEYED, ONCE))
 
 
 def convert_checkpoint(checkpoint: Any, convert: Callable[[str, Any], Any]) -> Any:
@@ -24,24 +37,21 @@ def convert_checkpoint(checkpoint: Any, convert: Callable[[str, Any], Any]) -> A
 
 def convert_to_ours(name: str, value: Any) -> Any:
     """Returns a write of LangGraph's as ours."""
-    if name == INTERRUPT:
-        return tuple(Interrupt(asked.value, asked.id) for asked in value)
-    if name == ERROR:
+    if name == INTERRUPT and isinstance(value, list | tuple):
+        return tuple(_convert_question(asked, Interrupt) for asked in value)
+    if name == ERROR and isinstance(value, BaseException):
         return repr(value)
     if isinstance(value, ForeignSend):
-        return Send(value.node, value.arg)
+        return Send(value.node, value.arg, timeout=_convert_timeout(value, TimeoutPolicy))
     return value
 
 
 def convert_to_theirs(name: str, value: Any) -> Any:
     """Returns a write of ours as LangGraph's."""
-    if name == INTERRUPT:
-        return tuple(
-            ForeignInterrupt(asked.value, asked.id, response_schema=asked.response_schema)
-            for asked in value
-        )
+    if name == INTERRUPT and isinstance(value, list | tuple):
+        return tuple(_convert_question(asked, ForeignInterrupt) for asked in value)
     if isinstance(value, Send):
-        return ForeignSend(value.node, value.arg)
+        return ForeignSend(value.node, value.arg, timeout=_convert_timeout(value, ForeignTimeout))
     return value
 
 
@@ -52,4 +62,21 @@ def convert_command(command: Command[Any], ns: str) -> ForeignCommand[Any]:
         graph=ns,
         update=command.update,
         goto=[convert_to_theirs(TASKS, target) for target in goto],
+    )
+
+
+def _convert_question(asked: Any, kind: Callable[..., Any]) -> Any:
+    """Returns a question as one of the other kind."""
+    return kind(asked.value, asked.id, response_schema=asked.response_schema)
+
+
+def _convert_timeout(sent: Any, policy: Callable[..., Any]) -> Any:
+    """Returns the time limit of a Send as a policy of the other kind."""
+    found = sent.timeout
+    if found is None:
+        return None
+    return policy(
+        run_timeout=found.run_timeout,
+        idle_timeout=found.idle_timeout,
+        refresh_on=found.refresh_on,
     )

@@ -3,13 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-import contextvars
 import copy
-import threading
 from collections.abc import Callable
-from concurrent.futures import Future
 from functools import partial
-from queue import SimpleQueue
 from typing import Any
 
 from langgraph.types import Command
@@ -20,7 +16,8 @@ from hitl_django.engine.task.context import TaskContext, astore_steps, saver_cal
 from hitl_django.engine.task.node_api import get_context, interrupt
 from hitl_django.engine.task.nodes import Action
 
-from .saver import NodeSaver
+from .node_saver import NodeSaver
+from .served_calls import ServedCalls
 
 #: Coordinates of the run above, which the graph has to itself.
 _COORDINATES = ("thread_id", "checkpoint_id", "checkpoint_ns", "checkpoint_map")
@@ -51,7 +48,7 @@ def _invoke(context: TaskContext, graph: Any, value: Any) -> Any:
         return _refuse_pause(graph.invoke(value, _build_config(context)))
     # It stores each of its steps, which stand on what the graph above has come to.
     store_steps(context)
-    calls = _ServedCalls()
+    calls = ServedCalls(partial(_perform, context))
     mine = _bind(context, graph, calls.ask)
     config = _build_config(context)
     state = calls.serve(partial(mine.get_state, config))
@@ -64,6 +61,11 @@ def _invoke(context: TaskContext, graph: Any, value: Any) -> Any:
         if not state.next:
             return output
         _refuse_breakpoint(context, state)
+
+
+def _perform(context: TaskContext, function: Callable[..., Any], *args: Any) -> Any:
+    with saver_calls():
+        return context.perform(function, *args)
 
 
 async def _ainvoke(context: TaskContext, graph: Any, value: Any) -> Any:
@@ -151,41 +153,3 @@ def _refuse_pause(result: Any) -> Any:
     if isinstance(result, dict) and result.get(INTERRUPT):
         interrupt(result[INTERRUPT][0].value)
     return result
-
-
-class _ServedCalls:
-    """Saver calls of another thread, made on this one: there are the connections."""
-
-    def __init__(self) -> None:
-        self._inbox: SimpleQueue[Callable[[], None] | None] = SimpleQueue()
-
-    def ask(self, function: Callable[..., Any], *args: Any) -> Any:
-        """Has the serving thread make a call; returns its result."""
-        answer: Future[Any] = Future()
-
-        def make() -> None:
-            try:
-                with saver_calls():
-                    answer.set_result(get_context().perform(function, *args))
-            except BaseException as error:
-                answer.set_exception(error)
-
-        self._inbox.put(make)
-        return answer.result()
-
-    def serve(self, work: Callable[[], Any]) -> Any:
-        """Does the work on a thread, and meanwhile what it asks; returns its result."""
-        done: Future[Any] = Future()
-        variables = contextvars.copy_context()
-
-        def run() -> None:
-            try:
-                done.set_result(variables.run(work))
-            except BaseException as error:
-                done.set_exception(error)
-            self._inbox.put(None)
-
-        threading.Thread(target=run, name="hitl-langgraph").start()
-        while (make := self._inbox.get()) is not None:
-            make()
-        return done.result()

@@ -6,14 +6,11 @@ from collections.abc import AsyncIterator, Iterator, Sequence
 from typing import Any
 
 from hitl_django.engine import ids
-from hitl_django.engine.constants import ASKED, ATTEMPTS, CHANGED, KEYED, ONCE
 from hitl_django.engine.savers.checkpoint import BaseCheckpointSaver, CheckpointTuple
 from hitl_django.engine.types import RunnableConfig
 
-from .conversions import convert_checkpoint, convert_to_ours, convert_to_theirs
+from .conversions import MEMORY, convert_checkpoint, convert_to_ours, convert_to_theirs
 
-#: What a task has to remember, and LangGraph has no word for.
-_MEMORY = frozenset((ASKED, ATTEMPTS, CHANGED, KEYED, ONCE))
 _MARK = "#"
 
 
@@ -105,9 +102,9 @@ def _divide_writes(
 ) -> Iterator[tuple[str, Sequence[tuple[str, Any]]]]:
     """Yields writes by the ids under which they are stored."""
     converted = [(name, convert_to_theirs(name, value)) for name, value in writes]
-    if kept := [write for write in converted if write[0] in _MEMORY]:
+    if kept := [write for write in converted if write[0] in MEMORY]:
         yield f"{task_id}{_MARK}{ids.new_uuid6()}", kept
-    if others := [write for write in converted if write[0] not in _MEMORY]:
+    if others := [write for write in converted if write[0] not in MEMORY]:
         yield task_id, others
 
 

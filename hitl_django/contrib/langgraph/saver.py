@@ -1,40 +1,54 @@
-"""A saver for a graph of LangGraph that a node calls: its state stands with that of the node's."""
+"""One of our savers behind LangGraph's interface: what all of LangGraph's graphs store by."""
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
 from typing import Any
 
-from langgraph.checkpoint.base import BaseCheckpointSaver, CheckpointTuple
+from langgraph.checkpoint.base import BaseCheckpointSaver, get_serializable_checkpoint_metadata
+from langgraph.checkpoint.base import CheckpointTuple as ForeignTuple
 
-from hitl_django.engine.constants import NS_SEP
 from hitl_django.engine.savers.checkpoint import BaseCheckpointSaver as OurSaver
+from hitl_django.engine.savers.checkpoint import (
+    CheckpointTuple,
+    Commit,
+    PendingWrite,
+    TaskWrites,
+)
+from hitl_django.engine.serde import adopt_model
 from hitl_django.engine.types import RunnableConfig
 
-from .conversions import convert_checkpoint, convert_to_ours, convert_to_theirs
+from .conversions import MEMORY, convert_checkpoint, convert_to_ours, convert_to_theirs
+from .stored_types import find_listed_classes
 
-#: Makes a call of our saver's where such calls may be made.
-Perform = Callable[..., Any]
-APerform = Callable[..., Awaitable[Any]]
+_COORDINATES = ("thread_id", "checkpoint_ns", "checkpoint_id")
 
 
-class NodeSaver(BaseCheckpointSaver[Any]):
-    """Stores what a foreign graph does under the namespace of the task that calls it.
+class BridgedSaver(BaseCheckpointSaver[int]):
+    """Stores threads of LangGraph's graphs by a saver of ours.
 
-    The graph believes that it is alone on its thread; its own namespaces go below the task's.
+    Each call of that saver's is made by ``_perform``, or within an event loop by ``_aperform``;
+    ``_locate`` and ``_name`` say where with us a graph's own coordinates are, and the way back.
     """
 
-    def __init__(self, saver: OurSaver, ns: str, perform: Perform, aperform: APerform) -> None:
+    def __init__(self, saver: OurSaver) -> None:
         super().__init__()
-        self._saver, self._ns = saver, ns
-        self._perform, self._aperform = perform, aperform
+        self._saver = saver
 
     def get_next_version(self, current: Any, channel: None) -> Any:
         """Returns a version as our saver has them."""
         return self._saver.get_next_version(current, channel)
 
-    def get_tuple(self, config: Any) -> CheckpointTuple | None:
-        """Reads the addressed checkpoint."""
+    def with_allowlist(self, extra_allowlist: Any) -> BridgedSaver:
+        """Lets the state hold the classes that a graph's schemas name; returns the saver."""
+        for cls in find_listed_classes(extra_allowlist):
+            adopt_model(cls)
+        return self
+
+    # Sync and async forms differ only in who makes the call.
+
+    def get_tuple(self, config: Any) -> ForeignTuple | None:
+        """Reads the addressed checkpoint, or the newest of the namespace."""
         return self._convert_tuple(self._perform(self._saver.get_tuple, self._locate(config)))
 
     def list(
@@ -44,28 +58,23 @@ class NodeSaver(BaseCheckpointSaver[Any]):
         filter: Any = None,
         before: Any = None,
         limit: int | None = None,
-    ) -> Iterator[CheckpointTuple]:
-        """Yields the checkpoints of a namespace, newest first."""
-        yield from self._perform(self._list, config, filter, before, limit)
+    ) -> Iterator[ForeignTuple]:
+        """Yields checkpoints, newest first."""
+        found = self._find(config, filter, before, limit)
+        while (one := self._convert_tuple(self._perform(next, found, None))) is not None:
+            yield one
 
     def put(self, config: Any, checkpoint: Any, metadata: Any, new_versions: Any) -> Any:
         """Stores a checkpoint."""
-        stored = self._perform(
-            self._saver.put,
-            self._locate(config), convert_checkpoint(checkpoint, convert_to_ours),
-            metadata, new_versions,
-        )  # fmt: skip
-        return self._name(stored)
+        return self._perform(self._put, config, checkpoint, metadata, new_versions)
 
     def put_writes(
         self, config: Any, writes: Sequence[Any], task_id: str, task_path: str = ""
     ) -> None:
         """Stores what a task wrote."""
-        converted = [(name, convert_to_ours(name, value)) for name, value in writes]
-        ours = self._locate(config)
-        self._perform(self._saver.put_writes, ours, converted, task_id, task_path)
+        self._perform(self._put_writes, config, writes, task_id, task_path)
 
-    async def aget_tuple(self, config: Any) -> CheckpointTuple | None:
+    async def aget_tuple(self, config: Any) -> ForeignTuple | None:
         """Like get_tuple."""
         found = await self._aperform(self._saver.get_tuple, self._locate(config))
         return self._convert_tuple(found)
@@ -77,58 +86,86 @@ class NodeSaver(BaseCheckpointSaver[Any]):
         filter: Any = None,
         before: Any = None,
         limit: int | None = None,
-    ) -> AsyncIterator[CheckpointTuple]:
+    ) -> AsyncIterator[ForeignTuple]:
         """Like list."""
-        for found in await self._aperform(self._list, config, filter, before, limit):
-            yield found
+        found = self._find(config, filter, before, limit)
+        while (one := self._convert_tuple(await self._aperform(next, found, None))) is not None:
+            yield one
 
     async def aput(self, config: Any, checkpoint: Any, metadata: Any, new_versions: Any) -> Any:
         """Like put."""
-        stored = await self._aperform(
-            self._saver.put,
-            self._locate(config), convert_checkpoint(checkpoint, convert_to_ours),
-            metadata, new_versions,
-        )  # fmt: skip
-        return self._name(stored)
+        return await self._aperform(self._put, config, checkpoint, metadata, new_versions)
 
     async def aput_writes(
         self, config: Any, writes: Sequence[Any], task_id: str, task_path: str = ""
     ) -> None:
         """Like put_writes."""
-        converted = [(name, convert_to_ours(name, value)) for name, value in writes]
-        ours = self._locate(config)
-        await self._aperform(self._saver.put_writes, ours, converted, task_id, task_path)
+        await self._aperform(self._put_writes, config, writes, task_id, task_path)
 
-    def _list(self, config: Any, filter: Any, before: Any, limit: int | None) -> Any:
-        found = self._saver.list(self._locate(config), filter=filter, before=before, limit=limit)
-        return [self._convert_tuple(one) for one in found]
+    def _perform(self, function: Callable[..., Any], *args: Any) -> Any:
+        """Makes a call of our saver's where such calls may be made."""
+        return function(*args)
+
+    async def _aperform(self, function: Callable[..., Any], *args: Any) -> Any:
+        """Like _perform."""
+        return await self._saver.acall(function, *args)
 
     def _locate(self, config: Any) -> RunnableConfig:
         """Returns the coordinates of the graph's own config with us."""
-        named = config["configurable"]
-        ref = {"thread_id": named["thread_id"], "checkpoint_ns": self._ns}
-        if ns := named.get("checkpoint_ns"):
-            ref["checkpoint_ns"] = f"{self._ns}{NS_SEP}{ns}"
-        if checkpoint_id := named.get("checkpoint_id"):
-            ref["checkpoint_id"] = checkpoint_id
-        return {"configurable": ref}
+        named: Mapping[str, Any] = config["configurable"]
+        return {"configurable": {name: named[name] for name in _COORDINATES if name in named}}
 
     def _name(self, config: RunnableConfig) -> Any:
         """Returns coordinates with us as the graph itself names them."""
-        ref = config["configurable"]
-        ns = ref["checkpoint_ns"].removeprefix(self._ns).removeprefix(NS_SEP)
-        return {"configurable": {**ref, "checkpoint_ns": ns}}
+        return config
 
-    def _convert_tuple(self, found: Any) -> CheckpointTuple | None:
+    def _find(self, config: Any, filter: Any, before: Any, limit: int | None) -> Iterator[Any]:
+        ours = None if config is None else self._locate(config)
+        earlier = None if before is None else self._locate(before)
+        return self._saver.list(ours, filter=filter, before=earlier, limit=limit)
+
+    def _put(self, config: Any, checkpoint: Any, metadata: Any, new_versions: Any) -> Any:
+        ours = self._locate(config)
+        self._commit(
+            Commit(
+                ours,
+                checkpoint=convert_checkpoint(checkpoint, convert_to_ours),
+                metadata=get_serializable_checkpoint_metadata(config, metadata),  # type: ignore[arg-type]
+                new_versions=new_versions,
+            )
+        )
+        stored = {"checkpoint_ns": "", **ours["configurable"], "checkpoint_id": checkpoint["id"]}
+        return self._name({"configurable": stored})
+
+    def _put_writes(self, config: Any, writes: Sequence[Any], task_id: str, task_path: str) -> None:
+        converted = [(name, convert_to_ours(name, value)) for name, value in writes]
+        task = self._build_writes(task_id, task_path, converted)
+        self._commit(Commit(self._locate(config), writes=[task]))
+
+    def _build_writes(
+        self, task_id: str, task_path: str, writes: Sequence[tuple[str, Any]]
+    ) -> TaskWrites:
+        """Returns what a task wrote, as our saver takes it."""
+        return TaskWrites(task_id, task_path, writes)
+
+    def _commit(self, commit: Commit) -> None:
+        """Stores what LangGraph gave by one call."""
+        self._saver.commit(commit)
+
+    def _convert_tuple(self, found: CheckpointTuple | None) -> Any:
         if found is None:
             return None
-        return CheckpointTuple(
+        return ForeignTuple(
             self._name(found.config),
             convert_checkpoint(found.checkpoint, convert_to_theirs),
-            found.metadata,
+            found.metadata,  # type: ignore[arg-type]
             None if found.parent_config is None else self._name(found.parent_config),
             [
                 (task, name, convert_to_theirs(name, value))
-                for task, name, value in found.pending_writes
+                for task, name, value in self._list_writes(found)
             ],
         )
+
+    def _list_writes(self, found: CheckpointTuple) -> Sequence[PendingWrite]:
+        """Returns the writes on top of a checkpoint that LangGraph is to see."""
+        return [write for write in found.pending_writes or () if write[1] not in MEMORY]

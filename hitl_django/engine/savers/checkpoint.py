@@ -100,11 +100,16 @@ def without_nul(value: Any) -> Any:
 
 @dataclass(slots=True)
 class TaskWrites:
-    """What one task wrote: channel writes, control writes, or both."""
+    """What one task wrote: channel writes, control writes, or both.
+
+    Answers among them are those that the task started with, but for a task that the run itself
+    answers, ``answered_by_run``: nobody else adds one to that.
+    """
 
     task_id: str
     task_path: str
     writes: Sequence[tuple[str, Any]]
+    answered_by_run: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -25,7 +25,13 @@ from .encoded_size import (
 from .encrypted_serializer import EncryptedSerializer
 from .graph_classes import add_code_of
 from .key_ring import KeyRing
-from .registered_types import TypeCodec, adopt_model, register_model, register_type
+from .registered_types import (
+    TypeCodec,
+    adopt_model,
+    has_recipe,
+    register_model,
+    register_type,
+)
 from .serializer_codec import SerializerCodec, find_codec
 from .serializer_protocols import (
     CipherProtocol,
@@ -58,6 +64,7 @@ __all__ = [
     "find_codec",
     "find_extent",
     "has_entries",
+    "has_recipe",
     "head_length",
     "is_dict",
     "maybe_add_typed_methods",

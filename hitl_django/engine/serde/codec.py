@@ -10,7 +10,7 @@ from typing import Any, NoReturn
 import ormsgpack
 from ormsgpack import Ext, Fragment, packb, unpackb
 
-from ..bridges import find_langchain
+from ..bridges import find_langchain, find_langgraph
 from ..errors import (
     CorruptPayloadError,
     PayloadError,
@@ -60,8 +60,9 @@ _OPTIONS = (
 # is one of these, would pass for an empty dict.
 _ALONE = frozenset({*range(0x81), 0x90, 0xA0, 0xC0, 0xC2, 0xC3, *range(0xE0, 0x100)})
 
-#: Where the classes are from that the bridge to langchain registers.
-_LANGCHAIN = "langchain_core."
+#: Where the classes are from that the bridges to langchain and LangGraph register, and what they
+#: are registered under.
+_BRIDGED = {"langchain_core": find_langchain, "langgraph": find_langgraph}
 
 
 class _TooManyLevels(Exception):
@@ -303,8 +304,8 @@ class Codec:
         found = find_by_class(cls)
         if found is not None:
             return found
-        if cls.__module__.startswith(_LANGCHAIN):
-            find_langchain()
+        if (find_bridge := _BRIDGED.get(cls.__module__.partition(".")[0])) is not None:
+            find_bridge()
         elif has_recipe(cls) and is_graph_class(cls):
             adopt_model(cls)
         return REGISTERED.by_class.get(cls)
@@ -314,8 +315,8 @@ class Codec:
             return None
         if tag.startswith("@"):
             return find_by_tag(tag)
-        if tag.startswith(_LANGCHAIN):
-            find_langchain()
+        if (find_bridge := _BRIDGED.get(tag.partition(".")[0])) is not None:
+            find_bridge()
         elif (cls := find_graph_class(tag)) is not None:
             adopt_model(cls)
         return REGISTERED.by_tag.get(tag)

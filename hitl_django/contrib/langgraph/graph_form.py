@@ -1,0 +1,122 @@
+"""The form of LangGraph's graphs in the words of ours: what is drawn, compared and read of them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+from langgraph.channels.base import BaseChannel as ForeignChannel
+from langgraph.constants import TAG_HIDDEN
+from langgraph.pregel import Pregel as ForeignPregel
+
+from hitl_django.engine.channels import (
+    AnyValue,
+    BaseChannel,
+    BinaryOperatorAggregate,
+    EphemeralValue,
+    LastValue,
+    LastValueAfterFinish,
+    NamedBarrierValue,
+    NamedBarrierValueAfterFinish,
+    Topic,
+    UntrackedValue,
+)
+from hitl_django.engine.task.nodes import Action, Branch, Node
+from hitl_django.engine.task.state_writer import StateWriter
+
+_BUILDERS: dict[str, Callable[[Any, str], BaseChannel]] = {
+    "AnyValue": lambda one, key: AnyValue(one.typ, key=key),
+    "BinaryOperatorAggregate": lambda one, key: BinaryOperatorAggregate(
+        one.typ, one.operator, key=key
+    ),
+    "EphemeralValue": lambda one, key: EphemeralValue(one.typ, one.guard, key=key),
+    "LastValueAfterFinish": lambda one, key: LastValueAfterFinish(one.typ, key=key),
+    "NamedBarrierValue": lambda one, key: NamedBarrierValue(one.typ, one.names, key=key),
+    "NamedBarrierValueAfterFinish": lambda one, key: NamedBarrierValueAfterFinish(
+        one.typ, one.names, key=key
+    ),
+    "Topic": lambda one, key: Topic(one.typ, one.accumulate, key=key),
+    "UntrackedValue": lambda one, key: UntrackedValue(one.typ, one.guard, key=key),
+}
+
+
+def convert_channels(graph: ForeignPregel) -> dict[str, BaseChannel]:
+    """Returns the channels of a graph; one of a kind that we don't have is shown as it is held."""
+    return {
+        name: _convert_channel(name, channel)
+        for name, channel in graph.channels.items()
+        if isinstance(channel, ForeignChannel)
+    }
+
+
+def _convert_channel(name: str, channel: ForeignChannel[Any, Any, Any]) -> BaseChannel:
+    build = _BUILDERS.get(type(channel).__name__)
+    return LastValue(channel.typ, key=name) if build is None else build(channel, name)
+
+
+def convert_nodes(graph: ForeignPregel) -> dict[str, Node]:
+    """Returns the nodes of a graph with what starts them and where they lead; none can be run."""
+    always: dict[str, list[str]] = {}
+    maybe: dict[str, dict[Any, str]] = {}
+    for edge in graph.get_graph().edges:
+        if edge.conditional:
+            label = edge.target if edge.data is None else edge.data
+            maybe.setdefault(edge.source, {})[label] = edge.target
+        else:
+            always.setdefault(edge.source, []).append(edge.target)
+    return {
+        name: Node(
+            action=None,
+            triggers=tuple(node.triggers),
+            keys=(),
+            writers=(_build_writer(graph, name, always.get(name, ())),),
+            branches=(Branch(_UNKNOWN, maybe[name]),) if name in maybe else (),
+            tags=tuple(node.tags or ()),
+            metadata=dict(node.metadata or {}),
+            hidden=TAG_HIDDEN in (node.tags or ()),
+        )
+        for name, node in graph.nodes.items()
+    }
+
+
+#: The path of a conditional edge, of which no more is known than where it may lead.
+_UNKNOWN = Action(lambda state: ())
+
+
+def _build_writer(graph: ForeignPregel, name: str, targets: Any) -> StateWriter:
+    triggers = [graph.nodes[target].triggers for target in targets if target in graph.nodes]
+    return StateWriter(frozenset(), [(found[0], None) for found in triggers if found], name)
+
+
+def find_called_graph(graph: ForeignPregel, name: str) -> ForeignPregel | None:
+    """Returns the graph that a node calls, as far as LangGraph sees it."""
+    for called in graph.nodes[name].subgraphs:
+        if isinstance(called, ForeignPregel):
+            return called
+    return None
+
+
+def needs_event_loop(graph: ForeignPregel) -> bool:
+    """Returns whether a graph has a node or tool that can only be awaited."""
+    return any(
+        _is_async_only(node.bound)
+        or any(isinstance(one, ForeignPregel) and needs_event_loop(one) for one in node.subgraphs)
+        for node in graph.nodes.values()
+    )
+
+
+def _is_async_only(called: Any) -> bool:
+    tools = getattr(called, "tools_by_name", None)
+    if isinstance(tools, dict):
+        return any(_is_async_only(tool) for tool in tools.values())
+    awaited = getattr(called, "afunc", None) or getattr(called, "coroutine", None)
+    return awaited is not None and getattr(called, "func", None) is None
+
+
+def list_functions(graph: ForeignPregel) -> Iterator[Callable[..., Any]]:
+    """Yields the functions that the nodes of a graph call."""
+    for node in graph.nodes.values():
+        for name in ("func", "afunc"):
+            function = getattr(node.bound, name, None)
+            if callable(function):
+                yield function

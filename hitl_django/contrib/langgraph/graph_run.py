@@ -1,0 +1,187 @@
+"""One claim's worth of a run of LangGraph's: from what is stored to its next pause, or its end."""
+
+from __future__ import annotations
+
+import asyncio
+import copy
+from collections.abc import Callable
+from contextlib import aclosing
+from functools import partial
+from typing import Any
+
+from langgraph.constants import START
+from langgraph.errors import GraphDrained, GraphRecursionError
+from langgraph.pregel import Pregel as ForeignPregel
+
+from hitl_django.engine import ids
+from hitl_django.engine.constants import INTERRUPT, NULL_TASK_ID
+from hitl_django.engine.errors import QuestionChangedError
+from hitl_django.engine.savers.checkpoint import BaseCheckpointSaver, Commit, Outcome, Question
+from hitl_django.engine.task.runtime import RunControl
+from hitl_django.engine.types import Interrupt, RunnableConfig
+
+from .conversions import convert_to_ours
+from .graph_form import needs_event_loop
+from .node_connections import close_node_connections
+from .run_saver import RunSaver
+from .saver import BridgedSaver
+from .served_calls import ServedCalls
+
+#: By which the nodes of tasks are told, at any depth.
+_TASKS = "tasks"
+
+
+def bind_saver(graph: ForeignPregel, saver: BridgedSaver) -> ForeignPregel:
+    """Returns a graph with another checkpointer."""
+    twin = copy.copy(graph)
+    twin.checkpointer = saver
+    return twin
+
+
+class GraphRun:
+    """Runs a graph on a thread of its own, and stores on the caller's what it does.
+
+    LangGraph stores from several threads, and a worker's connection and transaction are its own.
+    """
+
+    def __init__(
+        self,
+        graph: ForeignPregel,
+        saver: BaseCheckpointSaver,
+        config: RunnableConfig,
+        *,
+        modes: frozenset[str],
+        subgraphs: bool,
+        keep: Callable[[Any], Any] | None,
+    ) -> None:
+        self._ours = saver
+        self._config: Any = config
+        self._modes, self._subgraphs, self._keep = modes, subgraphs, keep
+        self._calls = ServedCalls(_call)
+        self._saver = RunSaver(saver, self._calls)
+        self._graph = bind_saver(graph, self._saver)
+        #: The nodes of tasks, by their ids.
+        self._names: dict[str, str] = {}
+
+    def advance(self, control: RunControl | None, durability: str | None) -> Outcome:
+        """Goes on from what is stored, and returns how the run left off."""
+        options = {
+            "stream_mode": sorted({*self._modes, _TASKS}),
+            "subgraphs": True,
+            "control": control,
+            "durability": durability or "sync",
+        }
+        state, outcome = self._calls.serve(partial(self._run, options))
+        root: RunnableConfig = {"configurable": {**state.config["configurable"]}}
+        asked = [
+            self._saver.record_asked(question)
+            for question in outcome.questions
+            if question.kind == "interrupt"
+        ]
+        chunks = self._saver.take_chunks()
+        self._ours.commit_all([Commit(root, chunks=chunks), *asked, Commit(root, outcome=outcome)])
+        return outcome
+
+    def _run(self, options: dict[str, Any]) -> tuple[Any, Outcome]:
+        with close_node_connections():
+            state = self._graph.get_state(self._config)
+            if state.tasks and (stop := self._find_breakpoint(state)) is not None:
+                return state, Outcome("interrupted", (stop,), state.next)
+            failure = self._drive(options) if state.tasks else None
+            if self._saver.failure is not None:
+                raise self._saver.failure
+            state = self._graph.get_state(self._config)
+            return state, self._build_outcome(state, failure)
+
+    def _drive(self, options: dict[str, Any]) -> Exception | None:
+        """Runs the graph; returns what it raised."""
+        try:
+            if needs_event_loop(self._graph):
+                asyncio.run(self._adrive(options))
+            else:
+                for chunk in self._graph.stream(None, self._config, **options):
+                    self._take_chunk(*chunk)
+        except Exception as error:
+            if self._ours.is_storage_error(error):
+                raise
+            return error
+        return None
+
+    async def _adrive(self, options: dict[str, Any]) -> None:
+        stream: Any = self._graph.astream(None, self._config, **options)
+        async with aclosing(stream) as chunks:
+            async for chunk in chunks:
+                self._take_chunk(*chunk)
+
+    def _take_chunk(self, ns: tuple[str, ...], mode: str, data: Any) -> None:
+        if mode == _TASKS:
+            self._names[data["id"]] = data["name"]
+        if mode not in self._modes or (ns and not self._subgraphs and mode != "custom"):
+            return
+        if isinstance(data, dict) and data.get(INTERRUPT):
+            data = {**data, INTERRUPT: convert_to_ours(INTERRUPT, data[INTERRUPT])}
+        self._saver.add_chunk((ns, mode, data if self._keep is None else self._keep(data)))
+
+    def _build_outcome(self, state: Any, failure: Exception | None) -> Outcome:
+        if self._saver.misplaced is not None:
+            return Outcome("failed", next=state.next, error=self._saver.misplaced)
+        if isinstance(failure, GraphDrained):
+            return Outcome("drained", next=state.next)
+        if failure is not None:
+            out = isinstance(failure, GraphRecursionError)
+            return Outcome("out_of_steps" if out else "failed", next=state.next, error=failure)
+        if not state.tasks:
+            return Outcome("finished")
+        questions = self._saver.list_questions(self._names)
+        if lost := {one.id for one in state.interrupts} - {q.interrupt.id for q in questions}:
+            return Outcome("failed", next=state.next, error=_refuse_questions(state, lost))
+        return Outcome(
+            "interrupted",
+            tuple(questions) or (_build_breakpoint(state, _list_nodes(state)),),
+            state.next,
+        )
+
+    def _find_breakpoint(self, state: Any) -> Question | None:
+        """Returns the breakpoint at which a run stands that takes up what is stored.
+
+        LangGraph takes a call without an input for one that goes on past it.
+        """
+        if state.config["configurable"]["checkpoint_id"] in self._saver.passed:
+            return None
+        before = self._graph.interrupt_before_nodes
+        hits = [name for name in _list_nodes(state) if _is_named(name, before)]
+        after = self._graph.interrupt_after_nodes
+        if not hits and after and state.parent_config and state.metadata["source"] == "loop":
+            ran = _list_nodes(self._graph.get_state(state.parent_config))
+            hits = [name for name in ran if _is_named(name, after)]
+        return _build_breakpoint(state, hits) if hits else None
+
+
+def _call(function: Callable[..., Any], *args: Any) -> Any:
+    return function(*args)
+
+
+def _list_nodes(state: Any) -> list[str]:
+    """Returns the nodes of a super-step that isn't over, though some of them may have run."""
+    return [task.name for task in state.tasks]
+
+
+def _is_named(name: str, stops: Any) -> bool:
+    return name != START if stops == "*" else name in stops
+
+
+def _build_breakpoint(state: Any, names: list[str]) -> Question:
+    checkpoint_id = state.config["configurable"]["checkpoint_id"]
+    title = f"Go on past the breakpoint at {', '.join(names)}?"
+    return Question(
+        Interrupt({"title": title}, ids.make_interrupt_id(f"@{checkpoint_id}", 0)),
+        names[0], NULL_TASK_ID, "", "", checkpoint_id, kind="breakpoint",
+    )  # fmt: skip
+
+
+def _refuse_questions(state: Any, lost: set[str]) -> QuestionChangedError:
+    asked = sorted(task.name for task in state.tasks if {one.id for one in task.interrupts} & lost)
+    return QuestionChangedError(
+        f"What is asked below node {', '.join(asked)} is asked in a graph that stores nothing, so "
+        "its answer would reach nobody. Compile that graph without checkpointer=False."
+    )

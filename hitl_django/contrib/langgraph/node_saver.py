@@ -1,0 +1,54 @@
+"""A saver for a graph of LangGraph that a node calls: its state stands with that of the node's."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Sequence
+from typing import Any
+
+from hitl_django.engine.constants import NS_SEP
+from hitl_django.engine.savers.checkpoint import BaseCheckpointSaver as OurSaver
+from hitl_django.engine.savers.checkpoint import TaskWrites
+from hitl_django.engine.types import RunnableConfig
+
+from .saver import BridgedSaver
+
+#: Makes a call of our saver's where such calls may be made.
+Perform = Callable[..., Any]
+APerform = Callable[..., Awaitable[Any]]
+
+
+class NodeSaver(BridgedSaver):
+    """Stores what a foreign graph does under the namespace of the task that calls it.
+
+    The graph believes that it is alone on its thread; its own namespaces go below the task's.
+    """
+
+    def __init__(self, saver: OurSaver, ns: str, perform: Perform, aperform: APerform) -> None:
+        super().__init__(saver)
+        self._ns, self._perform_call, self._aperform_call = ns, perform, aperform
+
+    def _perform(self, function: Callable[..., Any], *args: Any) -> Any:
+        return self._perform_call(function, *args)
+
+    async def _aperform(self, function: Callable[..., Any], *args: Any) -> Any:
+        return await self._aperform_call(function, *args)
+
+    def _build_writes(
+        self, task_id: str, task_path: str, writes: Sequence[tuple[str, Any]]
+    ) -> TaskWrites:
+        # What the graph asks is answered to the node, which gives it the answer.
+        return TaskWrites(task_id, task_path, writes, answered_by_run=True)
+
+    def _locate(self, config: Any) -> RunnableConfig:
+        ref = super()._locate(config)["configurable"]
+        ns = ref.get("checkpoint_ns")
+        return {"configurable": {**ref, "checkpoint_ns": _join(self._ns, ns)}}
+
+    def _name(self, config: RunnableConfig) -> Any:
+        ref = config["configurable"]
+        ns = ref["checkpoint_ns"].removeprefix(self._ns).removeprefix(NS_SEP)
+        return {"configurable": {**ref, "checkpoint_ns": ns}}
+
+
+def _join(above: str, ns: str | None) -> str:
+    return f"{above}{NS_SEP}{ns}" if ns else above

@@ -1,0 +1,188 @@
+"""A graph of LangGraph under a name of ours: its own engine runs it, in our worker."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from functools import cached_property
+from typing import Any, cast
+
+from langgraph.constants import END
+from langgraph.pregel import Pregel as ForeignPregel
+
+from hitl_django.engine.constants import INPUT
+from hitl_django.engine.errors import InvalidInputError, OpenQuestionsError
+from hitl_django.engine.graph.pregel import Pregel
+from hitl_django.engine.savers.checkpoint import BaseCheckpointSaver, Commit, Outcome
+from hitl_django.engine.savers.checkpoint import CheckpointTuple as OurTuple
+from hitl_django.engine.serde import add_code_of
+from hitl_django.engine.task.runtime import RunControl
+from hitl_django.engine.types import RunnableConfig, StateUpdate
+
+from .graph_form import convert_channels, convert_nodes, find_called_graph, list_functions
+from .graph_run import GraphRun, bind_saver
+from .saver import BridgedSaver
+
+
+class ForeignGraph(Pregel):
+    """A compiled graph of LangGraph in the form of ours.
+
+    Its state is stored as that of ours is, and so read, compared and drawn by the same code. What
+    starts, advances or updates a thread of it is LangGraph's.
+    """
+
+    def __init__(self, source: ForeignPregel, known: dict[int, ForeignGraph] | None = None) -> None:
+        #: LangGraph's graphs and what stands for them; one that calls itself is there once.
+        self._known = {} if known is None else known
+        self._known[id(source)] = self
+        self.source = source
+        super().__init__(
+            nodes=convert_nodes(source),
+            channels=convert_channels(source),
+            input_channels=source.input_channels,
+            output_channels=source.output_channels,
+            stream_channels=source.stream_channels_asis,
+            interrupt_before_nodes=cast(Any, source.interrupt_before_nodes),
+            interrupt_after_nodes=cast(Any, source.interrupt_after_nodes),
+            checkpointer=source.checkpointer if isinstance(source.checkpointer, bool) else None,
+            name=source.get_name(),
+            state_schema=getattr(getattr(source, "builder", None), "state_schema", Any),
+            auto_validate=False,
+        )
+        for function in list_functions(source):
+            add_code_of(function)
+
+    def subgraph_of(self, name: str) -> Pregel | None:
+        """Returns the graph that the node calls, as far as that can be seen."""
+        called = find_called_graph(self.source, name)
+        if called is None or called.checkpointer is False:
+            return None
+        return self._known.get(id(called)) or ForeignGraph(called, self._known)
+
+    def get_input_jsonschema(self, config: RunnableConfig | None = None) -> dict[str, Any]:
+        """Returns the JSON schema of the input."""
+        return self.source.get_input_jsonschema()
+
+    def get_output_jsonschema(self, config: RunnableConfig | None = None) -> dict[str, Any]:
+        """Returns the JSON schema of what a run comes to."""
+        return self.source.get_output_jsonschema()
+
+    def validate_input(self, input: Any) -> None:
+        """Raises InvalidInputError for a field that the graph's input doesn't have.
+
+        What the fields hold is for the graph to say, which takes many a form.
+        """
+        fields = self._fields
+        if isinstance(self.input_keys, str) and fields is None:
+            return
+        if not isinstance(input, Mapping):
+            kind = type(input).__name__
+            raise InvalidInputError(
+                f"The input is no object but {kind}.", [("$", f"expected an object, got {kind}")]
+            )
+        if unknown := [str(name) for name in input if name not in (fields or ())]:
+            raise InvalidInputError(
+                f"The graph's input has no field {', '.join(unknown)}.",
+                [(f"$.{name}", "unknown field") for name in unknown],
+            )
+
+    @cached_property
+    def _fields(self) -> frozenset[str] | None:
+        """The fields of the graph's input, where it has any."""
+        fields = self.get_input_jsonschema().get("properties")
+        return None if fields is None else frozenset(fields)
+
+    def submit(
+        self, input: Any, config: RunnableConfig, *, modes: frozenset[str] = frozenset()
+    ) -> str:
+        """Stores ``input`` as the thread's next checkpoint; runs nothing.
+
+        Returns the newest checkpoint's id. Raises OpenQuestionsError with nothing stored.
+        """
+        given = config["configurable"]
+        mine = bind_saver(self.source, BridgedSaver(self._get_saver()))
+        own = _select_coordinates(config)
+        state = mine.get_state(own)
+        if state.interrupts and not given.get("discard_pending"):
+            raise OpenQuestionsError(
+                f"Thread {given['thread_id']!r} waits for answers, which an input would lose.",
+                [asked.id for asked in state.interrupts],
+                thread_id=given["thread_id"],
+            )
+        if state.tasks:
+            # LangGraph would run what is left over beside what the input starts.
+            mine.update_state(own, None, END)
+        stored = mine.update_state(own, input, INPUT)
+        return str(stored["configurable"]["checkpoint_id"])
+
+    def advance(
+        self,
+        config: RunnableConfig,
+        *,
+        control: RunControl | None = None,
+        modes: frozenset[str] = frozenset(),
+        subgraphs: bool = False,
+        keep: Callable[[Any], Any] | None = None,
+        durability: str | None = None,
+    ) -> Outcome:
+        """Goes on from what is stored of the thread, and returns how the run left off."""
+        run = GraphRun(
+            self.source, self._get_saver(), _select_coordinates(config),
+            modes=modes, subgraphs=subgraphs, keep=keep,
+        )  # fmt: skip
+        return run.advance(control, durability)
+
+    def bulk_update_state(
+        self, config: RunnableConfig, supersteps: Sequence[Sequence[StateUpdate]]
+    ) -> RunnableConfig:
+        """Applies super-steps of updates, as LangGraph does; each is stored whole."""
+        own = _select_coordinates(config)
+        for updates in supersteps:
+            collected = _CollectedCommit(self._get_saver())
+            mine = bind_saver(self.source, BridgedSaver(collected))
+            own = mine.bulk_update_state(own, [cast(Any, updates)])
+            collected.store()
+        return cast(RunnableConfig, own)
+
+    def _get_saver(self) -> BaseCheckpointSaver:
+        assert self.saver is not None
+        return self.saver
+
+
+def _select_coordinates(config: RunnableConfig) -> Any:
+    """Returns a config with what LangGraph knows of ours.
+
+    It took other keys for metadata; and one thread for its tasks would be taken by its stream.
+    """
+    own = config["configurable"]
+    names = ("thread_id", "checkpoint_ns", "checkpoint_id")
+    kept = {"configurable": {name: own[name] for name in names if name in own}}
+    return kept | {key: config[key] for key in ("metadata", "recursion_limit") if key in config}
+
+
+class _CollectedCommit(BaseCheckpointSaver[Any]):
+    """Gives what is stored, and makes one commit of a checkpoint and of the writes that led to it.
+
+    LangGraph stores them one after the other.
+    """
+
+    def __init__(self, saver: BaseCheckpointSaver) -> None:
+        self._saver = saver
+        self._commits: list[Commit] = []
+
+    def get_next_version(self, current: Any, channel: None) -> Any:
+        """Returns a version as the saver has them."""
+        return self._saver.get_next_version(current, channel)
+
+    def get_tuple(self, config: RunnableConfig) -> OurTuple | None:
+        """Reads the addressed checkpoint, or the newest of the namespace."""
+        return self._saver.get_tuple(config)
+
+    def commit(self, commit: Commit) -> None:
+        """Keeps what is to be stored."""
+        self._commits.append(commit)
+
+    def store(self) -> None:
+        """Stores it."""
+        (whole,) = [commit for commit in self._commits if commit.checkpoint is not None]
+        whole.writes = [task for commit in self._commits for task in commit.writes]
+        self._saver.commit(whole)

@@ -1,0 +1,40 @@
+"""LangGraph's classes that state may hold, each under a name of ours: stored bytes name no code."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Collection, Iterator
+from typing import Any
+
+from langgraph.checkpoint.serde.types import _DeltaSnapshot
+from langgraph.types import Command, Interrupt, Overwrite, Send, TimeoutPolicy
+
+from hitl_django.engine.serde import has_recipe, register_model, register_type
+
+
+def register_stored_types() -> None:
+    """Lets every codec of the process store what LangGraph itself puts into state."""
+    register_type(
+        "langgraph.Send",
+        Send,
+        lambda sent: [sent.node, sent.arg, sent.timeout],
+        lambda stored: Send(stored[0], stored[1], timeout=stored[2]),
+    )
+    for cls in (Command, Interrupt, Overwrite, TimeoutPolicy):
+        register_model(cls, f"langgraph.{cls.__name__}")
+    register_model(_DeltaSnapshot, "langgraph.DeltaSnapshot")
+
+
+def find_listed_classes(allowlist: Collection[Any]) -> Iterator[type]:
+    """Yields the classes of an allow-list of LangGraph's that are stored field by field.
+
+    It lists classes, or pairs of a module and a name; of modules only those that are loaded.
+    """
+    for listed in allowlist:
+        found: Any = listed
+        if isinstance(listed, tuple):
+            found = sys.modules.get(listed[0])
+            for name in str(listed[1]).split("."):
+                found = getattr(found, name, None)
+        if isinstance(found, type) and has_recipe(found):
+            yield found

@@ -1,0 +1,52 @@
+"""Calls that one thread makes for others: whatever happens to it, nobody waits for ever."""
+
+from __future__ import annotations
+
+import signal
+import threading
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from hitl_django.contrib.langgraph.served_calls import ServedCalls
+
+
+def call(function: Callable[..., Any], *args: Any) -> Any:
+    return function(*args)
+
+
+def test_a_call_is_made_on_the_serving_thread_and_its_failure_is_the_askers() -> None:
+    calls, here = ServedCalls(call), threading.get_ident()
+
+    def work() -> tuple[int, str]:
+        with pytest.raises(ZeroDivisionError):
+            calls.ask(lambda: 1 / 0)
+        return calls.ask(threading.get_ident), threading.current_thread().name
+
+    assert calls.serve(work) == (here, "hitl-langgraph")
+
+
+def test_who_asks_a_thread_that_a_signal_has_ended_is_told_so() -> None:
+    calls, has_left = ServedCalls(call), threading.Event()
+    told: list[BaseException | None] = []
+    workers: list[threading.Thread] = []
+
+    def end(*about: Any) -> None:
+        raise SystemExit
+
+    def work() -> None:
+        workers.append(threading.current_thread())
+        signal.pthread_kill(threading.main_thread().ident or 0, signal.SIGUSR1)
+        assert has_left.wait(60)
+        told.append(calls.submit(int).exception(timeout=60))
+
+    before = signal.signal(signal.SIGUSR1, end)
+    try:
+        with pytest.raises(SystemExit):
+            calls.serve(work)
+    finally:
+        signal.signal(signal.SIGUSR1, before)
+    has_left.set()
+    workers[0].join(60)
+    assert [str(error) for error in told] == ["The thread that has the connections has left."]
