@@ -4,9 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import threading
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from contextvars import copy_context
 from typing import Annotated, Any
 
 import pytest
+from asgiref.sync import async_to_sync
 from django.db import connections, transaction
 from langchain_core.messages import AIMessage
 from langgraph.config import get_store
@@ -20,6 +24,7 @@ from hitl_django import StateGraph as OurGraph
 from hitl_django.contrib.langgraph import LangGraphStore
 from hitl_django.db.alias import write_alias
 from hitl_django.engine.errors import UnserializableError
+from hitl_django.errors import OpenTransactionError
 from hitl_django.graph_registry import registry
 from hitl_django.models import StoreItem
 from hitl_django.store import DjangoStore
@@ -142,6 +147,22 @@ def test_a_put_on_a_thread_with_a_transaction_is_a_part_of_it() -> None:
     assert not StoreItem.objects.exists()
 
 
+@on_threads
+def test_a_node_on_another_thread_than_an_open_transaction_is_refused() -> None:
+    store = LangGraphStore()
+    with transaction.atomic(write_alias()):
+        store.put(USER, "k", {})
+        with pytest.raises(OpenTransactionError, match="Call the graph outside of it"):
+            run_elsewhere(store.get, USER, "k")
+    assert run_elsewhere(store.get, USER, "k") is not None
+
+
+def run_elsewhere(call: Callable[..., Any], *args: Any) -> Any:
+    """Makes a call as LangGraph does those of a node: with the context, on a thread of its own."""
+    with ThreadPoolExecutor() as threads:
+        return threads.submit(copy_context().run, call, *args).result()
+
+
 @pytest.mark.django_db
 def test_what_comes_back_is_of_langgraphs_classes() -> None:
     store = LangGraphStore()
@@ -160,6 +181,6 @@ def test_a_refusal_is_the_error_that_langgraph_has_for_it() -> None:
         with pytest.raises(InvalidNamespaceError, match="labels cannot contain"):
             store.batch(batch)
         with pytest.raises(InvalidNamespaceError, match="labels cannot contain"):
-            asyncio.run(store.abatch(batch))
+            async_to_sync(store.abatch)(batch)
     with pytest.raises(UnserializableError, match=r"object at \$\.a"):
         store.put(USER, "k", {"a": object()})

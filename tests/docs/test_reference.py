@@ -62,7 +62,7 @@ def test_every_transition_has_its_reason() -> None:
 
 
 def test_every_verb_of_the_command_is_documented() -> None:
-    used = re.findall(r"\{hitl-command\} (\w+)", REFERENCE)
+    used = re.findall(r"\{hitl-command\} ([\w-]+)", REFERENCE)
     assert sorted(used) == sorted(commands.verbs())
     assert "--grace SECONDS" in commands.section("worker")
 

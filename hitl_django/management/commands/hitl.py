@@ -6,12 +6,13 @@ from typing import Any
 
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 
-from .. import archive, doctor, restore, retain, start, sweep, worker
+from .. import archive, doctor, import_langgraph, restore, retain, start, sweep, worker
 from ..diagnosis import find_obstacle
 
 VERBS = {
     "archive": archive,
     "doctor": doctor,
+    "import-langgraph": import_langgraph,
     "restore": restore,
     "retain": retain,
     "start": start,
