@@ -35,6 +35,7 @@ VERB_TEXTS: dict[str, Any] = {
     "cancel": gettext_lazy("Cancelled the run"),
     "retry": gettext_lazy("Let the run go on"),
     "fork": gettext_lazy("Went on from an earlier step"),
+    "import": gettext_lazy("Brought the thread from LangGraph"),
     "discard": gettext_lazy("Discarded the run before"),
     "expire": gettext_lazy("A question's time was up"),
     "supersede": gettext_lazy("Withdrew questions"),

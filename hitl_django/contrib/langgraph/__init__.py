@@ -1,7 +1,7 @@
 """LangGraph's graphs and ours in one program: the one package that knows langgraph.
 
-``DjangoCheckpointer`` and ``register_langgraph`` need Django set up, and are loaded at their first
-use; what the engine asks for needs no Django.
+``DjangoCheckpointer``, ``LangGraphStore`` and ``register_langgraph`` need Django set up, and are
+loaded at their first use; what the engine asks for needs no Django.
 """
 
 from __future__ import annotations
@@ -16,11 +16,22 @@ from .stored_types import register_stored_types
 if TYPE_CHECKING:
     from .checkpointer import DjangoCheckpointer as DjangoCheckpointer
     from .registration import register_langgraph as register_langgraph
+    from .store import LangGraphStore as LangGraphStore
 
-__all__ = ["DjangoCheckpointer", "HostNode", "build_graph_action", "register_langgraph"]
+__all__ = [
+    "DjangoCheckpointer",
+    "HostNode",
+    "LangGraphStore",
+    "build_graph_action",
+    "register_langgraph",
+]
 
 #: The modules of the names that need Django.
-_LAZY = {"DjangoCheckpointer": "checkpointer", "register_langgraph": "registration"}
+_LAZY = {
+    "DjangoCheckpointer": "checkpointer",
+    "LangGraphStore": "store",
+    "register_langgraph": "registration",
+}
 
 register_stored_types()
 

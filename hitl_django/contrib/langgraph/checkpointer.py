@@ -3,22 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from concurrent.futures import Future
-from contextvars import ContextVar
 from functools import partial
 from typing import Any
 
-from django.db import connections
-
 from hitl_django.checkpoints import DjangoSaver
-from hitl_django.db.commit_threads import commit_threads
 from hitl_django.engine.serde import adopt_model
-from hitl_django.errors import OpenTransactionError
 
+from .borrowed_connection import call_with_connection
 from .saver import BridgedSaver
-
-#: The connection of who called a graph. LangGraph hands the context on to its threads.
-_caller: ContextVar[Any] = ContextVar("caller", default=None)
 
 
 class DjangoCheckpointer(BridgedSaver):
@@ -69,17 +61,4 @@ class DjangoCheckpointer(BridgedSaver):
         await self._aperform(partial(self._saver.prune, strategy=strategy), thread_ids)
 
     def _perform(self, function: Callable[..., Any], *args: Any) -> Any:
-        own = connections[self._using]
-        if own.connection is not None:
-            _caller.set(own)
-            return function(*args)
-        if (caller := _caller.get()) is not None and caller.in_atomic_block:
-            raise OpenTransactionError(
-                "LangGraph stores from threads of its own, which see nothing of the transaction "
-                "that is open here. Call the graph outside of it; a test is a TransactionTestCase."
-            )
-        # The threads are new ones for each run. A connection that such a thread opened would be
-        # left to the garbage collector, so it borrows one instead.
-        result: Future[Any] = Future()
-        commit_threads.submit(lambda: result.set_result(function(*args))).result()
-        return result.result()
+        return call_with_connection(self._using, function, *args)

@@ -200,6 +200,11 @@ class Commit:
 _BRANCH_BITS = 32
 
 
+def make_version(count: int, branch: int) -> Version:
+    """Returns the version of a channel after so many super-steps of a branch."""
+    return count << _BRANCH_BITS | branch
+
+
 class BaseCheckpointSaver(Generic[VersionT]):
     """Stores threads: subclass it and implement get_tuple, list, put, put_writes, delete_thread.
 
@@ -348,7 +353,7 @@ class BaseCheckpointSaver(Generic[VersionT]):
 
     def get_next_version(self, current: Version | None, channel: None) -> Version:
         """Returns a version greater than ``current``."""
-        return (((current or 0) >> _BRANCH_BITS) + 1) << _BRANCH_BITS | getrandbits(_BRANCH_BITS)
+        return make_version(((current or 0) >> _BRANCH_BITS) + 1, getrandbits(_BRANCH_BITS))
 
     # A saver without an event loop of its own answers at once. One that blocks overrides acall, and
     # the two that every super-step and every load take.

@@ -80,7 +80,7 @@ def start(
     registered = registry.get_graph(graph)
     if input is None:
         raise EmptyInputError
-    _check_names(key=key, thread_id=thread_id)
+    check_names(key=key, thread_id=thread_id)
     if on_pending not in ON_PENDING:
         raise ValueError(f"on_pending is one of {', '.join(ON_PENDING)}, not {on_pending!r}.")
     _check_metadata(metadata)
@@ -337,7 +337,8 @@ def _check_metadata(metadata: dict[str, Any] | None) -> None:
     check_json(metadata, "The metadata")
 
 
-def _check_names(**names: str | None) -> None:
+def check_names(**names: str | None) -> None:
+    """Raises InvalidInputError for a name that a thread or a run can't have."""
     for what, name in names.items():
         if name is None:
             continue

@@ -1,0 +1,41 @@
+"""Calls that need a database connection, on threads that LangGraph begins anew for each run."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from concurrent.futures import Future
+from contextvars import ContextVar
+from typing import Any, ParamSpec, TypeVar
+
+from django.db import connections
+
+from hitl_django.db.commit_threads import commit_threads
+from hitl_django.errors import OpenTransactionError
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
+#: The connection of who called a graph. LangGraph hands the context on to its threads.
+_caller: ContextVar[Any] = ContextVar("caller", default=None)
+
+
+def call_with_connection(
+    using: str, function: Callable[P, R], *args: P.args, **kwargs: P.kwargs
+) -> R:
+    """Makes a call, on a thread that keeps its connection where this one has none.
+
+    A connection that such a thread opened would be left to the garbage collector. Raises
+    OpenTransactionError where whoever called the graph has a transaction open.
+    """
+    own = connections[using]
+    if own.connection is not None:
+        _caller.set(own)
+        return function(*args, **kwargs)
+    if (caller := _caller.get()) is not None and caller.in_atomic_block:
+        raise OpenTransactionError(
+            "LangGraph stores from threads of its own, which see nothing of the transaction "
+            "that is open here. Call the graph outside of it; a test is a TransactionTestCase."
+        )
+    result: Future[R] = Future()
+    commit_threads.submit(lambda: result.set_result(function(*args, **kwargs))).result()
+    return result.result()

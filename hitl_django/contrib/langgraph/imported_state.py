@@ -1,0 +1,76 @@
+"""What an imported thread has come to, by the graph that it is to go on with."""
+
+from __future__ import annotations
+
+from collections.abc import Container, Mapping, Sequence
+from typing import Any
+
+from hitl_django.checkpoints import DjangoSaver
+from hitl_django.engine.constants import INTERRUPT, NULL_TASK_ID, RETURN
+from hitl_django.engine.errors import GraphChangedError
+from hitl_django.engine.savers.checkpoint import CheckpointTuple, PendingWrite
+from hitl_django.graph_registry.registry import RegisteredGraph
+from hitl_django.json_text.sanitize import escape_unstorable
+from hitl_django.leases.transitions import ERROR_LENGTH
+from hitl_django.models import Run
+
+from .pending_steps import REPEATABLE
+
+#: How the path of a task ends that another one has called, and that no checkpoint plans.
+_CALL_ENDING = ", True"
+
+
+def refuse_strangers(root: CheckpointTuple, registered: RegisteredGraph) -> None:
+    """Raises GraphChangedError for a thread in which nodes have run that the graph doesn't have."""
+    seen = {name for name in root.checkpoint["versions_seen"] if not name.startswith("__")}
+    strangers = sorted(seen - set(registered.graph.nodes))
+    if strangers:
+        changes = [f"the node {name!r} has run" for name in strangers]
+        raise GraphChangedError(
+            f"It is not of the graph {registered.name!r}, which has no node "
+            f"{', '.join(map(repr, strangers))}.",
+            changes,
+        )
+
+
+def find_state(
+    registered: RegisteredGraph,
+    saver: DjangoSaver,
+    thread_id: str,
+    paths: Mapping[str, str],
+) -> tuple[Run.State, str]:
+    """Returns the state of the run of a thread that is stored, and why it didn't go on."""
+    graph: Any = registered.graph.with_saver(saver)
+    config: Any = {"configurable": {"thread_id": thread_id, "checkpoint_ns": ""}}
+    snapshot, stored = graph.get_state(config), saver.get_tuple(config)
+    writes = () if stored is None else stored.pending_writes or ()
+    _refuse_lost_results(writes, {task.id for task in snapshot.tasks}, paths)
+    if not snapshot.next:
+        return Run.State.SUCCEEDED, ""
+    before = graph.interrupt_before
+    stops = before == "*" or set(before).intersection(snapshot.next)
+    if stops or any(name == INTERRUPT for _, name, _ in writes):
+        return Run.State.QUEUED, ""
+    failed = [task.error for task in snapshot.tasks if task.error is not None]
+    if failed:
+        return Run.State.FAILED, escape_unstorable(str(failed[0]))[:ERROR_LENGTH]
+    # It was in the middle of something, or stood behind a node at which it was to stop.
+    return Run.State.PARKED, f"LangGraph had not run {', '.join(snapshot.next)}."
+
+
+def _refuse_lost_results(
+    writes: Sequence[PendingWrite], known: Container[str], paths: Mapping[str, str]
+) -> None:
+    """Raises GraphChangedError where tasks have results or answers that the graph doesn't find.
+
+    Their ids come of what the graph is like, and in old releases were made otherwise. The tasks
+    would run again, and people would be asked again what they have answered.
+    """
+    for task_id, name, _ in writes:
+        is_called = name == RETURN or paths.get(task_id, "").endswith(_CALL_ENDING)
+        if not (task_id in known or task_id == NULL_TASK_ID or is_called or name in REPEATABLE):
+            raise GraphChangedError(
+                "Tasks of its last step have results or answers that the graph would not find "
+                "again: it has other tasks there, or an old release of LangGraph stored them.",
+                [f"the task {task_id} is another"],
+            )

@@ -1,0 +1,101 @@
+"""What tasks wrote on top of a checkpoint of LangGraph's, and under which ids they ask there."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from hitl_django.engine.constants import (
+    BRANCH_TO,
+    ERROR,
+    ERROR_SOURCE_NODE,
+    INTERRUPT,
+    NO_WRITES,
+    NS_END,
+    NS_SEP,
+    RESUME,
+    SCHEDULED,
+    TASKS,
+)
+from hitl_django.engine.ids import make_interrupt_id
+from hitl_django.engine.savers.checkpoint import CheckpointTuple, PendingWrite, TaskWrites
+
+#: A checkpoint's namespace and id.
+Place = tuple[str, str]
+#: Writes of tasks that may as well be made once more.
+REPEATABLE = frozenset((INTERRUPT, ERROR, ERROR_SOURCE_NODE, SCHEDULED, NO_WRITES))
+
+
+@dataclass(frozen=True, slots=True)
+class PendingStep:
+    """The tasks of a super-step that hasn't ended, and the nodes that may be theirs."""
+
+    writes: list[TaskWrites]
+    nodes: frozenset[str]
+
+    @classmethod
+    def read(cls, found: CheckpointTuple, paths: Mapping[str, str]) -> PendingStep:
+        """Returns what stands on top of a checkpoint; ``paths`` are those of the tasks by id."""
+        tasks: dict[str, TaskWrites] = {}
+        for task_id, name, value in found.pending_writes or ():
+            task = tasks.setdefault(task_id, TaskWrites(task_id, paths.get(task_id, ""), []))
+            task.writes = [*task.writes, (name, value)]
+        return cls(list(tasks.values()), frozenset(_find_due(found.checkpoint)))
+
+
+def is_new(write: PendingWrite, before: Sequence[PendingWrite]) -> bool:
+    """Returns whether a task has written more; with each question more comes an answer more."""
+    task_id, name, value = write
+    own = [each for task, named, each in before if (task, named) == (task_id, name)]
+    if name in REPEATABLE:
+        return not own
+    if name == RESUME and isinstance(value, list):
+        return all(answers[: len(value)] != value for answers in own)
+    return value not in own
+
+
+def number_questions(steps: Mapping[Place, PendingStep]) -> None:
+    """Gives the second and later questions of tasks ids of their own.
+
+    Before LangGraph 1.2 all questions of a task had the id of its first; an answer would be taken
+    for one to that. The tasks of graphs above have the questions too, under the same ids.
+    """
+    renamed: dict[str, str] = {}
+    for (ns, _), step in steps.items():
+        for task in step.writes:
+            renamed.update(_rename_own(task, ns, step.nodes))
+    if not renamed:
+        return
+    for step in steps.values():
+        for task in step.writes:
+            task.writes = [
+                (name, _rename(value, renamed) if name == INTERRUPT else value)
+                for name, value in task.writes
+            ]
+
+
+def _rename_own(task: TaskWrites, ns: str, nodes: frozenset[str]) -> Iterator[tuple[str, str]]:
+    """Yields the id of a task's question, and the one that it is to have."""
+    writes = dict(task.writes)
+    asked, answers = writes.get(INTERRUPT, ()), writes.get(RESUME, ())
+    if len(asked) != 1 or not isinstance(answers, list):
+        return
+    above = f"{ns}{NS_SEP}" if ns else ""
+    for node in nodes:
+        task_ns = f"{above}{node}{NS_END}{task.task_id}"
+        if asked[0].id == make_interrupt_id(task_ns, 0):
+            yield asked[0].id, make_interrupt_id(task_ns, len(answers))
+
+
+def _rename(asked: Any, renamed: Mapping[str, str]) -> Any:
+    return tuple(replace(one, id=renamed.get(one.id, one.id)) for one in asked)
+
+
+def _find_due(checkpoint: Any) -> Iterator[str]:
+    """Yields the nodes that are to run after a checkpoint."""
+    for name in checkpoint["channel_values"]:
+        if name.startswith(BRANCH_TO):
+            yield name.removeprefix(BRANCH_TO)
+    for sent in checkpoint["channel_values"].get(TASKS, ()):
+        yield sent.node

@@ -1,0 +1,108 @@
+"""LangGraph's store over ours: graphs of both keep their items in the project's database."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+from langgraph.store import base as theirs
+
+from hitl_django.db.alias import write_alias
+from hitl_django.engine import store as ours
+from hitl_django.engine.errors import InvalidNamespaceError
+from hitl_django.engine.store.items import Item, SearchItem
+from hitl_django.engine.store.search_index import EmbeddedTexts
+from hitl_django.store import DjangoStore
+
+from .borrowed_connection import call_with_connection
+
+_OPERATIONS: dict[type, type] = {
+    getattr(theirs, name): getattr(ours, name) for name in ("GetOp", "SearchOp", "PutOp")
+}
+
+
+class LangGraphStore(theirs.BaseStore):
+    """A store for graphs of LangGraph's: ``graph.compile(store=LangGraphStore())``.
+
+    It is our DjangoStore under LangGraph's interface, sync and async: items, bounds and times to
+    live are the same. Vectors are stored as bytes beside the items, and compared in Python: no
+    extension of the database is needed, or used.
+    """
+
+    supports_ttl = True
+
+    def __init__(
+        self, *, index: theirs.IndexConfig | None = None, ttl: theirs.TTLConfig | None = None
+    ) -> None:
+        self._store = _BorrowingStore(index=index, ttl=ttl)  # type: ignore[arg-type]
+        self.index_config, self.ttl_config = index, ttl
+
+    @property
+    def embeddings(self) -> Any:
+        """What embeds the items, if anything does."""
+        return self._store.embeddings
+
+    def sweep_ttl(self) -> int:
+        """Removes all that has expired, without waiting for the sweep; returns how many items."""
+        return call_with_connection(write_alias(), self._store.sweep_ttl)
+
+    def batch(self, ops: Iterable[theirs.Op]) -> list[theirs.Result]:
+        """Performs operations and returns a result for each."""
+        with _raising_their_errors():
+            return _convert_results(self._store.batch(map(_convert_operation, ops)))
+
+    async def abatch(self, ops: Iterable[theirs.Op]) -> list[theirs.Result]:
+        """Like batch, on an event loop."""
+        with _raising_their_errors():
+            return _convert_results(await self._store.abatch(map(_convert_operation, ops)))
+
+
+class _BorrowingStore(DjangoStore):
+    """Our store, on LangGraph's threads; embeddings are made on these, whatever they take."""
+
+    def perform(self, ops: Sequence[ours.Op], embedded: EmbeddedTexts) -> list[ours.Result]:
+        return call_with_connection(write_alias(), super().perform, ops, embedded)
+
+
+def _convert_operation(op: Any) -> Any:
+    """Returns an operation as ours; what is none stays as it is, and is refused as such."""
+    if isinstance(op, theirs.ListNamespacesOp):
+        conditions = (ours.MatchCondition(*each) for each in op.match_conditions or ())
+        return ours.ListNamespacesOp(tuple(conditions), op.max_depth, op.limit, op.offset)
+    kind = _OPERATIONS.get(type(op))
+    return op if kind is None else kind(*op)
+
+
+def _convert_results(results: Iterable[Any]) -> list[Any]:
+    return [
+        [_convert_item(each) for each in result]
+        if isinstance(result, list)
+        else _convert_item(result)
+        for result in results
+    ]
+
+
+def _convert_item(found: Any) -> Any:
+    """Returns an item as LangGraph's; a namespace, or None, as it is."""
+    if isinstance(found, SearchItem):
+        return theirs.SearchItem(
+            found.namespace, found.key, found.value, found.created_at, found.updated_at, found.score
+        )
+    if isinstance(found, Item):
+        return theirs.Item(
+            value=found.value,
+            key=found.key,
+            namespace=found.namespace,
+            created_at=found.created_at,
+            updated_at=found.updated_at,
+        )
+    return found
+
+
+@contextmanager
+def _raising_their_errors() -> Iterator[None]:
+    try:
+        yield
+    except InvalidNamespaceError as error:
+        raise theirs.InvalidNamespaceError(str(error)) from error

@@ -1,0 +1,287 @@
+"""Imports threads of LangGraph's databases: history, what is pending, and what they ask.
+
+A thread comes whole or not at all. One that waits for people gets a run that is queued: the worker
+that takes it up finds what was asked, and puts it into the review queue.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from datetime import datetime
+from typing import Any
+
+from django.db import IntegrityError, transaction
+from django.db.models import F
+from django.db.models.functions import Now
+
+from hitl_django import audit, leases, notifications
+from hitl_django.checkpoints import DjangoSaver, ThreadKey
+from hitl_django.db.alias import write_alias
+from hitl_django.db.retry import retry_on_conflict
+from hitl_django.db.write_batch import WriteBatch
+from hitl_django.engine.errors import InvalidInputError
+from hitl_django.engine.savers.checkpoint import CheckpointTuple, Commit
+from hitl_django.errors import RunStateError, ThreadExistsError
+from hitl_django.graph_registry import compatibility, registry
+from hitl_django.graph_registry.registry import RegisteredGraph
+from hitl_django.models import AuditEntry, Checkpoint, Decision, Interrupt, Run, Thread
+from hitl_django.services.runs.archive import is_archived
+from hitl_django.services.runs.cancel import cancel_run
+from hitl_django.services.runs.start import check_names
+from hitl_django.task_queue import dispatcher
+
+from .imported_state import find_state, refuse_strangers
+from .pending_steps import PendingStep, Place, is_new, number_questions
+from .thread_source import StoredCheckpoint, ThreadSource
+
+#: The verb of the record's entry that a thread was imported.
+IMPORT = "import"
+#: Rows of one statement.
+BATCH = 500
+#: What LangGraph's server calls the graph of a thread, in the metadata of checkpoints.
+GRAPH_ID = "graph_id"
+
+
+@retry_on_conflict
+def import_thread(
+    source: ThreadSource, thread_id: str, graph: str | None = None, *, dry_run: bool = False
+) -> Run.State | None:
+    """Imports a thread, or what is new of one that was imported before; all of it or nothing.
+
+    Returns the state of the run that it was given; None where nothing is new. ``graph`` is the
+    registered graph that it goes on with; without, it is the one that the thread's metadata name.
+    With ``dry_run`` all is done, and undone again.
+
+    Raises HitlError for a thread that can't be taken: another one has its id, it has gone on here
+    and there, a worker is at it (RunStateError), it is of another graph (GraphChangedError), it
+    holds what can't be stored (PayloadError).
+    """
+    check_names(thread_id=thread_id)
+    with source.snapshot(), transaction.atomic(using=write_alias()):
+        state = _Import(source, thread_id, graph).perform()
+        transaction.set_rollback(dry_run, using=write_alias())
+        return state
+
+
+class _Import:
+    """One thread's import, in a transaction."""
+
+    def __init__(self, source: ThreadSource, thread_id: str, graph: str | None) -> None:
+        self.source, self.thread_id, self.graph = source, thread_id, graph
+        self.found = source.list_checkpoints(thread_id)
+        self.paths = source.read_paths(thread_id)
+        #: What is written on top of checkpoints that nothing follows so far.
+        self.pending: dict[Place, PendingStep] = {}
+        #: When LangGraph stored what is new.
+        self.stored_at: dict[Place, datetime] = {}
+
+    def perform(self) -> Run.State | None:
+        if is_archived(self.thread_id):
+            return None
+        thread = self._lock()
+        known = set() if thread is None else self._list_known(thread)
+        new = [one for one in self.found if (one.ns, one.checkpoint_id) not in known]
+        grown = self._find_grown(known)
+        if not new and not grown:
+            return None
+        root = self._read_newest()
+        registered = self._find_graph(root)
+        refuse_strangers(root, registered)
+        if thread is None:
+            thread = self._create(registered)
+        else:
+            self._refuse_unless_ours(thread, known)
+        saver = DjangoSaver(ThreadKey(thread.pk, thread.thread_id, thread.epoch))
+        self._store(saver, new, grown)
+        self._date(thread)
+        return self._start_run(thread, registered, root, saver)
+
+    # What is there already.
+
+    def _lock(self) -> Thread | None:
+        """Returns the thread's row, if there is one, locked until all is stored."""
+        rows = Thread.objects.using(write_alias()).filter(thread_id=self.thread_id)
+        pk = rows.values_list("pk", flat=True).first()
+        return None if pk is None else leases.lock_thread(pk=pk)
+
+    def _list_known(self, thread: Thread) -> set[Place]:
+        rows = Checkpoint.objects.using(write_alias()).filter(thread=thread)
+        return set(rows.values_list("ns", "checkpoint_id"))
+
+    def _find_grown(self, known: set[Place]) -> dict[Place, CheckpointTuple]:
+        """Returns the checkpoints, of those that nothing follows here, that got more writes."""
+        followed = {
+            (one.ns, one.parent_id) for one in self.found if (one.ns, one.checkpoint_id) in known
+        }
+        grown, ours = {}, DjangoSaver()
+        for one in self.found:
+            place = one.ns, one.checkpoint_id
+            if place not in known or place in followed:
+                continue
+            theirs = self.source.read(self.thread_id, *place)
+            stored = ours.get_tuple(_config(self.thread_id, *place))
+            before = () if stored is None else stored.pending_writes or ()
+            if any(is_new(write, before) for write in theirs.pending_writes or ()):
+                grown[place] = theirs
+        return grown
+
+    def _refuse_unless_ours(self, thread: Thread, known: set[Place]) -> None:
+        """Raises for a thread that is here, if no more of it may be brought."""
+        using = write_alias()
+        if not AuditEntry.objects.using(using).filter(thread=thread, verb=IMPORT).exists():
+            raise ThreadExistsError(
+                f"There is a thread {self.thread_id!r} here that was not imported."
+            )
+        answered = Decision.objects.using(using).filter(interrupt__thread=thread).exists()
+        if answered or not known <= {(one.ns, one.checkpoint_id) for one in self.found}:
+            raise ThreadExistsError(
+                f"The thread {self.thread_id!r} has gone on both here and there since it was "
+                "imported; it stays as it is here."
+            )
+        if thread.lease_until is not None and thread.lease_until > thread.now:
+            raise RunStateError(
+                f"A worker advances the thread {self.thread_id!r} right now.",
+                state=Run.State.RUNNING,
+                allowed=sorted(set(Run.State.values) - {Run.State.RUNNING}),
+            )
+
+    def _create(self, registered: RegisteredGraph) -> Thread:
+        thread = Thread(thread_id=self.thread_id, graph=registered.name)
+        try:
+            thread.save(using=write_alias(), force_insert=True)
+        except IntegrityError as error:
+            raise ThreadExistsError(
+                f"Somebody has just made a thread {self.thread_id!r} here."
+            ) from error
+        return leases.lock_thread(pk=thread.pk)
+
+    # Which graph it is of.
+
+    def _read_newest(self) -> CheckpointTuple:
+        """Reads the newest checkpoint of the graph itself."""
+        roots = [one for one in self.found if not one.ns]
+        if not roots:
+            raise InvalidInputError("It has checkpoints of subgraphs only.", [])
+        return self.source.read(self.thread_id, "", roots[-1].checkpoint_id)
+
+    def _find_graph(self, root: CheckpointTuple) -> RegisteredGraph:
+        named: Any = root.metadata.get(GRAPH_ID)
+        if self.graph is None and not named:
+            raise InvalidInputError("Its metadata name no graph: say which by --graph.", [])
+        if self.graph is not None and named in registry.list_names() and named != self.graph:
+            raise InvalidInputError(f"Its metadata name another graph, {named!r}.", [])
+        return registry.get_graph(self.graph or str(named))
+
+    # What is stored.
+
+    def _store(
+        self,
+        saver: DjangoSaver,
+        new: Sequence[StoredCheckpoint],
+        grown: Mapping[Place, CheckpointTuple],
+    ) -> None:
+        """Stores checkpoints, each with the writes that led to it, and the writes on the last."""
+        versions: dict[Place, Mapping[str, Any]] = {}
+        for place, found in grown.items():
+            self.pending[place] = PendingStep.read(found, self.paths)
+        for one in new:
+            found = self.source.read(self.thread_id, one.ns, one.checkpoint_id)
+            place, parent = (one.ns, one.checkpoint_id), (one.ns, one.parent_id or "")
+            self.stored_at[place] = datetime.fromisoformat(found.checkpoint["ts"])
+            now = versions[place] = found.checkpoint["channel_versions"]
+            before = self._read_versions(versions, parent)
+            led_here = self.pending.pop(parent, None)
+            saver.commit(
+                Commit(
+                    _config(self.thread_id, one.ns, one.parent_id),
+                    () if led_here is None else led_here.writes,
+                    found.checkpoint,
+                    found.metadata,
+                    {name: each for name, each in now.items() if before.get(name) != each},
+                )
+            )
+            self.pending[place] = PendingStep.read(found, self.paths)
+        number_questions(self.pending)
+        for place, step in self.pending.items():
+            saver.commit(Commit(_config(self.thread_id, *place), step.writes))
+
+    def _read_versions(
+        self, versions: Mapping[Place, Mapping[str, Any]], place: Place
+    ) -> Mapping[str, Any]:
+        """Returns the versions of a checkpoint that one is the child of; of none, no versions."""
+        if place in versions:
+            return versions[place]
+        if all((one.ns, one.checkpoint_id) != place for one in self.found):
+            return {}
+        return self.source.read(self.thread_id, *place).checkpoint["channel_versions"]
+
+    def _date(self, thread: Thread) -> None:
+        """Sets when each step was, which the history shows; a saver takes it for now."""
+        rows = Checkpoint.objects.using(write_alias()).filter(thread=thread)
+        dated = []
+        for row in rows.only("ns", "checkpoint_id").iterator():
+            if (stored_at := self.stored_at.get((row.ns, row.checkpoint_id))) is not None:
+                row.created_at = stored_at
+                dated.append(row)
+        Checkpoint.objects.using(write_alias()).bulk_update(dated, ["created_at"], BATCH)
+
+    # What becomes of it.
+
+    def _start_run(
+        self,
+        thread: Thread,
+        registered: RegisteredGraph,
+        root: CheckpointTuple,
+        saver: DjangoSaver,
+    ) -> Run.State:
+        """Gives the thread a run, in the state that LangGraph has left it in."""
+        using = write_alias()
+        batch = WriteBatch(using)
+        replaced = Run.objects.using(using).filter(thread=thread, state__in=Run.LIVE).first()
+        if replaced is not None:
+            cancel_run(batch, replaced, thread, questions=Interrupt.Status.SUPERSEDED)
+        state, error = find_state(registered, saver, self.thread_id, self.paths)
+        is_over = state not in Run.LIVE
+        # Whatever had the thread before writes nothing to it any more.
+        Thread.objects.using(using).filter(pk=thread.pk).update(
+            epoch=F("epoch") + 1,
+            attempts=0,
+            lease_owner="",
+            lease_until=None,
+            ended_at=Now() if is_over else None,
+        )
+        run = Run(
+            thread=thread,
+            graph=registered.name,
+            graph_version=registered.version,
+            fingerprint=registered.fingerprint,
+            events=registered.events,
+            state=state,
+            error=error,
+            step=root.metadata.get("step", -1),
+            started_by_label=audit.label_user(None),
+            finished_at=Now() if is_over else None,
+        )
+        run.save(using=using, force_insert=True)
+        notifications.append_event(batch, run, state, reason="imported")
+        compatibility.store_shape(registered)
+        audit.append(
+            batch,
+            thread,
+            IMPORT,
+            by=None,
+            via="command",
+            subject=str(run.pk),
+            detail={"graph": run.graph, "checkpoint": root.checkpoint["id"], "state": str(state)},
+        )
+        if state == Run.State.QUEUED:
+            dispatcher.enqueue(run.pk, batch)
+        batch.run()
+        return state
+
+
+def _config(thread_id: str, ns: str, checkpoint_id: str | None) -> dict[str, Any]:
+    ref = {"thread_id": thread_id, "checkpoint_ns": ns}
+    if checkpoint_id is not None:
+        ref["checkpoint_id"] = checkpoint_id
+    return {"configurable": ref}

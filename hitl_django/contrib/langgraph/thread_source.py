@@ -1,0 +1,245 @@
+"""Threads in databases of LangGraph's own savers, read by those savers."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import closing, contextmanager
+from datetime import datetime
+from importlib import import_module
+from pathlib import Path
+from typing import Any, NamedTuple
+from zlib import crc32
+
+from langgraph.checkpoint.base import BaseCheckpointSaver as TheirSaver
+from langgraph.types import Interrupt as TheirInterrupt
+
+from hitl_django.engine.constants import TASKS
+from hitl_django.engine.errors import CorruptPayloadError, HitlError
+from hitl_django.engine.savers.checkpoint import CheckpointTuple, Version, make_version
+
+from .conversions import convert_checkpoint, convert_to_ours
+
+#: Runs a statement with one place for a value, where it has any; returns its rows.
+Fetch = Callable[..., Sequence[Sequence[Any]]]
+#: The layout from which on what was sent stands in a channel.
+_SENDS_IN_CHANNEL = 4
+_MAX_COUNT = 2**31
+#: The metadata of checkpoints with channels of which they hold what was added.
+_DELTAS = "counters_since_delta_snapshot"
+
+
+class SourceError(HitlError, OSError):
+    """The database to import from is out of reach, or is none of LangGraph's."""
+
+
+class StoredCheckpoint(NamedTuple):
+    """The name of a checkpoint in a source, and the one that it follows."""
+
+    ns: str
+    checkpoint_id: str
+    parent_id: str | None
+
+
+class ThreadSource:
+    """A database of one of LangGraph's savers; what is read of it is in our types.
+
+    Within a ``snapshot`` all is read as of one moment. ``failure`` is what the driver raises where
+    the database is out of reach; any other error says that what it holds can't be read.
+    """
+
+    def __init__(
+        self,
+        saver: TheirSaver[Any],
+        fetch: Fetch,
+        end_snapshot: Callable[[], None],
+        failure: type[Exception],
+        writes_table: str,
+    ) -> None:
+        self._saver, self._fetch, self._end_snapshot = saver, fetch, end_snapshot
+        self._failure, self._writes_table = failure, writes_table
+
+    @contextmanager
+    def snapshot(self) -> Iterator[None]:
+        """Lets go of what is read when the block ends."""
+        try:
+            yield
+        finally:
+            self._end_snapshot()
+
+    def list_threads(self) -> list[str]:
+        """Returns the ids of all threads, sorted."""
+        rows = self._fetch("SELECT DISTINCT thread_id FROM checkpoints ORDER BY thread_id")
+        return [thread_id for (thread_id,) in rows]
+
+    def list_checkpoints(self, thread_id: str) -> list[StoredCheckpoint]:
+        """Returns the names of a thread's checkpoints, each after the one that it follows."""
+        rows = self._fetch(
+            "SELECT checkpoint_ns, checkpoint_id, parent_checkpoint_id FROM checkpoints "
+            "WHERE thread_id = {} ORDER BY checkpoint_id",
+            thread_id,
+        )
+        return [StoredCheckpoint(*row) for row in rows]
+
+    def read_paths(self, thread_id: str) -> Mapping[str, str]:
+        """Returns the paths of a thread's tasks by their ids."""
+        table = self._writes_table
+        rows = self._fetch(
+            f"SELECT DISTINCT task_id, task_path FROM {table} WHERE thread_id = {{}}",
+            thread_id,
+        )
+        return {str(task_id): str(path) for task_id, path in rows}
+
+    def read(self, thread_id: str, ns: str, checkpoint_id: str) -> CheckpointTuple:
+        """Reads a checkpoint with the writes on top of it.
+
+        Raises CorruptPayloadError for what LangGraph can't read, or what has no form with us.
+        """
+        try:
+            found = self._read_theirs(thread_id, ns, checkpoint_id)
+            return CheckpointTuple(
+                found.config,
+                _convert_checkpoint(found.checkpoint),
+                found.metadata,
+                found.parent_config,
+                [
+                    (task, name, _convert_write(name, value))
+                    for task, name, value in found.pending_writes or ()
+                ],
+            )
+        except self._failure:
+            raise
+        except Exception as error:
+            raise CorruptPayloadError(
+                f"The checkpoint {checkpoint_id} can't be read: {type(error).__name__}: {error}"
+            ) from error
+
+    def _read_theirs(self, thread_id: str, ns: str, checkpoint_id: str) -> Any:
+        found = self._find(thread_id, ns, checkpoint_id)
+        if found is None:
+            raise LookupError("it isn't there any more")
+        checkpoint: Any = found.checkpoint
+        datetime.fromisoformat(checkpoint["ts"])  # what is none is refused here, with a reason
+        if found.metadata.get(_DELTAS):
+            raise ValueError("it has a DeltaChannel, whose value LangGraph stores in pieces")
+        # What was sent stood beside the channels, and with the writes that led here.
+        sends = checkpoint.pop("pending_sends", None)
+        if checkpoint["v"] < _SENDS_IN_CHANNEL and not sends and found.parent_config is not None:
+            sends = self._find_sends(thread_id, ns, found.parent_config)
+        values, versions = checkpoint["channel_values"], checkpoint["channel_versions"]
+        if sends and TASKS not in values:
+            values[TASKS], versions[TASKS] = sends, max(versions.values())
+        return found
+
+    def _find_sends(self, thread_id: str, ns: str, parent_config: Any) -> Sequence[Any]:
+        parent = self._find(thread_id, ns, parent_config["configurable"]["checkpoint_id"])
+        writes = () if parent is None else parent.pending_writes or ()
+        return [sent for _, name, sent in writes if name == TASKS]
+
+    def _find(self, thread_id: str, ns: str, checkpoint_id: str) -> Any:
+        return self._saver.get_tuple(
+            {
+                "configurable": {
+                    "thread_id": thread_id,
+                    "checkpoint_ns": ns,
+                    "checkpoint_id": checkpoint_id,
+                }
+            }
+        )
+
+
+@contextmanager
+def open_sqlite(path: Path) -> Iterator[ThreadSource]:
+    """Opens a copy of a file of LangGraph's SqliteSaver; raises SourceError for what is none."""
+    make_saver = _load_saver("sqlite").SqliteSaver
+    with (
+        _describing(sqlite3.Error, str(path)),
+        closing(sqlite3.connect(f"{path.resolve().as_uri()}?mode=ro", uri=True)) as original,
+        closing(sqlite3.connect("")) as connection,  # a file that nobody else sees, and that goes
+    ):
+        # The saver brings a database of an older release up to date, which must not be that one.
+        original.backup(connection)
+
+        def fetch(statement: str, *values: Any) -> Sequence[Sequence[Any]]:
+            return connection.execute(statement.format("?"), values).fetchall()
+
+        fetch("SELECT 1 FROM checkpoints LIMIT 1")
+        saver = make_saver(connection)
+        saver.setup()
+        yield ThreadSource(saver, fetch, connection.rollback, sqlite3.Error, "writes")
+
+
+@contextmanager
+def open_postgres(url: str) -> Iterator[ThreadSource]:
+    """Opens a database of LangGraph's PostgresSaver to read it; SourceError for what is none."""
+    make_saver = _load_saver("postgres").PostgresSaver
+    psycopg = import_module("psycopg")
+    with (
+        _describing(psycopg.Error, "The database"),
+        psycopg.connect(url, row_factory=psycopg.rows.dict_row, prepare_threshold=0) as connection,
+    ):
+        connection.read_only = True
+        # So that all of a thread is of one moment.
+        connection.isolation_level = psycopg.IsolationLevel.REPEATABLE_READ
+
+        def fetch(statement: str, *values: Any) -> Sequence[Sequence[Any]]:
+            with connection.cursor(row_factory=psycopg.rows.tuple_row) as cursor:
+                return cursor.execute(statement.format("%s").encode(), values).fetchall()
+
+        fetch("SELECT 1 FROM checkpoints LIMIT 1")
+        connection.rollback()
+        yield ThreadSource(
+            make_saver(connection), fetch, connection.rollback, psycopg.Error, "checkpoint_writes"
+        )
+
+
+def _load_saver(kind: str) -> Any:
+    """Returns the module of a saver of LangGraph's, which has a package of its own."""
+    try:
+        return import_module(f"langgraph.checkpoint.{kind}")
+    except ImportError as error:
+        raise SourceError(f"Install langgraph-checkpoint-{kind} to read it: {error}.") from error
+
+
+@contextmanager
+def _describing(failure: type[Exception], name: str) -> Iterator[None]:
+    """Raises SourceError for what a driver raises."""
+    try:
+        yield
+    except failure as error:
+        reason = " ".join(str(error).split())
+        raise SourceError(
+            f"{name} can't be read as a database of LangGraph's saver: {reason}."
+        ) from error
+
+
+def _convert_checkpoint(checkpoint: Any) -> Any:
+    """Returns a checkpoint in our types, with versions as ours are."""
+    seen = checkpoint["versions_seen"].items()
+    return {
+        **convert_checkpoint(checkpoint, convert_to_ours),
+        "channel_versions": _convert_versions(checkpoint["channel_versions"]),
+        "versions_seen": {node: _convert_versions(versions) for node, versions in seen},
+    }
+
+
+def _convert_write(name: str, value: Any) -> Any:
+    # A single question stood alone once.
+    given = (value,) if isinstance(value, TheirInterrupt) else value
+    return convert_to_ours(name, given)
+
+
+def _convert_versions(versions: Mapping[str, Any]) -> dict[str, Version]:
+    return {name: _convert_version(version) for name, version in versions.items()}
+
+
+def _convert_version(version: Any) -> Version:
+    """Returns a version as one of ours: what it counts, and what tells it from other branches'.
+
+    LangGraph's are texts of both, "00000003.0.8257". Those that are mere numbers, as in databases
+    from before there were texts, don't tell branches apart.
+    """
+    count, _, branch = version.partition(".") if isinstance(version, str) else ("", "", "")
+    if not count.isdigit() or int(count) >= _MAX_COUNT or not branch:
+        raise ValueError(f"its version {version!r} is none that LangGraph's savers make today")
+    return make_version(int(count), crc32(branch.encode()))

@@ -1,0 +1,108 @@
+"""Writes a file of LangGraph's SqliteSaver, with threads of all kinds, as its release does it.
+
+The files here were written once, each by the release that it is named after:
+``pip install langgraph==1.0.2 langgraph-checkpoint-sqlite``, and
+``python write.py langgraph-1.0.2.sqlite``. The module has nothing but LangGraph, so that any
+release can run it; its graph is built for either engine.
+"""
+
+from __future__ import annotations
+
+import operator
+import sqlite3
+import sys
+from typing import Annotated, Any
+
+from typing_extensions import TypedDict
+
+
+class State(TypedDict, total=False):
+    """What the threads hold."""
+
+    x: int
+    log: Annotated[list, operator.add]
+
+
+#: The nodes that have run in this process.
+ran: list[str] = []
+
+
+def build_graph(state_graph: Any, send: Any, interrupt: Any, **compiled: Any) -> Any:
+    """Returns a graph that asks in a node, beside one that ends; x says in which way.
+
+    0: it ends; 1: it asks twice; 2: a graph below asks; 3: two tasks that were sent ask; 4: it
+    fails; 5: it asks, and nothing has run beside it.
+    """
+
+    def first(state: State) -> State:
+        ran.append("first")
+        return {"log": ["first"]}
+
+    def route(state: State) -> Any:
+        if state["x"] == 3:
+            return [send("sent", {"x": n}) for n in (31, 32)] + ["beside"]
+        ways = {0: ["end"], 1: ["ask", "beside"], 2: ["below", "beside"], 4: ["fail", "beside"]}
+        return ways.get(state["x"], ["ask"])
+
+    def ask(state: State) -> State:
+        ran.append("ask")
+        return {"log": [f"{interrupt({'text': 'one?'})} {interrupt({'text': 'two?'})}"]}
+
+    def ask_below(state: State) -> State:
+        ran.append("ask_below")
+        return {"log": [f"below {interrupt({'text': 'below?'})}"]}
+
+    def sent(state: State) -> State:
+        ran.append("sent")
+        return {"log": [f"{state['x']} {interrupt({'text': 'sent?', 'x': state['x']})}"]}
+
+    def beside(state: State) -> State:
+        ran.append("beside")
+        return {"log": ["beside"]}
+
+    def fail(state: State) -> State:
+        ran.append("fail")
+        raise ValueError("no luck")
+
+    below = state_graph(State).add_node("ask_below", ask_below)
+    graph = state_graph(State)
+    for node in (first, ask, sent, beside, fail):
+        graph.add_node(node.__name__, node)
+    graph.add_node("end", lambda state: {"log": ["end"]})
+    below.add_edge("__start__", "ask_below")
+    graph.add_node("below", below.compile())
+    graph.add_edge("__start__", "first")
+    graph.add_conditional_edges("first", route, ["ask", "below", "sent", "beside", "fail", "end"])
+    return graph.compile(**compiled)
+
+
+def write_threads(graph: Any, resume: Any) -> None:
+    """Has a graph of LangGraph's run on a thread for each kind."""
+    asking = (("asks", 1), ("asks-again", 1), ("below", 2), ("sent", 3), ("alone", 5))
+    for kind, x in (("ended", 0), *asking):
+        graph.invoke({"x": x, "log": []}, {"configurable": {"thread_id": kind}})
+    graph.invoke(resume("yes"), {"configurable": {"thread_id": "asks-again"}})
+    try:
+        graph.invoke({"x": 4, "log": []}, {"configurable": {"thread_id": "failed"}})
+    except ValueError:
+        pass
+
+
+def main(path: str) -> None:
+    """Writes the file."""
+    from langgraph.checkpoint.sqlite import SqliteSaver
+    from langgraph.graph import StateGraph
+    from langgraph.types import Command, Send, interrupt
+
+    connection = sqlite3.connect(path, check_same_thread=False)
+    connection.execute("PRAGMA page_size = 512")
+    graph = build_graph(StateGraph, Send, interrupt, checkpointer=SqliteSaver(connection))
+    write_threads(graph, lambda value: Command(resume=value))
+    connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+    connection.execute("PRAGMA journal_mode = DELETE")
+    connection.execute("VACUUM")
+    connection.close()
+
+
+if __name__ == "__main__":
+    main(sys.argv[1])

@@ -1,0 +1,615 @@
+"""Threads of LangGraph's databases, brought here: they are read, asked about, and go on."""
+
+from __future__ import annotations
+
+import io
+import operator
+import re
+import sqlite3
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from datetime import UTC, timedelta
+from pathlib import Path
+from typing import Annotated, Any
+
+import psycopg
+import pytest
+from django.core.management import CommandError, call_command
+from django.db import connection
+from django.db.models.functions import Now
+from django.test import Client
+from django.urls import reverse
+from langchain_core.messages import AIMessage, HumanMessage
+from langgraph.channels import DeltaChannel
+from langgraph.checkpoint.postgres import PostgresSaver
+from langgraph.checkpoint.sqlite import SqliteSaver
+from langgraph.graph import MessagesState as TheirMessages
+from langgraph.graph import StateGraph as TheirGraph
+from langgraph.types import Command as TheirCommand
+from langgraph.types import Send as TheirSend
+from langgraph.types import interrupt as their_interrupt
+from typing_extensions import TypedDict
+
+from hitl_django import (
+    MessagesState,
+    Send,
+    StateGraph,
+    audit,
+    decide,
+    interrupt,
+    register,
+    start,
+    testing,
+)
+from hitl_django.checkpoints import DjangoSaver
+from hitl_django.contrib.langgraph import register_langgraph
+from hitl_django.graph_registry import registry
+from hitl_django.models import AuditEntry, Checkpoint, Interrupt, Run, Thread
+from hitl_django.services.runs.archive import is_archived
+from hitl_django.worker import retention
+from hitl_django.worker.runner import advance
+from tests import databases
+from tests.reading import values_of
+
+from . import agents
+from .langgraph_threads import write
+
+pytestmark = pytest.mark.django_db
+
+FILES = Path(write.__file__).parent
+KINDS = ["ended", "asks", "asks-again", "below", "sent", "alone", "failed"]
+
+
+def build_ours(**compiled: Any) -> Any:
+    return write.build_graph(StateGraph, Send, interrupt, **compiled)
+
+
+def build_theirs(**compiled: Any) -> Any:
+    return write.build_graph(TheirGraph, TheirSend, their_interrupt, **compiled)
+
+
+@pytest.fixture(autouse=True)
+def graphs() -> Iterator[None]:
+    """Registers the graph as one of ours, as LangGraph's own, and another one."""
+    before = registry.list_names()
+    register("ported", version="3")(build_ours)
+    register_langgraph("kept")(build_theirs)
+    register("other")(
+        lambda: StateGraph(write.State).add_node("n", dict).add_edge("__start__", "n")
+    )
+    write.ran.clear()
+    yield
+    for name in set(registry.list_names()) - set(before):
+        registry.unregister(name)
+
+
+class Import:
+    """What a call of the command said, and whether it failed."""
+
+    def __init__(self, path: Any, *arguments: str, graph: str | None = "ported") -> None:
+        out, err = io.StringIO(), io.StringIO()
+        self.failure = ""
+        source = ["--postgres" if "://" in str(path) else "--sqlite", str(path)]
+        named = [] if graph is None else ["--graph", graph]
+        try:
+            call_command(
+                "hitl", "import-langgraph", *source, *arguments, *named, stdout=out, stderr=err
+            )
+        except CommandError as error:
+            self.failure = str(error)
+        self.out, self.err = out.getvalue().strip(), err.getvalue().strip()
+
+
+@contextmanager
+def their_graph(path: Any, **compiled: Any) -> Iterator[Any]:
+    """Yields the graph as LangGraph has it, on a file of its saver's."""
+    with SqliteSaver.from_conn_string(str(path)) as saver:
+        yield build_theirs(checkpointer=saver, **compiled)
+
+
+def at(thread_id: str) -> Any:
+    return {"configurable": {"thread_id": thread_id}}
+
+
+@pytest.fixture
+def written(tmp_path: Path) -> Path:
+    """A file that the installed release has written."""
+    path = tmp_path / "today.sqlite"
+    with their_graph(path) as graph:
+        write.write_threads(graph, lambda value: TheirCommand(resume=value))
+    write.ran.clear()
+    return path
+
+
+@pytest.fixture
+def paused(tmp_path: Path) -> Path:
+    """A file with one thread, which waits for the first of two answers."""
+    path = tmp_path / "paused.sqlite"
+    with their_graph(path) as graph:
+        graph.invoke({"x": 1, "log": []}, at("t"))
+    write.ran.clear()
+    return path
+
+
+def advance_all() -> None:
+    for run in Run.objects.filter(state=Run.State.QUEUED):
+        advance(str(run.pk))
+
+
+def run_of(thread_id: str) -> Run:
+    return Run.objects.filter(thread__thread_id=thread_id).latest("created_at")
+
+
+def find_waiting(thread_id: str) -> list[Interrupt]:
+    waiting = Interrupt.objects.filter(thread__thread_id=thread_id, status="pending")
+    return sorted(waiting, key=lambda question: str(question.payload))
+
+
+def answer_all(thread_id: str) -> None:
+    with testing.inline() as go_on:
+        while found := find_waiting(thread_id):
+            decide(found[0].pk, "respond", f"to {found[0].payload['text']}")
+            go_on()
+
+
+def log_of(thread_id: str) -> Any:
+    return values_of(Thread.objects.get(thread_id=thread_id))["log"]
+
+
+@pytest.mark.parametrize("graph", ["ported", "kept"])
+@pytest.mark.parametrize("release", ["today", "langgraph-0.4.10", "langgraph-1.0.2"])
+def test_threads_of_a_release_wait_here_and_go_on(release: str, graph: str, written: Path) -> None:
+    said = Import(written if release == "today" else FILES / f"{release}.sqlite", graph=graph)
+    assert (said.failure, said.err) == ("", "")
+    assert said.out == "1 ended, 5 waiting, 1 stopped, 0 there before, 0 left."
+    advance_all()
+    # What was asked is known here; LangGraph asks once more.
+    assert set(write.ran) == (set() if graph == "ported" else {"ask", "ask_below", "sent"})
+    assert {kind: run_of(kind).state for kind in KINDS} == {
+        **dict.fromkeys(["asks", "asks-again", "below", "sent", "alone"], "interrupted"),
+        "ended": "succeeded",
+        "failed": "failed",
+    }
+    asked = {kind: [each.payload["text"] for each in find_waiting(kind)] for kind in KINDS}
+    assert asked == {
+        "ended": [],
+        "asks": ["one?"],
+        "asks-again": ["two?"],
+        "below": ["below?"],
+        "sent": ["sent?", "sent?"],
+        "alone": ["one?"],
+        "failed": [],
+    }
+    for kind in KINDS:
+        answer_all(kind)
+    assert {kind: log_of(kind) for kind in KINDS} == {
+        "ended": ["first", "end"],
+        "asks": ["first", "to one? to two?", "beside"],
+        "asks-again": ["first", "yes to two?", "beside"],
+        "below": ["first", "first", "below to below?", "beside"],
+        "sent": ["first", "beside", "31 to sent?", "32 to sent?"],
+        "alone": ["first", "to one? to two?"],
+        "failed": ["first", "beside"],
+    }
+    assert "no luck" in run_of("failed").error
+    assert {"first", "beside", "end"}.isdisjoint(write.ran)
+
+
+def test_what_a_release_of_other_ids_has_half_done_is_left(tmp_path: Path) -> None:
+    said = Import(FILES / "langgraph-0.2.60.sqlite")
+    assert said.out == "1 ended, 1 waiting, 0 stopped, 0 there before, 5 left."
+    assert said.failure == "5 of 7 threads are left."
+    assert said.err.count("an old release of LangGraph stored them") == 5
+    assert {each.thread_id for each in Thread.objects.all()} == {"ended", "alone"}
+    advance_all()
+    answer_all("alone")
+    assert log_of("alone") == ["first", "to one? to two?"]
+
+
+def test_the_history_is_that_of_langgraph(written: Path) -> None:
+    Import(written)
+    ours = registry.get_graph("ported").graph.with_saver(DjangoSaver())
+    with their_graph(written) as theirs:
+        for kind in KINDS:
+            expected = [*theirs.get_state_history(at(kind))]
+            found = [*ours.get_state_history(at(kind))]
+            assert len(found) == len(expected) > 1
+            for mine, other in zip(found, expected, strict=True):
+                assert mine.values == other.values
+                assert mine.next == other.next
+                assert mine.metadata == other.metadata
+                assert mine.created_at == other.created_at
+                assert mine.config["configurable"] == other.config["configurable"]
+                assert [task.result for task in mine.tasks] == [task.result for task in other.tasks]
+                assert [each.id for each in mine.interrupts] == [
+                    each.id for each in other.interrupts
+                ]
+
+
+def test_steps_are_dated_as_langgraph_stored_them(paused: Path) -> None:
+    Import(paused)
+    with their_graph(paused) as theirs:
+        expected = {
+            each.config["configurable"]["checkpoint_id"]: each.created_at
+            for each in theirs.get_state_history(at("t"))
+        }
+    rows = Checkpoint.objects.all()
+    found = {row.checkpoint_id: row.created_at.astimezone(UTC).isoformat() for row in rows}
+    assert found == expected
+
+
+def test_the_database_of_langgraph_is_only_read(written: Path) -> None:
+    for path in (FILES / "langgraph-0.2.60.sqlite", written):
+        before = path.read_bytes()
+        Import(path)
+        assert path.read_bytes() == before
+
+
+def test_a_second_import_finds_nothing_new(written: Path) -> None:
+    Import(written)
+    advance_all()
+    before = Checkpoint.objects.count(), Run.objects.count(), AuditEntry.objects.count()
+    said = Import(written)
+    assert said.out == "0 ended, 0 waiting, 0 stopped, 7 there before, 0 left."
+    assert (Checkpoint.objects.count(), Run.objects.count(), AuditEntry.objects.count()) == before
+    for kind in KINDS:
+        for question in find_waiting(kind)[:1]:
+            with testing.inline() as go_on:
+                decide(question.pk, "respond", "one")
+                go_on()
+            said = Import(written)
+            assert (said.err, said.failure) == ("", "")
+        answer_all(kind)
+    said = Import(written)
+    assert said.out == "0 ended, 0 waiting, 0 stopped, 7 there before, 0 left."
+    assert log_of("asks") == ["first", "one to two?", "beside"]
+
+
+def test_what_is_new_is_taken_and_takes_the_place_of_what_was_asked(paused: Path) -> None:
+    Import(paused)
+    advance_all()
+    with their_graph(paused) as graph:
+        graph.invoke(TheirCommand(resume="yes"), at("t"))
+    assert Import(paused).out.startswith("0 ended, 1 waiting")
+    assert find_waiting("t") == []
+    advance_all()
+    assert [each.payload["text"] for each in find_waiting("t")] == ["two?"]
+    with their_graph(paused) as graph:
+        graph.invoke(TheirCommand(resume="no"), at("t"))
+    assert Import(paused).out.startswith("1 ended, 0 waiting")
+    assert find_waiting("t") == []
+    states = Run.objects.order_by("created_at").values_list("state", flat=True)
+    assert [*states] == ["cancelled", "cancelled", "succeeded"]
+    assert log_of("t") == ["first", "yes no", "beside"]
+    assert Thread.objects.get().ended_at is not None
+    entries = AuditEntry.objects.filter(verb="import").order_by("seq")
+    assert [entry.detail["state"] for entry in entries] == ["queued", "queued", "succeeded"]
+    assert audit.find_first_fault(Thread.objects.get()) is None
+
+
+def test_a_thread_that_was_brought_while_it_ran_waits_once_it_does_there(tmp_path: Path) -> None:
+    path = tmp_path / "running.sqlite"
+    with their_graph(path) as graph:
+        graph.invoke({"x": 1, "log": []}, at("t"), interrupt_before=["ask", "beside"])
+        assert Import(path).out.startswith("0 ended, 0 waiting, 1 stopped")
+        assert (run_of("t").state, run_of("t").error) == (
+            "parked",
+            "LangGraph had not run ask, beside.",
+        )
+        graph.invoke(None, at("t"))
+    assert Import(path).out.startswith("0 ended, 1 waiting")
+    write.ran.clear()
+    advance_all()
+    assert [each.payload["text"] for each in find_waiting("t")] == ["one?"]
+    assert write.ran == []
+
+
+def test_a_thread_that_went_on_here_and_there_stays_as_it_is_here(paused: Path) -> None:
+    Import(paused)
+    advance_all()
+    answer_all("t")
+    with their_graph(paused) as graph:
+        graph.invoke(TheirCommand(resume="yes"), at("t"))
+    said = Import(paused)
+    assert "thread t: The thread 't' has gone on both here and there" in said.err
+    assert said.failure == "1 of 1 thread are left."
+    assert log_of("t") == ["first", "to one? to two?", "beside"]
+
+
+def test_a_thread_of_that_id_that_was_not_brought_is_not_touched(paused: Path) -> None:
+    Thread.objects.create(thread_id="t", graph="ported")
+    assert "a thread 't' here that was not imported" in Import(paused).err
+    assert not Checkpoint.objects.exists()
+
+
+def test_nothing_is_added_to_a_thread_that_a_worker_advances(paused: Path) -> None:
+    Import(paused)
+    with their_graph(paused) as graph:
+        graph.invoke(TheirCommand(resume="yes"), at("t"))
+    Thread.objects.update(lease_until=Now() + timedelta(minutes=1))
+    before = Checkpoint.objects.count()
+    assert "A worker advances the thread 't' right now" in Import(paused).err
+    assert Checkpoint.objects.count() == before
+
+
+def test_a_dry_run_says_the_same_and_stores_nothing(written: Path) -> None:
+    said = Import(written, "--dry-run")
+    assert said.out == (
+        "1 ended, 5 waiting, 1 stopped, 0 there before, 0 left. Nothing was stored."
+    )
+    assert not Thread.objects.exists()
+    assert not Checkpoint.objects.exists()
+
+
+def test_a_thread_that_cannot_be_stored_is_left_and_the_others_are_taken(tmp_path: Path) -> None:
+    path = tmp_path / "values.sqlite"
+    with their_graph(path) as graph:
+        graph.invoke({"x": 0, "log": []}, at("fine"))
+        graph.invoke({"x": 0, "log": [Unknown()]}, at("strange"))
+        graph.invoke({"x": 0, "log": []}, at("l" * 300))
+        graph.invoke({"x": 0, "log": []}, at("broken"))
+        graph.invoke({"x": 0, "log": []}, at("subgraphs only"))
+    with sqlite3.connect(path) as file:
+        file.execute("UPDATE checkpoints SET checkpoint = x'c1' WHERE thread_id = 'broken'")
+        file.execute("UPDATE checkpoints SET checkpoint_ns = 'n:1' WHERE thread_id LIKE 'subgr%'")
+    file.close()
+    said = Import(path)
+    assert said.out.startswith("1 ended, 0 waiting, 0 stopped, 0 there before, 4 left.")
+    reasons = dict(line.removeprefix("thread ").split(": ", 1) for line in said.err.splitlines())
+    assert "Unknown" in reasons["strange"]
+    assert "is not 1 to 255 characters long" in reasons["l" * 300]
+    assert "can't be read" in reasons["broken"]
+    assert reasons["subgraphs only"] == "It has checkpoints of subgraphs only."
+    assert [each.thread_id for each in Thread.objects.all()] == ["fine"]
+
+
+class Unknown:
+    """A class that LangGraph pickles where it is told to, and that nothing here knows."""
+
+    def model_dump(self) -> dict[str, Any]:
+        return {}
+
+
+def test_a_thread_is_brought_whole_or_not_at_all(
+    paused: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(*args: Any, **kwargs: Any) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("hitl_django.contrib.langgraph.thread_import.audit.append", fail)
+    with pytest.raises(KeyboardInterrupt):
+        Import(paused)
+    assert not Thread.objects.exists()
+    assert not Checkpoint.objects.exists()
+
+
+def test_the_graph_is_the_one_that_the_metadata_name(tmp_path: Path) -> None:
+    path = tmp_path / "graphs.sqlite"
+    with their_graph(path) as graph:
+        for thread_id, metadata in {
+            "named": {"graph_id": "ported"},
+            "unknown": {"graph_id": "gone"},
+            "nameless": {},
+            "another": {"graph_id": "other"},
+        }.items():
+            graph.invoke({"x": 1, "log": []}, {**at(thread_id), "metadata": metadata})
+    said = Import(path, graph=None)
+    assert "thread nameless: Its metadata name no graph" in said.err
+    assert "thread another: It is not of the graph 'other', which has no node 'first'" in said.err
+    assert "thread unknown: No graph named 'gone' is registered" in said.err
+    assert [(each.graph, each.graph_version) for each in Run.objects.all()] == [("ported", "3")]
+    said = Import(path)
+    assert said.out.startswith("0 ended, 2 waiting, 0 stopped, 1 there before, 1 left.")
+    assert said.err == "thread another: Its metadata name another graph, 'other'."
+    assert "No graph named 'nobody'" in Import(path, graph="nobody").failure
+
+
+@pytest.mark.parametrize("engine", ["ours", "theirs"])
+def test_a_thread_that_stands_at_a_breakpoint_is_asked_about(engine: str, tmp_path: Path) -> None:
+    if engine == "ours":
+        register("stops")(lambda: build_ours(interrupt_before=["beside"]))
+    else:
+        register_langgraph("stops")(lambda: build_theirs(interrupt_before=["beside"]))
+    path = tmp_path / "stops.sqlite"
+    with their_graph(path, interrupt_before=["beside"]) as graph:
+        graph.invoke({"x": 2, "log": []}, at("t"))
+    write.ran.clear()
+    Import(path, graph="stops")
+    advance_all()
+    assert write.ran == []
+    [waiting] = find_waiting("t")
+    assert waiting.kind == "breakpoint"
+
+
+def test_messages_come_as_they_were(tmp_path: Path) -> None:
+    def build(graph: Any, state: Any, ask: Any, **compiled: Any) -> Any:
+        def answer(state: Any) -> Any:
+            ask({"text": "send?"})
+            return {"messages": [AIMessage("hello", id="2")]}
+
+        made = graph(state).add_node("answer", answer).add_edge("__start__", "answer")
+        return made.compile(**compiled)
+
+    register("chat")(lambda: build(StateGraph, MessagesState, interrupt))
+    path = tmp_path / "chat.sqlite"
+    with SqliteSaver.from_conn_string(str(path)) as saver:
+        graph = build(TheirGraph, TheirMessages, their_interrupt, checkpointer=saver)
+        graph.invoke({"messages": [HumanMessage("hi", id="1")]}, at("t"))
+    Import(path, graph="chat")
+    advance_all()
+    answer_all("t")
+    thread = Thread.objects.get()
+    assert values_of(thread)["messages"] == [HumanMessage("hi", id="1"), AIMessage("hello", id="2")]
+
+
+@pytest.mark.parametrize(
+    ("build", "given", "before", "after"),
+    [
+        (
+            lambda: agents.build_agent([("look_up", {"order": "1"}), ("refund", {"order": "7"})]),
+            {"messages": [("user", "help")]},
+            [],
+            ["look_up 1", "refund 7"],
+        ),
+        (
+            lambda: agents.build_react_agent(
+                [("look_up", {"order": "1"}), ("ask_and_refund", {"order": "7"})]
+            ),
+            {"messages": [("user", "help")]},
+            ["look_up 1"],
+            ["ask_and_refund 7", "look_up 1"],
+        ),
+        (
+            agents.build_supervisor,
+            {"messages": [("user", "help")]},
+            ["supervise"],
+            ["ask_and_refund 2", "look_up 1", "refund 1", "supervise"],
+        ),
+        (agents.build_functional, "book", ["price book"], ["price book"]),
+    ],
+    ids=["agent", "react", "supervisor", "functional"],
+)
+def test_an_agent_that_waits_there_is_answered_here(
+    build: Any, given: Any, before: list[str], after: list[str], tmp_path: Path
+) -> None:
+    register_langgraph("agent")(build)
+    agents.done.clear()
+    path = tmp_path / "agent.sqlite"
+    with SqliteSaver.from_conn_string(str(path)) as saver:
+        graph = build()
+        graph.checkpointer = saver
+        graph.invoke(given, at("t"))
+    assert sorted(agents.done) == before
+    said = Import(path, graph="agent")
+    assert (said.err, said.out) == ("", "0 ended, 1 waiting, 0 stopped, 0 there before, 0 left.")
+    advance_all()
+    with testing.inline() as go_on:
+        while found := find_waiting("t"):
+            decide(found[0].pk, "approve")
+            go_on()
+    assert (run_of("t").state, run_of("t").error) == ("succeeded", "")
+    assert sorted(agents.done) == after  # nothing was done twice
+
+
+def test_a_thread_that_was_archived_here_is_there(paused: Path) -> None:
+    with their_graph(paused) as graph:
+        graph.invoke(TheirCommand(resume={"yes": "yes"}), at("t"), interrupt_after="*")
+        graph.invoke({"x": 0, "log": []}, at("ended"))
+    Import(paused)
+    Thread.objects.filter(thread_id="ended").update(ended_at=Now() - timedelta(days=9))
+    retention.archive_ended(3, 10, None)
+    assert is_archived("ended")
+    assert Import(paused).out.startswith("0 ended, 0 waiting, 0 stopped, 2 there before")
+
+
+def test_an_error_that_no_text_column_takes_is_told_all_the_same(tmp_path: Path) -> None:
+    def fail(state: Any) -> Any:
+        raise ValueError("no luck")
+
+    path = tmp_path / "errors.sqlite"
+    register("fails")(lambda: StateGraph(write.State).add_node(fail).add_edge("__start__", "fail"))
+    with SqliteSaver.from_conn_string(str(path)) as saver:
+        graph = TheirGraph(write.State).add_node(fail).add_edge("__start__", "fail").compile(saver)
+        with pytest.raises(ValueError, match="luck"):
+            graph.invoke({"x": 0}, at("t"))
+        with sqlite3.connect(path) as file:
+            nul = saver.serde.dumps_typed("ValueError(a\0b)")
+            file.execute("UPDATE writes SET type = ?, value = ? WHERE channel = '__error__'", nul)
+        file.close()
+    assert Import(path, graph="fails").err == ""
+    assert run_of("t").state == "failed"
+    assert "\0" not in run_of("t").error
+
+
+def test_a_thread_whose_earlier_steps_were_pruned_goes_on(paused: Path) -> None:
+    with sqlite3.connect(paused) as file:
+        file.execute(
+            "DELETE FROM checkpoints WHERE checkpoint_id < "
+            "(SELECT MAX(checkpoint_id) FROM checkpoints)"
+        )
+    file.close()
+    assert Import(paused).err == ""
+    assert Checkpoint.objects.count() == 1
+    advance_all()
+    answer_all("t")
+    assert log_of("t") == ["first", "to one? to two?", "beside"]
+
+
+def test_a_thread_whose_lists_are_stored_in_pieces_is_left(tmp_path: Path) -> None:
+    class Pieces(TypedDict):
+        log: Annotated[list[str], DeltaChannel(operator.add)]
+
+    path = tmp_path / "pieces.sqlite"
+    with SqliteSaver.from_conn_string(str(path)) as saver:
+        made = TheirGraph(Pieces).add_node("first", lambda state: {"log": ["first"]})
+        made.add_edge("__start__", "first").compile(saver).invoke({"log": ["x"]}, at("t"))
+    assert "it has a DeltaChannel" in Import(path).err
+    assert not Thread.objects.exists()
+
+
+def test_an_imported_thread_takes_another_input(written: Path) -> None:
+    Import(written)
+    with testing.inline() as go_on:
+        start("ported", {"x": 0, "log": ["more"]}, thread_id="ended")
+        go_on()
+    assert log_of("ended") == ["first", "end", "more", "first", "end"]
+
+
+def test_a_saver_that_is_not_installed_is_named(
+    paused: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, "langgraph.checkpoint.sqlite", None)
+    assert "Install langgraph-checkpoint-sqlite" in Import(paused).failure
+    monkeypatch.setattr("hitl_django.management.import_langgraph.find_spec", lambda name: None)
+    assert "LangGraph isn't installed here" in Import(paused).failure
+
+
+def test_what_is_no_database_of_langgraphs_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "text").write_text("no database, but text" * 99)
+    sqlite3.connect(tmp_path / "empty").close()
+    for name in ("missing", "text", "empty"):
+        assert f"{name} can't be read as a database of LangGraph" in Import(tmp_path / name).failure
+    url = "postgresql://nobody@127.0.0.1:1/none"
+    assert "can't be read as a database of LangGraph" in Import(url).failure
+
+
+@pytest.mark.skipif(connection.vendor != "postgresql", reason="needs a server")
+def test_threads_are_taken_from_postgresql() -> None:
+    url = databases.to_url(connection)
+    name = f"langgraph_{connection.settings_dict['NAME']}"[:60]
+    with psycopg.connect(url, autocommit=True) as server:
+        server.execute(f'DROP DATABASE IF EXISTS "{name}" WITH (FORCE)')
+        server.execute(f'CREATE DATABASE "{name}"')
+    try:
+        other = databases.to_url(connection, NAME=name)
+        assert "can't be read as a database of LangGraph" in Import(other).failure
+        with PostgresSaver.from_conn_string(other) as saver:
+            saver.setup()
+            graph = build_theirs(checkpointer=saver)
+            write.write_threads(graph, lambda value: TheirCommand(resume=value))
+            write.ran.clear()
+            said = Import(other)
+            assert said.out == "1 ended, 5 waiting, 1 stopped, 0 there before, 0 left."
+            advance_all()
+            assert write.ran == []
+            for kind in KINDS:
+                answer_all(kind)
+            assert log_of("asks-again") == ["first", "yes to two?", "beside"]
+            said = Import(other)
+            assert (said.err, said.failure) == ("", "")
+            assert said.out == "0 ended, 0 waiting, 0 stopped, 7 there before, 0 left."
+    finally:
+        with psycopg.connect(url, autocommit=True) as server:
+            server.execute(f'DROP DATABASE "{name}" WITH (FORCE)')
+
+
+def test_the_page_of_a_run_shows_what_was_imported(written: Path, admin_client: Client) -> None:
+    Import(written)
+    advance_all()
+    url = reverse("admin:hitl_django_run_change", args=[run_of("below").pk])
+    page = admin_client.get(url).content.decode()
+    text = " ".join(re.sub(r"<[^>]+>", " ", page).split())
+    assert "Visited: first, beside and below. It waits at: below and ask_below." in text
+    assert "Brought the thread from LangGraph" in text
+    assert "Step 1 first" in text
