@@ -9,7 +9,7 @@ from uuid import UUID
 from hitl_django import services
 from hitl_django.api import querysets
 from hitl_django.api.event_stream import Steps, stream_events
-from hitl_django.errors import HitlError
+from hitl_django.errors import HitlError, RunNotFound
 from hitl_django.models import Interrupt, Run
 from hitl_django.models.events import decode_modes
 from hitl_django.permissions import get_policy
@@ -32,8 +32,9 @@ class RunStream:
     """One stream of a run's events, from behind the event ``after``.
 
     An event's id is its number, so that a client which comes back misses none and gets none twice.
-    It ends with ``end`` where the run does, or waits for a person; without one where the time of
-    the response is up, and then the client comes back.
+    It ends with ``end`` where the run does, or waits for a person. Where the time of the response
+    is up it ``stays`` open, if it holds no thread, after another look at who may see it: not every
+    client comes back from a stream that is closed in good order.
     """
 
     def __init__(
@@ -44,8 +45,9 @@ class RunStream:
         modes: list[str] | None,
         *,
         subgraphs: bool,
+        stays: bool,
     ) -> None:
-        self.reader, self.user, self.last = reader, user, after
+        self.reader, self.user, self.last, self.stays = reader, user, after, stays
         self.run = Run.objects.using(reader.using).select_related("thread").get(pk=reader.run_id)
         self.kinds = {STREAM_MODES[mode] for mode in modes or STREAM_MODES}
         self.subgraphs = subgraphs
@@ -53,8 +55,24 @@ class RunStream:
     def steps(self, most: float) -> Steps:
         """Yields frames to send and seconds to wait."""
         yield from stream_events(self.reader, self.last, most, self._render_page)
-        if self.reader.read(self.last, 1).ended:
-            yield self._render_end()
+        while not self.reader.read(self.last, 1).ended:
+            if not (self.stays and most and self._may_stay()):
+                return
+            yield from stream_events(self.reader, self.last, most, self._render_page)
+        yield self._render_end()
+
+    def _may_stay(self) -> bool:
+        """Looks the user's rights up anew, as for another request; says whether they still do."""
+        users = type(self.user)._default_manager.using(self.reader.using)
+        user = users.filter(pk=self.user.pk).first()
+        if user is None or not user.is_active:
+            return False
+        try:
+            self.reader = EventReader(self.run.pk, by=user, to_rest=True)
+        except RunNotFound:
+            return False
+        self.user = user
+        return True
 
     def _render_page(self, page: EventPage) -> bytes:
         self.last = page.last

@@ -6,6 +6,7 @@ import re
 from typing import Any
 from uuid import UUID
 
+from django.core.handlers.asgi import ASGIRequest
 from django.db import transaction
 from rest_framework.request import Request
 from rest_framework.response import Response
@@ -109,6 +110,7 @@ class RunStreaming(RunStart):
             begun.after,
             body.get("stream_mode", [USUAL_MODE]),
             subgraphs=body.get("stream_subgraphs", False),
+            stays=isinstance(request._request, ASGIRequest),
         )
         return send_stream(request, stream, self.build_headers(begun, "run-stream"))
 
@@ -174,7 +176,14 @@ class RunJoinStream(AgentResource):
         after = _read_last_event_id(request)
         if after is None:
             after = reader.find_stretch()
-        stream = RunStream(reader, request.user, after, modes or None, subgraphs=True)
+        stream = RunStream(
+            reader,
+            request.user,
+            after,
+            modes or None,
+            subgraphs=True,
+            stays=isinstance(request._request, ASGIRequest),
+        )
         place = build_path(request, "run-stream", thread_id, run_id)
         return send_stream(request, stream, {"Location": place})
 

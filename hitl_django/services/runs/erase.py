@@ -73,12 +73,14 @@ def forget(thread_id: str, *, by: Any = None, via: str = "code") -> None:
 def _operated(thread_id: str, by: Any) -> Thread:
     """Returns the locked thread, if the user may operate its runs."""
     bring_back(thread_id=thread_id)
-    thread = find_thread(thread_id, by)
-    runs = Run.objects.using(write_alias()).filter(thread=thread).select_related("thread")
-    run = Run(thread=thread, graph=thread.graph)
+    runs = Run.objects.using(write_alias()).select_related("thread")
+    runs = runs.filter(thread__thread_id=thread_id)
     if runs.exists():
         run = find_row(select_visible(runs, by), NoSuchThread)
-    thread = leases.lock_thread(pk=thread.pk)
+    else:  # the policy is asked about a run as it would be
+        thread = find_thread(thread_id, by)
+        run = Run(thread=thread, graph=thread.graph)
+    thread = leases.lock_thread(pk=run.thread_id)
     if by is not None and not get_policy().may_operate(by, run):
         raise NotAllowedError(
             "You may not erase what is stored of this thread.", thread_id=thread.thread_id
