@@ -122,6 +122,11 @@ class Settings:
     EVENT_USER_SHARE: float = _key(
         0.25, "How much of EVENT_WAITERS and EVENT_STREAMS one user may take; one request at least."
     )
+    API_KEY_USER: str | None = _key(
+        None,
+        "Dotted path of a function that returns the user of an 'x-api-key', or None, for clients "
+        "of LangGraph's server; None: there are no such keys.",
+    )
     ADMIN_ENGINE: bool = _key(
         False, "Whether the admin's index lists the engine's tables; a thread's page leads there."
     )

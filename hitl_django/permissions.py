@@ -171,6 +171,13 @@ class ModelPermissionPolicy:
         """Says whether the user may see the values in the thread's channels."""
         return self._has(user, "view_thread_state")
 
+    def may_use_store(self, user: Any, namespace: tuple[str, ...], *, writes: bool) -> bool:
+        """Says whether the user may read, or write, what threads share in a namespace and below.
+
+        Nobody may unless a policy of your own says so: what is in the store is your graphs' affair.
+        """
+        return False
+
     def _has(self, user: Any, codename: str) -> bool:
         return bool(user.is_active and user.has_perm(f"hitl_django.{codename}"))
 

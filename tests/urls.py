@@ -9,6 +9,7 @@ from django.urls import include, path
 urlpatterns = [
     path("admin/", admin.site.urls),
     path("hitl/", include("hitl_django.urls")),
+    path("agent/", include("hitl_django.contrib.langgraph_api.urls")),
 ]
 if apps.is_installed("grappelli"):
     urlpatterns.append(path("grappelli/", include("grappelli.urls")))

@@ -32,7 +32,7 @@ def questions_of_the_policy() -> dict[str, list[str]]:
     for name, method in inspect.getmembers(policy, inspect.isfunction):
         if not name.startswith("_"):
             user = Recorder()
-            method(policy(), user, *_arguments(method))
+            method(policy(), user, *_arguments(method), **_options(method))
             summary = (inspect.getdoc(method) or "").partition("\n\n")[0]
             for permission in user.asked:
                 app, _, codename = permission.partition(".")
@@ -48,12 +48,20 @@ def _arguments(method: Any) -> Iterator[Any]:
         "run": sources.load(sources.RUN)(),
         "interrupt": sources.load(sources.QUESTION)(graph="refund"),
         "graph": "refund",
+        "namespace": ("users",),
     }
-    for name in list(inspect.signature(method).parameters)[2:]:
+    parameters = inspect.signature(method).parameters
+    for name in [name for name, each in parameters.items() if each.kind != each.KEYWORD_ONLY][2:]:
         if name in things:
             yield things[name]
         else:  # a queryset of rows of which only some can be seen
             yield _rows(name)
+
+
+def _options(method: Any) -> dict[str, Any]:
+    """Give something for each parameter that is given by its name."""
+    parameters = inspect.signature(method).parameters.values()
+    return {each.name: False for each in parameters if each.kind == each.KEYWORD_ONLY}
 
 
 def _rows(name: str) -> Any:

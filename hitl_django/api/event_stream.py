@@ -19,7 +19,7 @@ from typing import Any
 
 from django.core.handlers.asgi import ASGIRequest
 from django.db import connections
-from django.http import HttpRequest, StreamingHttpResponse
+from django.http import HttpRequest, HttpResponse, StreamingHttpResponse
 
 from hitl_django.conf import hitl, limit_for_user
 from hitl_django.services import EventPage, EventReader
@@ -28,8 +28,8 @@ from hitl_django.services import EventPage, EventReader
 HEARTBEAT_SECONDS = 15
 #: Seconds after which a stream ends that holds no thread: its client comes back, and signs in anew.
 MAX_STREAM_SECONDS = 600
-#: Milliseconds after which a client of a stream comes back.
-RETRY_MILLISECONDS = 1000
+#: Tells a client of a stream after how many milliseconds to come back.
+RETRY = b"retry: 1000\n\n"
 
 Steps = Iterator[bytes | float]
 Render = Callable[[EventPage], bytes]
@@ -45,10 +45,20 @@ def wait_for_page(
     yield render(reader.read(after, limit))
 
 
+def wait_for_end(reader: EventReader, seconds: float, render: Render) -> Steps:
+    """Waits until a run is over, at most so long, and sends what is rendered of its last page."""
+    ends = time.monotonic() + seconds
+    page = reader.read(0)
+    while not page.ended and time.monotonic() < ends:
+        if not page.events and not reader.has_news(page.last):
+            yield hitl.EVENT_POLL_SECONDS
+        page = reader.read(page.last)
+    yield render(page)
+
+
 def stream_events(reader: EventReader, after: int, seconds: float, render: Render) -> Steps:
     """Sends what comes as server-sent events, until the run or the time has ended."""
     ends = time.monotonic() + seconds
-    yield f"retry: {RETRY_MILLISECONDS}\n\n".encode()
     while True:
         page = reader.read(after)
         if page.events:
@@ -144,6 +154,22 @@ def build_response(
                 connection.close()
     made = steps(most if seconds is None else min(seconds, most))
     return WaitingResponse(made, request, content_type=media)
+
+
+def stream_response(
+    request: HttpRequest, steps: Callable[[float], Steps], media: str
+) -> StreamingHttpResponse | HttpResponse:
+    """Returns a stream of events; where none can be held open now, what there is of it."""
+    made: StreamingHttpResponse | HttpResponse
+    if acquire_slot(request):
+        made = build_response(request, steps, None, media)
+    else:
+        frames = [step for step in steps(0) if isinstance(step, bytes)]
+        made = HttpResponse(b"".join(frames), content_type=media)
+    # What gathers bytes before it passes them on, to pack them or to send fewer packets, would hold
+    # back events: Django's GZipMiddleware, and nginx.
+    made["Content-Encoding"], made["X-Accel-Buffering"] = "identity", "no"
+    return made
 
 
 def _iterate_in_thread(steps: Steps) -> Iterator[bytes]:

@@ -124,6 +124,7 @@ PROBLEM_TYPES: dict[type[Exception], ProblemType] = {
     errors.StaleQuestionError: ProblemType(412, "stale_question"),
     errors.InvalidAnswerError: ProblemType(422, "invalid_answer", problem_extensions.ANSWER_FAULTS),
     errors.QuestionChangedError: ProblemType(409, "question_changed"),
+    errors.ThreadExistsError: ProblemType(409, "thread_exists"),
     errors.IdempotencyKeyReusedError: ProblemType(422, "idempotency_key_reused"),
     errors.LeaseHeldError: ProblemType(409, "busy"),
     errors.HeldError: ProblemType(409, "held", problem_extensions.HELD),

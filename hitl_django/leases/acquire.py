@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import logging
 import os
 import socket
@@ -67,6 +68,7 @@ def claim(run_id: UUID) -> Lease | None:
         fingerprint=begun.fingerprint,
         stored=stored,
         names=tuple(filter(None, (begun.key, claimed.subject_id))),
+        options={} if begun.options is None else json.loads(begun.options),
     )
     if lease.attempt > hitl.MAX_ATTEMPTS:
         transitions.park(lease, begun.error or _no_progress())

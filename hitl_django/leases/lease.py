@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from datetime import timedelta
 from typing import Any
 from uuid import UUID
@@ -37,6 +37,7 @@ class Lease:
     the holder of a lease adds one, so without it there is none to find. ``log`` takes the events of
     the run, ``stored`` is what was read with the claim, where anything was. ``names`` are the run's
     key and the id of the thread's subject, where they have any: what it asks is found by them.
+    ``options`` is what the run was started with besides its input.
     """
 
     run_id: UUID
@@ -48,6 +49,7 @@ class Lease:
     fingerprint: str = ""
     stored: StoredRun | None = None
     names: tuple[str, ...] = ()
+    options: Mapping[str, Any] = field(default_factory=dict)
 
     def fence_values(self) -> dict[str, Any]:
         """Returns the values of a statement that finds the thread only while the lease holds."""

@@ -79,6 +79,8 @@ class BegunRun(NamedTuple):
     events: str
     last_event: int
     key: str | None
+    #: As it is stored: JSON.
+    options: str | None
 
 
 #: Takes the thread of a run that is due, if its lease is free or, as the database sees it at this

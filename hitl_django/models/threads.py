@@ -143,6 +143,8 @@ class Run(models.Model):
     events = models.CharField(max_length=60, blank=True)
     last_event = models.PositiveIntegerField(default=0)
     first_event = models.PositiveIntegerField(default=1)
+    #: What it was started with besides its input (services.RunOptions); NULL is nothing.
+    options = JSONTextField(null=True, blank=True, editable=False)
     error = models.TextField(_("error"), blank=True)
     traceback = models.TextField(_("traceback"), blank=True)
     started_by = models.ForeignKey(

@@ -61,6 +61,7 @@ from .reviews.queue_stats import (
     waiting_graphs,
     waiting_groups,
 )
+from .reviews.resume import Resumed, resume
 from .reviews.saved_filters import MAX_OWN as MAX_FILTERS
 from .reviews.saved_filters import NAME_LENGTH as FILTER_NAME_LENGTH
 from .reviews.saved_filters import (
@@ -79,10 +80,20 @@ from .runs.fork import fork
 from .runs.health import Silence, WorkerHealth, missing_workers, worker_health, worker_seen_at
 from .runs.history import Change, History, Step, thread_history
 from .runs.operate import cancel, retry
+from .runs.options import RunOptions
 from .runs.position import Position, thread_picture, thread_position
 from .runs.start import start
-from .runs.state import StateInfo, run_result, thread_state
+from .runs.state import (
+    QuestionInfo,
+    StateInfo,
+    TaskInfo,
+    run_result,
+    state_history,
+    thread_state,
+)
 from .runs.subjects import SubjectKey
+from .runs.threads import MadeThread, change_metadata, copy_thread, create_thread
+from .runs.update_state import update_state
 from .webhooks import (
     EVENTS,
     DeliveryInfo,
@@ -122,18 +133,23 @@ __all__ = [
     "History",
     "LinkInfo",
     "LinkState",
+    "MadeThread",
     "Period",
     "Position",
+    "QuestionInfo",
     "QueueCounts",
+    "Resumed",
     "ReviewFigures",
     "ReviewStats",
     "RunInfo",
+    "RunOptions",
     "SavedFilterInfo",
     "SecondLookInfo",
     "Silence",
     "StateInfo",
     "Step",
     "SubjectKey",
+    "TaskInfo",
     "WebhookInfo",
     "WorkerHealth",
     "afollow",
@@ -141,14 +157,17 @@ __all__ = [
     "asked_graphs",
     "assign",
     "cancel",
+    "change_metadata",
     "change_webhook",
     "check_answer",
     "check_webhook",
     "claim",
     "clean_query",
     "comment",
+    "copy_thread",
     "count_for",
     "count_queue",
+    "create_thread",
     "create_webhook",
     "decide",
     "decide_by_link",
@@ -175,6 +194,7 @@ __all__ = [
     "release",
     "remove_filter",
     "restore_thread",
+    "resume",
     "retry",
     "review_figures",
     "review_stats",
@@ -186,12 +206,14 @@ __all__ = [
     "snooze",
     "start",
     "start_of",
+    "state_history",
     "take_next",
     "thread_history",
     "thread_picture",
     "thread_position",
     "thread_state",
     "try_webhook",
+    "update_state",
     "waiting_graphs",
     "waiting_groups",
     "warn_expiring",

@@ -118,10 +118,12 @@ def _drive(lease: Lease) -> Outcome:
             lease.thread, fence, append_events=lease.log.append_chunks, newest=newest
         )
         graph = registered.graph.with_saver(saver)
-        log = lease.log
+        log, options = lease.log, lease.options
         return graph.advance(
             config, control=control, modes=log.modes, subgraphs=log.subgraphs, keep=log.redact,
-            durability=registered.durability,
+            durability=options.get("durability") or registered.durability,
+            interrupt_before=options.get("interrupt_before"),
+            interrupt_after=options.get("interrupt_after"),
         )  # fmt: skip
 
 

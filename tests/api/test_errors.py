@@ -37,7 +37,6 @@ NOT_ANSWERED = {
     errors.NodeTimeoutError,
     errors.OpenTransactionError,
     errors.TaskNotFound,
-    errors.ThreadExistsError,
 }
 UNTIL = datetime(2026, 1, 2, tzinfo=UTC)
 CONTEXT: dict[str, Any] = {"view": SimpleNamespace(input_pointer="/value")}

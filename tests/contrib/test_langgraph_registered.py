@@ -21,13 +21,19 @@ from pydantic import BaseModel
 from rest_framework.test import APIClient
 from typing_extensions import TypedDict
 
-from hitl_django import decide, fork, retry, start, testing
+from hitl_django import Command, decide, fork, retry, start, testing
 from hitl_django.contrib.langgraph import register_langgraph
 from hitl_django.engine.drawing import draw_mermaid
 from hitl_django.engine.errors import InvalidInputError, OpenQuestionsError
 from hitl_django.graph_registry import registry
 from hitl_django.models import Checkpoint, Interrupt, Run, RunEvent, Thread
-from hitl_django.services import run_result, thread_picture, thread_position, thread_state
+from hitl_django.services import (
+    RunOptions,
+    run_result,
+    thread_picture,
+    thread_position,
+    thread_state,
+)
 from hitl_django.worker import runner
 
 from . import agents
@@ -292,6 +298,31 @@ def test_a_breakpoint_asks_whether_to_go_on(advance: Advance, stop: str) -> None
     advance()
     assert result(run) == {"log": ["a", "b", "c"]}
     assert done == ["a", "b", "c"]
+
+
+@pytest.mark.parametrize("stop", ["interrupt_before", "interrupt_after"])
+def test_a_run_has_breakpoints_of_its_own(advance: Advance, stop: str) -> None:
+    at = ["b"] if stop == "interrupt_before" else ["a"]
+    register_langgraph("steps")(lambda: steps("a", "b"))
+    run = start("steps", {"log": []}, options=RunOptions(**{stop: at}))  # type: ignore[arg-type]
+    advance()
+    (question,) = waiting(run)
+    assert (question.kind, done) == ("breakpoint", ["a"])
+    decide(question.pk, "approve")
+    advance()
+    assert result(run) == {"log": ["a", "b"]}
+    other = start("steps", {"log": []})
+    advance()
+    assert result(other) == {"log": ["a", "b"]}
+
+
+def test_an_update_by_a_command_is_refused_and_says_so(advance: Advance) -> None:
+    register_langgraph("steps")(lambda: steps("a"))
+    run = start("steps", {"log": []})
+    advance()
+    with pytest.raises(InvalidInputError, match="no Command"):
+        fork(run.thread_id, None, values=Command(goto="a"))
+    assert Run.objects.count() == 1
 
 
 def test_a_breakpoint_of_a_graph_below_asks_as_well(advance: Advance) -> None:

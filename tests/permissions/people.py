@@ -123,6 +123,10 @@ class Person:
             return self.may("view_webhookendpoint") or self.may("manage_webhooks")
         if what == "link":
             return self.decides(area) and self.may("link_interrupt")
+        if what == "copy":
+            return self.may("start_run", "view_thread_state")
+        if what == "start and follow":
+            return self.may("start_run", "view_run")
         return self.may(*filter(None, [what]))
 
     def decides(self, area: str) -> bool:

@@ -16,7 +16,7 @@ from .people import NOBODY, Person
 from .world import Hooks, Things
 
 OK, CREATED, ACCEPTED, EMPTY, MOVED = 200, 201, 202, 204, 302
-FORBIDDEN, ABSENT, UNSUPPORTED = 403, 404, 405
+INVALID, FORBIDDEN, ABSENT, UNSUPPORTED, CONFLICT, NOT_OFFERED = 400, 403, 404, 405, 409, 501
 METHODS = ("GET", "HEAD", "OPTIONS", "POST", "PUT", "PATCH", "DELETE", "TRACE")
 
 Arguments = tuple[Any, ...]
@@ -143,6 +143,96 @@ _API: dict[tuple[str, str], Row] = {
     ("worker-health", "GET"): Row("", "operate_run"),
 }  # fmt: skip
 API = {(f"hitl_django:{name}", method): row for (name, method), row in _API.items()}
+
+
+@dataclass(frozen=True)
+class Answer(Row):
+    """Answers what a thread asks, as LangGraph's clients do; ``follows`` is that the run is shown.
+
+    To who sees the thread and not its question it asks nothing.
+    """
+
+    follows: bool = False
+
+    def answer_to(self, person: Person, area: str) -> int:
+        if not person.sees("thread", area):
+            return ABSENT
+        if not person.sees("question", area):
+            return CONFLICT
+        allowed = person.decides(area) and (not self.follows or person.sees("run", area))
+        return OK if allowed else FORBIDDEN
+
+
+THREAD, ASSISTANT = of("thread.thread_id"), of("question.graph")
+RUN_OF = of("thread.thread_id", "run.pk")
+_NEW = sends(assistant_id="ledger", input={"area": "open"})
+
+
+def _resume(things: Things) -> Body:
+    return {"assistant_id": things.free.graph, "command": {"resume": True}}
+
+
+_ANSWER: dict[str, Any] = {
+    "kind": "question", "at": of("free.thread.thread_id"), "body": _resume, "changes": True
+}  # fmt: skip
+#: LangGraph's server, over the same services.
+_AGENT: dict[tuple[str, str], Row] = {
+    ("info", "GET"): Row(),
+    ("assistants", "POST"): Row(answer=NOT_OFFERED),
+    ("assistant-search", "POST"): Row(body=sends()),
+    ("assistant-count", "POST"): Row(body=sends()),
+    ("assistant", "GET"): Row("graph", at=ASSISTANT),
+    ("assistant", "PATCH"): Row(at=ASSISTANT, answer=NOT_OFFERED),
+    ("assistant", "DELETE"): Row(at=ASSISTANT, answer=NOT_OFFERED),
+    ("assistant-graph", "GET"): Row("graph", at=ASSISTANT),
+    ("assistant-schemas", "GET"): Row("graph", at=ASSISTANT),
+    ("assistant-subgraphs", "GET"): Row("graph", at=ASSISTANT),
+    ("assistant-subgraph", "GET"): Row(at=of("question.graph", "question.graph"), answer=ABSENT),
+    ("threads", "POST"): Row("", "start_run", body=sends(), changes=True),
+    ("thread-search", "POST"): Row(body=sends()),
+    ("thread-count", "POST"): Row(body=sends()),
+    ("thread", "GET"): Row("thread", at=THREAD),
+    ("thread", "PATCH"): Row(
+        "thread", "operate_run", at=THREAD, body=sends(metadata={"a": 1}), changes=True
+    ),
+    ("thread", "DELETE"): Row(
+        "operated", "operate_run", EMPTY, at=of("decided.thread.thread_id"), changes=True
+    ),
+    ("thread-copy", "POST"): Row("thread", "copy", at=THREAD, changes=True),
+    ("thread-state", "GET"): Row("thread", "view_thread_state", at=THREAD),
+    ("thread-state", "POST"): Row(
+        "operated", "operate_run", at=THREAD, changes=True,
+        body=sends(values={"answer": 1}, as_node="ask"),
+    ),
+    ("thread-state-at", "POST"): Row(
+        "thread", "view_thread_state", at=THREAD, body=sends(checkpoint={})
+    ),
+    ("thread-state-of", "GET"): Row(
+        "thread", "view_thread_state", at=of("thread.thread_id", "checkpoint.checkpoint_id")
+    ),
+    ("thread-history", "GET"): Row("thread", "view_thread_state", at=THREAD),
+    ("thread-history", "POST"): Row("thread", "view_thread_state", at=THREAD, body=sends()),
+    ("runs", "POST"): Row("", "start_run", body=_NEW, changes=True),
+    ("runs-stream", "POST"): Row("", "start and follow", body=_NEW, changes=True),
+    ("runs-wait", "POST"): Row("", "start and follow", body=_NEW, changes=True),
+    ("thread-runs", "GET"): Row("thread", at=THREAD),
+    ("thread-runs", "POST"): Answer(**_ANSWER),
+    ("thread-runs-stream", "POST"): Answer(**_ANSWER, follows=True),
+    ("thread-runs-wait", "POST"): Answer(**_ANSWER, follows=True),
+    ("run", "GET"): Row("run", at=RUN_OF),
+    ("run", "DELETE"): Row(at=RUN_OF, answer=NOT_OFFERED),
+    ("run-cancel", "POST"): Row("run", "operate_run", ACCEPTED, at=RUN_OF, changes=True),
+    ("run-join", "GET"): Row("run", at=RUN_OF),
+    ("run-stream", "GET"): Row("run", at=RUN_OF),
+    ("store-items", "GET"): Row(answer=INVALID),  # it takes a query
+    ("store-items", "PUT"): Row("", NOBODY, body=sends(namespace=["a"], key="b", value={})),
+    ("store-items", "DELETE"): Row("", NOBODY, body=sends(namespace=["a"], key="b")),
+    ("store-search", "POST"): Row("", NOBODY, body=sends(namespace_prefix=["a"])),
+    ("store-namespaces", "POST"): Row("", NOBODY, body=sends()),
+}  # fmt: skip
+AGENT = {(f"langgraph_api:{name}", method): row for (name, method), row in _AGENT.items()}
+#: Addresses of LangGraph's server at which there is nothing but an answer that says so.
+NOT_THERE = {f"langgraph_api:absent-{number}" for number in range(7)} | {"agent/^"}
 
 #: What the admin's pages of a model are about, where the row is, and who gets to see the list.
 MODELS: dict[str, tuple[str, str, tuple[str, ...]]] = {
@@ -317,6 +407,7 @@ PUBLIC = {
     "admin:logout",
     "hitl_django:link",
     "hitl_django:alerts-stop",
+    "langgraph_api:ok",
     "hitl/^links/(?P<token>(?s:.+))\\Z",  # what is no link's address after all
 }
 #: What answers everything else beneath the API.

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any, TypeVar
 
@@ -59,7 +59,7 @@ class Resource(APIView):
     content_negotiation_class = JSONOnlyNegotiation
     metadata_class = None
     versioning_class = None
-    http_method_names = ("get", "post", "delete", "head", "options")
+    http_method_names: Sequence[str] = ("get", "post", "delete", "head", "options")
     #: A host's own document leaves us out; ours is made by openapi.Generator.
     schema = None
 

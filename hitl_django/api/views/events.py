@@ -8,7 +8,6 @@ from typing import Any
 from uuid import UUID
 
 from django.db import transaction
-from django.http import HttpResponse
 from rest_framework.exceptions import NotAcceptable
 from rest_framework.request import Request
 from rest_framework.response import Response
@@ -90,19 +89,10 @@ class RunEvents(Resource):
             return Response(content_type=EventStreamRenderer.media_type)
 
         def steps(most: float) -> event_stream.Steps:
-            return event_stream.stream_events(reader, after, most, self._render_frames)
+            yield event_stream.RETRY
+            yield from event_stream.stream_events(reader, after, most, self._render_frames)
 
-        if event_stream.acquire_slot(request._request):
-            made: Any = event_stream.build_response(
-                request._request, steps, None, EventStreamRenderer.media_type
-            )
-        else:
-            frames = [step for step in steps(0) if isinstance(step, bytes)]
-            made = HttpResponse(b"".join(frames), content_type=EventStreamRenderer.media_type)
-        # What gathers bytes before it passes them on, to pack them or to send fewer packets,
-        # would hold back events: Django's GZipMiddleware, and nginx.
-        made["Content-Encoding"], made["X-Accel-Buffering"] = "identity", "no"
-        return made
+        return event_stream.stream_response(request._request, steps, EventStreamRenderer.media_type)
 
     def _read_last_event_id(self, request: Request, after: int) -> int:
         header = request.headers.get("Last-Event-ID")

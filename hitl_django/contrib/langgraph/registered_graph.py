@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property
 from typing import Any, cast
@@ -16,7 +17,7 @@ from hitl_django.engine.savers.checkpoint import BaseCheckpointSaver, Commit, Ou
 from hitl_django.engine.savers.checkpoint import CheckpointTuple as OurTuple
 from hitl_django.engine.serde import add_code_of
 from hitl_django.engine.task.runtime import RunControl
-from hitl_django.engine.types import RunnableConfig, StateUpdate
+from hitl_django.engine.types import All, Command, RunnableConfig, StateUpdate
 
 from .graph_form import convert_channels, convert_nodes, find_called_graph, list_functions
 from .graph_run import GraphRun, bind_saver
@@ -123,10 +124,17 @@ class ForeignGraph(Pregel):
         subgraphs: bool = False,
         keep: Callable[[Any], Any] | None = None,
         durability: str | None = None,
+        interrupt_before: All | Sequence[str] | None = None,
+        interrupt_after: All | Sequence[str] | None = None,
     ) -> Outcome:
         """Goes on from what is stored of the thread, and returns how the run left off."""
+        source = copy.copy(self.source)
+        if interrupt_before is not None:
+            source.interrupt_before_nodes = interrupt_before
+        if interrupt_after is not None:
+            source.interrupt_after_nodes = interrupt_after
         run = GraphRun(
-            self.source, self._get_saver(), _select_coordinates(config),
+            source, self._get_saver(), _select_coordinates(config),
             modes=modes, subgraphs=subgraphs, keep=keep,
         )  # fmt: skip
         return run.advance(control, durability)
@@ -136,6 +144,11 @@ class ForeignGraph(Pregel):
     ) -> RunnableConfig:
         """Applies super-steps of updates, as LangGraph does; each is stored whole."""
         own = _select_coordinates(config)
+        if any(isinstance(one.values, Command) for updates in supersteps for one in updates):
+            raise InvalidInputError(
+                "A thread of a LangGraph graph takes an update for a node, and no Command.",
+                [("$", "is a Command")],
+            )
         for updates in supersteps:
             collected = _CollectedCommit(self._get_saver())
             mine = bind_saver(self.source, BridgedSaver(collected))

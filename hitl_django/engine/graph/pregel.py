@@ -333,6 +333,8 @@ class Pregel(
         subgraphs: bool = False,
         keep: Callable[[Any], Any] | None = None,
         durability: str | None = None,
+        interrupt_before: All | Sequence[str] | None = None,
+        interrupt_after: All | Sequence[str] | None = None,
     ) -> Outcome:
         """Goes on from what is stored of the thread, and returns how the run left off.
 
@@ -340,12 +342,12 @@ class Pregel(
         writes of the tasks that asked. A failure of a node is an outcome, not an exception;
         what the saver raises, and a BaseException such as SystemExit, passes through. The chunks
         of the stream ``modes`` come with the commits, for the saver to store; with ``subgraphs``
-        those of graphs further down as well, and not only what their nodes write. ``durability`` is
-        as for ``invoke``.
+        those of graphs further down as well, and not only what their nodes write. ``durability``
+        and the breakpoints are as for ``invoke``.
         """
         options = Options(
-            control=control, modes=modes, subgraphs=subgraphs, kind="advance", keep=keep,
-            durability=durability,
+            before=interrupt_before, after=interrupt_after, control=control, modes=modes,
+            subgraphs=subgraphs, kind="advance", keep=keep, durability=durability,
         )  # fmt: skip
         state = run_options.open_run_state(self, None, config, options)
         for chunk in self._chunks(state):

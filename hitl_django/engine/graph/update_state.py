@@ -17,13 +17,14 @@ from ..loop.effects import Load, Query, Save
 from ..loop.error_handlers import restore_handlers
 from ..loop.orphaned_triggers import drop_orphaned_triggers
 from ..loop.plan import plan_tasks
+from ..loop.resume import list_command_writes
 from ..savers.checkpoint import CheckpointTuple, TaskWrites, select_metadata
 from ..state.messages import add_message_ids
 from ..task.effects import Call
 from ..task.nodes import Write, make_reader
 from ..task.task import Origin, Task
 from ..task.task_status import TaskStatus, read_task_statuses
-from ..types import RunnableConfig, StateUpdate
+from ..types import Command, RunnableConfig, StateUpdate
 
 
 class NodeWrites:
@@ -163,7 +164,8 @@ def _update(
     _refuse_open(change, config)
     if as_node == INPUT:
         _alone(updates, "Cannot apply multiple updates when updating as input")
-        yield _as_input(change, values)
+        is_command = isinstance(values, Command)
+        yield _as_command(change, values) if is_command else _as_input(change, values)
     else:
         yield from _as_nodes(change, updates)
 
@@ -199,6 +201,13 @@ def _as_input(change: _Change, values: Any) -> Save:
         raise InvalidUpdateError(f"Received no input for {change.graph.input_keys}")
     apply_writes(change.graph.spec, change.state, [InputWrites(INPUT, writes)], change.next_version)
     return change.commit("input", change.step + 1 if change.saved else -1)
+
+
+def _as_command(change: _Change, command: Command[Any]) -> Save:
+    """Applies the update and the goto of a Command; what was due stays due."""
+    writes = list_command_writes(change.graph, command)
+    apply_writes(change.graph.spec, change.state, [InputWrites(INPUT, writes)], change.next_version)
+    return change.commit("update", change.step + 1)
 
 
 def _copied(change: _Change, values: Any) -> Generator[Any, Any, None]:

@@ -18,6 +18,7 @@ from ..state.messages import add_message_ids
 from ..task.nodes import Write, build_goto_writes
 from ..task.task_status import TaskStatus, is_resume_map, plan_resume
 from ..types import Command, Send
+from .compiled_graph import CompiledGraph
 from .plan import plan_tasks
 from .state import LoopState
 
@@ -55,7 +56,7 @@ def take_command(
     """
     if command.resume is not None:
         _take_answers(state, command.resume, superseded, below)
-    added = _command_writes(state, command)
+    added = list_command_writes(state.graph, command)
     writes = [*stored, *added]
     if added:
         state.commits.unsaved.append(TaskWrites(NULL_TASK_ID, "", writes))
@@ -83,23 +84,24 @@ def _take_answers(
         )
 
 
-def _command_writes(state: LoopState, command: Command[Any]) -> list[Write]:
+def list_command_writes(graph: CompiledGraph, command: Command[Any]) -> list[Write]:
     """Returns the writes in a Command's goto and update; refuses unknown nodes and keys."""
+    spec = graph.spec
     targets = command.goto if isinstance(command.goto, (list, tuple)) else [command.goto]
     for target in targets:
         if not isinstance(target, (str, Send)):
             raise TypeError(f"In Command.goto, expected Send/str, got {type(target).__name__}")
     writes = build_goto_writes(targets, START)
-    writes += add_message_ids(state.graph.update_writes(command.update), state.spec.messages)
-    known = state.spec.channels
+    writes += add_message_ids(graph.update_writes(command.update), spec.messages)
+    known = spec.channels
     for name, value in writes:
         node = value.node if name == TASKS else name.removeprefix(BRANCH_TO)
         if name.startswith(BRANCH_TO) or name == TASKS:
-            if node not in state.spec.nodes:
-                nodes = ", ".join(n for n in state.spec.nodes if n != START)
+            if node not in spec.nodes:
+                nodes = ", ".join(n for n in spec.nodes if n != START)
                 raise InvalidUpdateError(f"goto names unknown node '{node}'. Nodes: {nodes}.")
         elif name not in known:
-            keys = ", ".join(state.graph.state_keys)
+            keys = ", ".join(graph.state_keys)
             raise InvalidUpdateError(f"update names unknown key '{name}'. Keys: {keys}.")
     return writes
 

@@ -27,6 +27,7 @@ from hitl_django.permissions import find_row, get_policy, select_visible
 
 from .. import denied_log
 from .archive import bring_back
+from .state import find_thread
 
 
 @retry_on_conflict
@@ -36,11 +37,14 @@ def forget(thread_id: str, *, by: Any = None, via: str = "code") -> None:
     State and history, events, questions, answers, reasons, comments, errors, metadata and subject
     go. Runs, decisions and the audit trail stay, with who, when and the digests of what was said,
     and the hash chain still holds. A run that failed counts as cancelled. An archived thread is
-    restored, and goes back to the archive as it is then.
+    restored, and goes back to the archive as it is then. A thread that never had a run is deleted.
     """
     refusal = denied_log.record_denial("forget", by=by, via=via)
     with refusal, transaction.atomic(using=write_alias()):
         thread = _operated(thread_id, by)
+        if not Run.objects.using(write_alias()).filter(thread=thread).exists():
+            thread.delete(using=write_alias())  # nobody did anything with it
+            return
         runs = Run.objects.using(write_alias()).filter(thread=thread)
         live = runs.filter(state__in=Run.LIVE).first()
         if live is not None:
@@ -58,7 +62,7 @@ def forget(thread_id: str, *, by: Any = None, via: str = "code") -> None:
         Interrupt.objects.filter(thread=thread).update(**ERASED_COLUMNS)
         RunEvent.objects.filter(run__in=runs).delete()
         ReviewLink.objects.filter(interrupt__thread=thread).update(email="")
-        runs.update(error="", traceback="", first_event=F("last_event") + 1)
+        runs.update(options=None, error="", traceback="", first_event=F("last_event") + 1)
         # There is nothing left that it could go on from.
         runs.filter(state=Run.State.FAILED).update(state=Run.State.CANCELLED)
         Thread.objects.filter(pk=thread.pk).update(metadata={}, subject_type=None, subject_id="")
@@ -70,7 +74,12 @@ def _operated(thread_id: str, by: Any) -> Thread:
     """Returns the locked thread, if the user may operate its runs."""
     bring_back(thread_id=thread_id)
     runs = Run.objects.using(write_alias()).select_related("thread")
-    run = find_row(select_visible(runs, by), NoSuchThread, thread__thread_id=thread_id)
+    runs = runs.filter(thread__thread_id=thread_id)
+    if runs.exists():
+        run = find_row(select_visible(runs, by), NoSuchThread)
+    else:  # the policy is asked about a run as it would be
+        thread = find_thread(thread_id, by)
+        run = Run(thread=thread, graph=thread.graph)
     thread = leases.lock_thread(pk=run.thread_id)
     if by is not None and not get_policy().may_operate(by, run):
         raise NotAllowedError(

@@ -7,6 +7,7 @@ import time
 from collections.abc import AsyncIterator, Iterator
 from dataclasses import dataclass
 from datetime import datetime
+from functools import partial
 from typing import Any
 from uuid import UUID
 
@@ -22,6 +23,8 @@ from hitl_django.models.events import MODES
 from hitl_django.permissions import find_row, get_policy, select_visible
 
 ENDED = (Run.State.SUCCEEDED, Run.State.FAILED, Run.State.CANCELLED)
+#: The states in which nothing comes of a run by itself: people have to do something about some.
+AT_REST = (*ENDED, Run.State.INTERRUPTED, Run.State.PARKED)
 PAGE = 100
 #: Kinds that show what channels hold. A custom event shows what its node says to whom it concerns.
 OF_STATE = frozenset(MODES) - {"custom"}
@@ -29,11 +32,11 @@ OF_STATE = frozenset(MODES) - {"custom"}
 _RUN = Parameter("run", models.UUIDField())
 
 
-def _news() -> models.QuerySet[Run, Any]:
+def _news(over: tuple[str, ...]) -> models.QuerySet[Run, Any]:
     after = Parameter("after", models.PositiveIntegerField())
     later = RunEvent.objects.order_by().filter(run=_RUN, seq__gt=after)
     # Of a run that records no events, all there is to wait for is its end.
-    through = models.Q(events="", state__in=ENDED)
+    through = models.Q(events="", state__in=over)
     news = models.ExpressionWrapper(
         models.Q(models.Exists(later)) | through, output_field=models.BooleanField()
     )
@@ -41,7 +44,7 @@ def _news() -> models.QuerySet[Run, Any]:
 
 
 #: Tells whether there is something to read; without a row the run is gone.
-_NEWS = PreparedSelect(_news)
+_NEWS = {over: PreparedSelect(partial(_news, over)) for over in (ENDED, AT_REST)}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -117,10 +120,14 @@ async def afollow(
 
 
 class EventReader:
-    """Reads a run for somebody who may see it, which is asked once."""
+    """Reads a run for somebody who may see it, which is asked once.
 
-    def __init__(self, run_id: UUID | str, *, by: Any = None) -> None:
+    A page is ``ended`` where the run has; with ``to_rest`` also where it waits for a person.
+    """
+
+    def __init__(self, run_id: UUID | str, *, by: Any = None, to_rest: bool = False) -> None:
         self.using = write_alias()
+        self.over = AT_REST if to_rest else ENDED
         runs = Run.objects.using(self.using).select_related("thread")
         run = find_row(select_visible(runs, by), RunNotFound, pk=run_id)
         self.run_id = run.pk
@@ -129,8 +136,17 @@ class EventReader:
 
     def has_news(self, after: int) -> bool:
         """Returns whether it is time to read again, if only to learn that the run is gone."""
-        found = _NEWS.run(self.using, run=self.run_id, after=after)
+        found = _NEWS[self.over].run(self.using, run=self.run_id, after=after)
         return not found or bool(found[0][0])
+
+    def find_stretch(self) -> int:
+        """Returns the number of the event behind which the run last went on; 0: from its start."""
+        events = RunEvent.objects.using(self.using).filter(run=self.run_id, kind__in=AT_REST)
+        pauses = list(events.order_by("-seq").values_list("seq", flat=True)[:2])
+        run = find_row(Run.objects.using(self.using), RunNotFound, pk=self.run_id)
+        if run.state in AT_REST:  # behind the pause before that
+            pauses = pauses[1:]
+        return pauses[0] if pauses else 0
 
     def read(self, after: int, limit: int = PAGE) -> EventPage:
         """Returns the events that are stored by now: two queries."""
@@ -147,7 +163,7 @@ class EventReader:
         if events and events[0].seq != after + 1:  # deleted since
             raise EventsPrunedError(run.last_event)
         last = events[-1].seq if events else after
-        ended = run.state in ENDED and last >= run.last_event
+        ended = run.state in self.over and last >= run.last_event
         return EventPage(events=events, last=last, state=str(run.state), ended=ended)
 
     def _shown(self, event: RunEvent) -> EventInfo:

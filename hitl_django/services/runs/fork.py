@@ -14,11 +14,11 @@ from hitl_django.db.alias import write_alias
 from hitl_django.db.retry import retry_on_conflict
 from hitl_django.db.write_batch import WriteBatch
 from hitl_django.engine import ids
-from hitl_django.engine.constants import COPY
+from hitl_django.engine.constants import COPY, INPUT
 from hitl_django.engine.errors import InvalidInputError
 from hitl_django.engine.savers.checkpoint import BaseCheckpointSaver, CheckpointTuple, Commit
 from hitl_django.engine.state.schema import check_input, get_hints
-from hitl_django.engine.types import RunnableConfig
+from hitl_django.engine.types import Command, RunnableConfig
 from hitl_django.errors import CheckpointNotFound, NoSuchThread, RunStateError
 from hitl_django.graph_registry import compatibility, registry
 from hitl_django.graph_registry.registry import RegisteredGraph
@@ -35,6 +35,7 @@ from hitl_django.task_queue import dispatcher
 from .. import denied_log
 from ..results import RunInfo
 from .cancel import cancel_run
+from .options import RunOptions
 from .state import find_thread
 
 #: What a thread's newest run may be for another to take its place: the worker of one that runs
@@ -45,48 +46,54 @@ REPLACED = sorted(set(Run.State.values) - {Run.State.RUNNING})
 @retry_on_conflict
 def fork(
     thread_id: str,
-    checkpoint_id: str,
+    checkpoint_id: str | None,
     *,
     values: Any = None,
     as_node: str | None = None,
+    options: RunOptions | None = None,
     by: Any = None,
     via: str = "code",
 ) -> RunInfo:
-    """Queues a run that goes on from an earlier checkpoint of a thread.
+    """Queues a run that goes on from an earlier checkpoint of a thread; with None, the newest.
 
     What came after that checkpoint stays in the history; the thread's newest run is cancelled if
     it hasn't ended, and what it still asks is superseded. ``values`` are written to the state
     first, as if node ``as_node`` had returned them, or the node that ran last; ``as_node`` without
-    values passes over that node. With neither, what followed the checkpoint is run anew.
+    values passes over that node. With neither, what followed the checkpoint is run anew. As node
+    "__input__" they are new input, or a Command with an update, or nodes to go to. ``options`` are
+    those of the run before, unless others are given.
 
     Refused with RunStateError while a worker holds the thread, CheckpointNotFound without such a
     checkpoint, GraphChangedError where today's graph can't go on from it.
     """
     using = write_alias()
     with denied_log.record_denial("fork", by=by, via=via):
-        thread, last = _operated(thread_id, by)
-        _refuse_input(last, values, by, via)
+        thread, last = find_operated(thread_id, by)
+        refuse_input(last, values, by, via)
         registered = registry.get_graph(last.graph)
-        _check_values(registered, values, as_node)
-        base = _find_checkpoint(thread, checkpoint_id)
+        check_values(registered, values, as_node)
+        base = find_checkpoint(thread, checkpoint_id)
         # Outside of the transaction, as branches are called: code of the graph's, which may take
         # its time. A checkpoint never changes, so what follows from it is the same later on.
         run = _new_run(thread, last, registered, base, by)
-        commit = _planned(registered, base, run, values, as_node)
+        if options is not None:
+            run.options = options.encode(registered)
+        commit = plan_commit(registered, base, run.pk, values, as_node)
         with transaction.atomic(using=using):
             thread = leases.lock_thread(pk=thread.pk)
-            _, last = _operated(thread_id, by)
-            _refuse_unless_free(thread, last, checkpoint_id)
+            _, last = find_operated(thread_id, by)
+            checkpoint_id = base.checkpoint["id"]
+            refuse_unless_free(thread, last, checkpoint_id)
             key = ThreadKey(thread.pk, thread.thread_id, thread.epoch)
             compatibility.refuse_if_changed(
-                key, _run_of(base, last).fingerprint, registered, checkpoint_id=checkpoint_id
+                key, find_run_of(base, last).fingerprint, registered, checkpoint_id=checkpoint_id
             )
             batch = WriteBatch(using)
-            before, closed = str(last.state), _replace(batch, last, thread)
+            before, closed = str(last.state), end_newest_run(batch, last, thread)
             run.save(using=using, force_insert=True)
             notifications.append_event(batch, run, Run.State.QUEUED, reason="forked")
             compatibility.store_shape(registered)
-            _store(commit, thread)
+            store_commit(commit, thread)
             audit.append(
                 batch,
                 thread,
@@ -108,7 +115,7 @@ def fork(
             return RunInfo.from_row(run, created=True)
 
 
-def _operated(thread_id: str, by: Any) -> tuple[Thread, Run]:
+def find_operated(thread_id: str, by: Any) -> tuple[Thread, Run]:
     """Returns a thread and its newest run, if the user may operate it."""
     thread = find_thread(thread_id, by)
     runs = Run.objects.using(write_alias()).select_related("thread").order_by("-created_at", "-pk")
@@ -118,7 +125,7 @@ def _operated(thread_id: str, by: Any) -> tuple[Thread, Run]:
     return thread, run
 
 
-def _refuse_input(last: Run, values: Any, by: Any, via: str) -> None:
+def refuse_input(last: Run, values: Any, by: Any, via: str) -> None:
     """Keeps values out of a graph that says who starts it: they are an input by another name."""
     if by is None or values is None:
         return
@@ -130,20 +137,27 @@ def _refuse_input(last: Run, values: Any, by: Any, via: str) -> None:
         refuse_unless_may(by, lambda user, run: may_start(user, run.graph, via), last, message)
 
 
-def _check_values(registered: RegisteredGraph, values: Any, as_node: str | None) -> None:
+def check_values(registered: RegisteredGraph, values: Any, as_node: str | None) -> None:
+    """Raises InvalidInputError for values that the graph's state can't have, and for no node."""
     graph = registered.graph
-    if as_node is not None and as_node not in graph.nodes:
+    is_input = as_node == INPUT and values is not None
+    if as_node is not None and as_node not in graph.nodes and not is_input:
         raise InvalidInputError(
             f"The graph {registered.name!r} has no node {as_node!r}.",
             [("as_node", "is no node of the graph")],
         )
-    if values is not None:
+    if values is not None and not isinstance(values, Command):
         check_input(get_hints(graph.state_schema), graph.state_schema, values)
 
 
-def _find_checkpoint(thread: Thread, checkpoint_id: str) -> CheckpointTuple:
-    """Returns a checkpoint of the root graph; those of subgraphs go on with their callers."""
-    keys = {"thread_id": thread.thread_id, "checkpoint_ns": "", "checkpoint_id": checkpoint_id}
+def find_checkpoint(thread: Thread, checkpoint_id: str | None) -> CheckpointTuple:
+    """Returns a checkpoint of the root graph, or the newest.
+
+    Those of subgraphs go on with their callers.
+    """
+    keys = {"thread_id": thread.thread_id, "checkpoint_ns": ""}
+    if checkpoint_id is not None:
+        keys["checkpoint_id"] = checkpoint_id
     found = DjangoSaver().get_tuple({"configurable": keys})
     if found is None:
         raise CheckpointNotFound
@@ -160,6 +174,7 @@ def _new_run(
         fingerprint=registered.fingerprint,
         input_digest=last.input_digest,
         events=last.events,
+        options=last.options,
         step=base.metadata.get("step", -1),
         started_by=by,
         started_by_label=audit.label_user(by),
@@ -169,7 +184,7 @@ def _new_run(
 
 def _origin(base: CheckpointTuple, last: Run) -> UUID:
     """Returns the run that was started, of that which stored a checkpoint."""
-    run = _run_of(base, last)
+    run = find_run_of(base, last)
     return run.origin or run.pk
 
 
@@ -187,14 +202,14 @@ class _Planner(BaseCheckpointSaver):
         self.commits.append(commit)
 
 
-def _planned(
-    registered: RegisteredGraph, base: CheckpointTuple, run: Run, values: Any, as_node: str | None
+def plan_commit(
+    registered: RegisteredGraph, base: CheckpointTuple, run: UUID, values: Any, as_node: str | None
 ) -> Commit:
-    """Works out the checkpoint from which the run goes on; nothing is stored."""
+    """Works out the checkpoint that follows another, as one of a run; nothing is stored."""
     planner = _Planner(base)
     # What is asked there is superseded with the run it belongs to, by name.
     coordinates = {**base.config["configurable"], "discard_pending": True}
-    config = {"configurable": coordinates, "metadata": {"run_id": str(run.pk)}}
+    config = {"configurable": coordinates, "metadata": {"run_id": str(run)}}
     graph = registered.graph.with_saver(planner)
     if values is None and as_node is None:
         graph.update_state(config, None, COPY)
@@ -205,7 +220,8 @@ def _planned(
     return commit
 
 
-def _refuse_unless_free(thread: Thread, last: Run, checkpoint_id: str) -> None:
+def refuse_unless_free(thread: Thread, last: Run, checkpoint_id: str) -> None:
+    """Raises where a worker holds the thread, or the checkpoint isn't there any more."""
     if thread.lease_until is not None and thread.lease_until > thread.now:
         raise RunStateError(
             "A worker advances the thread right now. Cancel its run, or wait until it stops.",
@@ -218,7 +234,7 @@ def _refuse_unless_free(thread: Thread, last: Run, checkpoint_id: str) -> None:
         raise CheckpointNotFound
 
 
-def _run_of(base: CheckpointTuple, last: Run) -> Run:
+def find_run_of(base: CheckpointTuple, last: Run) -> Run:
     """Returns the run that stored a checkpoint; the newest where none of the thread's did."""
     try:
         run_id = UUID(str(base.metadata.get("run_id")))
@@ -228,7 +244,7 @@ def _run_of(base: CheckpointTuple, last: Run) -> Run:
     return runs.first() or last
 
 
-def _replace(batch: WriteBatch, last: Run, thread: Thread) -> list[str]:
+def end_newest_run(batch: WriteBatch, last: Run, thread: Thread) -> list[str]:
     """Ends what is left of the newest run, and shuts out a worker that may still be at it."""
     closed: list[str] = []
     if last.state in Run.LIVE:
@@ -242,7 +258,7 @@ def _replace(batch: WriteBatch, last: Run, thread: Thread) -> list[str]:
     return closed
 
 
-def _store(commit: Commit, thread: Thread) -> None:
+def store_commit(commit: Commit, thread: Thread) -> None:
     """Stores the checkpoint as the thread's newest.
 
     The newest is the one whose id sorts last; ids are made by the clocks of several machines, so

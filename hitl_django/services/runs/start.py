@@ -18,7 +18,6 @@ from hitl_django.db.retry import retry_on_conflict
 from hitl_django.db.write_batch import WriteBatch
 from hitl_django.engine.errors import EmptyInputError, InvalidInputError, OpenQuestionsError
 from hitl_django.engine.ids import new_id
-from hitl_django.engine.payload import check_json
 from hitl_django.errors import (
     IdempotencyKeyReusedError,
     NoSuchThread,
@@ -37,9 +36,10 @@ from .. import denied_log, queries
 from ..results import RunInfo
 from .archive import bring_back, is_archived
 from .cancel import cancel_run
+from .options import RunOptions
 from .subjects import SubjectKey, find_subject
+from .threads import check_metadata, check_names
 
-NAME_LENGTH = 255
 ON_PENDING = ("refuse", "discard")
 
 
@@ -56,6 +56,7 @@ def start(
     metadata: dict[str, Any] | None = None,
     on_pending: str = "refuse",
     events: Iterable[str] | None = None,
+    options: RunOptions | None = None,
     skip_permission_checks: bool = False,
 ) -> RunInfo:
     """Stores a run of the graph on this input, for a worker to advance.
@@ -66,7 +67,8 @@ def start(
     names a new one; a thread whose questions are open is refused with OpenQuestionsError, or with
     ``on_pending="discard"`` loses them, which needs the permission to cancel its run. ``subject``
     is the object that the thread is about, or its key, for whoever may see it. ``events`` names
-    which events the run records, where those aren't its graph's.
+    which events the run records, where those aren't its graph's, and ``options`` has what else is
+    otherwise for this run.
 
     With ``skip_permission_checks`` the run is the user's, who needs no permission of ours: for a
     view of the product's own that has made sure that they may, and of what they give.
@@ -83,13 +85,14 @@ def start(
     check_names(key=key, thread_id=thread_id)
     if on_pending not in ON_PENDING:
         raise ValueError(f"on_pending is one of {', '.join(ON_PENDING)}, not {on_pending!r}.")
-    _check_metadata(metadata)
+    check_metadata(metadata)
     registered.graph.validate_input(input)
     if isinstance(subject, SubjectKey):
         subject = find_subject(subject, asked)
     request = _Start(
         registered, input, digest_value(input), by, asked, via, key, subject, thread_id, metadata,
         on_pending == "discard", registered.events if events is None else encode_kinds(events),
+        None if options is None else options.encode(registered),
     )  # fmt: skip
 
     try:
@@ -124,6 +127,7 @@ class _Start:
     metadata: dict[str, Any] | None
     discard: bool
     events: str
+    options: dict[str, Any] | None
 
     def found(self) -> RunInfo | None:
         """Returns the run that the same key started before."""
@@ -198,6 +202,7 @@ class _Start:
             started_by_id=None if self.by is None else self.by.pk,
             started_by_label=audit.label_user(self.by),
             events=self.events,
+            options=self.options,
         )
         compatibility.store_shape(self.registered)
         log = EventLog.for_run(run)
@@ -276,10 +281,12 @@ class _Start:
         live = runs.filter(state__in=Run.LIVE).first()
         if live is not None:
             self._replace(live, thread)
+        Thread.objects.using(write_alias()).filter(pk=thread.pk).update(
+            ended_at=None, graph=self.registered.name
+        )
         latest = runs.order_by("-created_at", "-pk").first()
         if latest is None:
             return
-        Thread.objects.using(write_alias()).filter(pk=thread.pk).update(ended_at=None)
         # What a run asked was withdrawn when it was cancelled or failed: nobody can answer it any
         # more, though the thread's newest checkpoint still waits.
         self.discard = True
@@ -329,23 +336,3 @@ class _Start:
             detail={"questions": closed},
         )
         batch.run()
-
-
-def _check_metadata(metadata: dict[str, Any] | None) -> None:
-    if metadata is not None and not isinstance(metadata, dict):
-        raise InvalidInputError("The metadata is not a dict.", [("metadata", "is not a dict")])
-    check_json(metadata, "The metadata")
-
-
-def check_names(**names: str | None) -> None:
-    """Raises InvalidInputError for a name that a thread or a run can't have."""
-    for what, name in names.items():
-        if name is None:
-            continue
-        if not 1 <= len(name) <= NAME_LENGTH:
-            reason = f"is not 1 to {NAME_LENGTH} characters long"
-        elif not name.isprintable():
-            reason = "has a character that can't be printed"
-        else:
-            continue
-        raise InvalidInputError(f"The {what} {reason}.", [(what, reason)])

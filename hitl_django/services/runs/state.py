@@ -1,4 +1,4 @@
-"""What the channels of a thread hold: its state now or at a checkpoint, and the result of a run."""
+"""What the channels of a thread hold: its state now or at checkpoints, and the result of a run."""
 
 from __future__ import annotations
 
@@ -11,17 +11,48 @@ from pydantic_core import to_json
 
 from hitl_django.checkpoints import DjangoSaver
 from hitl_django.db.alias import write_alias
+from hitl_django.engine.types import PregelTask, StateSnapshot
 from hitl_django.errors import NoSuchThread, NotAllowedError, RunNotFound, RunStateError
 from hitl_django.graph_registry import registry
 from hitl_django.models import Run, Thread
 from hitl_django.permissions import find_row, get_policy, select_visible
+
+#: Recorded states that are returned, where nobody says how many, and at most.
+STATES, MOST_STATES = 10, 1000
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class QuestionInfo:
+    """A question as its task asked it; ``id`` is the engine's."""
+
+    id: str
+    value: Any
+    response_schema: dict[str, Any] | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TaskInfo:
+    """A call of a node that follows a checkpoint: what it asks, or how it ended.
+
+    ``namespace`` is that of the graph which the node calls, ``state`` that graph's, where it was
+    asked for.
+    """
+
+    id: str
+    name: str
+    error: str | None
+    questions: tuple[QuestionInfo, ...]
+    result: Any
+    namespace: str | None
+    state: StateInfo | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StateInfo:
     """The state of a thread at a checkpoint: its values as plain JSON, and what comes next.
 
-    ``checkpoint_id`` is None before anything was stored; ``created_at`` is ISO 8601.
+    ``checkpoint_id`` is None before anything was stored; ``created_at`` is ISO 8601;
+    ``namespace`` is that of a subgraph, and empty for the thread's own graph.
     """
 
     thread_id: str
@@ -32,12 +63,23 @@ class StateInfo:
     created_at: str | None
     next: tuple[str, ...]
     values: Any
+    namespace: str
+    metadata: dict[str, Any]
+    tasks: tuple[TaskInfo, ...]
 
 
 def thread_state(
-    thread_id: str, *, checkpoint_id: str | None = None, by: Any = None
+    thread_id: str,
+    *,
+    checkpoint_id: str | None = None,
+    namespace: str = "",
+    subgraphs: bool = False,
+    by: Any = None,
 ) -> StateInfo | None:
     """Returns the state of a thread, or the record of it at a checkpoint; None if it has no such.
+
+    Of a graph below, where ``namespace`` names one; with ``subgraphs`` each task has the state of
+    the graph that it calls.
 
     ThreadNotFound for a thread that the user may not see, NotAllowedError where its values are not
     for them, UnknownGraphError if its graph is registered no more.
@@ -46,23 +88,81 @@ def thread_state(
     refuse_unless_may_view_state(by, thread)
 
     graph = registry.get_graph(thread.graph).graph.with_saver(DjangoSaver())
-    configurable: dict[str, Any] = {"thread_id": thread_id, "checkpoint_ns": ""}
+    configurable: dict[str, Any] = {"thread_id": thread_id, "checkpoint_ns": namespace}
     if checkpoint_id is not None:
         configurable["checkpoint_id"] = checkpoint_id
-    found = graph.get_state({"configurable": configurable})
-    if checkpoint_id is not None and found.metadata is None:
+    try:
+        found = graph.get_state({"configurable": configurable}, subgraphs=subgraphs)
+    except ValueError:
+        if namespace:  # of no graph below
+            return None
+        raise
+    if found.metadata is None and (checkpoint_id is not None or namespace):
         return None
+    return _build_info(thread_id, found)
+
+
+def state_history(
+    thread_id: str,
+    *,
+    namespace: str = "",
+    before: str | None = None,
+    metadata: dict[str, Any] | None = None,
+    limit: int = STATES,
+    by: Any = None,
+) -> list[StateInfo]:
+    """Returns the recorded states of a thread, newest first: those before a checkpoint, and those
+    whose metadata has these values. Refused as ``thread_state`` is.
+    """
+    thread = find_thread(thread_id, by)
+    refuse_unless_may_view_state(by, thread)
+    graph = registry.get_graph(thread.graph).graph.with_saver(DjangoSaver())
+    place = {"thread_id": thread_id, "checkpoint_ns": namespace}
+    found = graph.get_state_history(
+        {"configurable": place},
+        filter=metadata,
+        before=None if before is None else {"configurable": {**place, "checkpoint_id": before}},
+        limit=max(1, min(limit, MOST_STATES)),
+    )
+    return [_build_info(thread_id, each) for each in found]
+
+
+def _build_info(thread_id: str, found: StateSnapshot) -> StateInfo:
     metadata: Any = found.metadata or {}
     parent: Any = found.parent_config or {"configurable": {}}
+    at = found.config["configurable"]
     return StateInfo(
         thread_id=thread_id,
-        checkpoint_id=found.config["configurable"].get("checkpoint_id"),
+        checkpoint_id=at.get("checkpoint_id"),
         parent_id=parent["configurable"].get("checkpoint_id"),
         step=metadata.get("step"),
         source=metadata.get("source", ""),
         created_at=found.created_at,
         next=tuple(found.next),
         values=render_json(found.values),
+        namespace=at.get("checkpoint_ns", ""),
+        metadata=render_json(metadata),
+        tasks=tuple(_build_task(thread_id, task) for task in found.tasks),
+    )
+
+
+def _build_task(thread_id: str, task: PregelTask) -> TaskInfo:
+    below = task.state
+    has_state = isinstance(below, StateSnapshot)
+    config = below.config if has_state else below
+    return TaskInfo(
+        id=task.id,
+        name=task.name,
+        error=None if task.error is None else str(task.error),
+        questions=tuple(
+            QuestionInfo(
+                id=asked.id, value=render_json(asked.value), response_schema=asked.response_schema
+            )
+            for asked in task.interrupts
+        ),
+        result=render_json(task.result),
+        namespace=None if config is None else config["configurable"].get("checkpoint_ns"),
+        state=_build_info(thread_id, below) if has_state else None,
     )
 
 

@@ -1,0 +1,316 @@
+"""What requests hold, field by field."""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar
+
+from rest_framework import serializers
+
+from hitl_django.api.serializers.fields import (
+    AnyJSON,
+    Body,
+    Choice,
+    JSONObject,
+    Query,
+    Text,
+    WholeNumber,
+    YesNo,
+)
+from hitl_django.graph_registry.registry import DURABILITIES
+from hitl_django.models.events import MODES
+
+from .not_offered import NotOffered
+
+#: The stream modes that can be had, and the kinds of events that they are made of.
+STREAM_MODES = {mode: mode for mode in MODES} | (
+    {"messages-tuple": "messages"} if "messages" in MODES else {}
+)
+MOST_ROWS = 1000
+
+
+class AgentBody(Body):
+    """The body of a request; a null is as good as nothing.
+
+    Of ``not_offered`` a field may be there as long as it says nothing.
+    """
+
+    not_offered: ClassVar[tuple[str, ...]] = ()
+
+    def to_internal_value(self, data: Any) -> Any:
+        given = {name: value for name, value in data.items() if value is not None}
+        for name in self.not_offered:
+            if not _is_empty(given.pop(name, None)):
+                raise NotOffered(f"This server doesn't offer `{name}`.")
+        return super().to_internal_value(given)
+
+
+def _is_empty(value: Any) -> bool:
+    if isinstance(value, dict):
+        return all(map(_is_empty, value.values()))
+    return value is None or value == []
+
+
+class StreamMode(serializers.Field):
+    """One stream mode or several."""
+
+    default_error_messages: ClassVar[dict[str, Any]] = {
+        "invalid": f"Has to be one of {', '.join(STREAM_MODES)}, or several of them."
+    }
+
+    def to_internal_value(self, data: Any) -> list[str]:
+        modes = [data] if isinstance(data, str) else data
+        if not isinstance(modes, list) or not all(
+            isinstance(mode, str) and mode in STREAM_MODES for mode in modes
+        ):
+            self.fail("invalid")
+        return list(modes)
+
+
+class NodeNames(serializers.Field):
+    """Names of nodes, or a star for all."""
+
+    default_error_messages: ClassVar[dict[str, Any]] = {
+        "invalid": 'Has to be "*", or a list of the names of nodes.'
+    }
+
+    def to_internal_value(self, data: Any) -> Any:
+        is_list = isinstance(data, list) and all(isinstance(name, str) for name in data)
+        if data != "*" and not is_list:
+            self.fail("invalid")
+        return data
+
+
+class CheckpointBody(Body):
+    """A checkpoint, as states have it."""
+
+    thread_id = Text(max_length=255, required=False, allow_null=True)
+    checkpoint_ns = Text(required=False, allow_blank=True, allow_null=True)
+    checkpoint_id = Text(max_length=36, required=False, allow_null=True)
+    checkpoint_map = AnyJSON(required=False)
+
+
+class CommandBody(Body):
+    """What a run goes on with instead of new input."""
+
+    resume = AnyJSON(required=False)
+    update = AnyJSON(required=False)  # type: ignore[assignment]  # a field, not the method
+    goto = AnyJSON(required=False)
+
+
+class RunBody(AgentBody):
+    """What a run is started, or gone on with."""
+
+    not_offered = (
+        "config",
+        "context",
+        "webhook",
+        "after_seconds",
+        "langsmith_tracer",
+        "feedback_keys",
+        "checkpoint_during",
+    )
+
+    assistant_id = Text(max_length=255)
+    input = AnyJSON(required=False)
+    command = CommandBody(required=False)
+    checkpoint = CheckpointBody(required=False)
+    checkpoint_id = Text(max_length=36, required=False)
+    metadata = JSONObject(required=False)
+    interrupt_before = NodeNames(required=False)
+    interrupt_after = NodeNames(required=False)
+    durability = Choice(choices=DURABILITIES, required=False)
+    stream_mode = StreamMode(required=False)
+    stream_subgraphs = YesNo(required=False)
+    stream_resumable = YesNo(required=False)  # it is, in any case
+    multitask_strategy = Choice(choices=["reject", "enqueue"], required=False)
+    if_not_exists = Choice(choices=["create", "reject"], required=False)
+    on_completion = Choice(choices=["keep"], required=False)
+    on_disconnect = Choice(choices=["cancel", "continue"], required=False)
+    strict_resume = YesNo(required=False)  # it is, in any case
+
+
+class AssistantSearchBody(AgentBody):
+    """Which assistants."""
+
+    metadata = JSONObject(required=False)
+    graph_id = Text(max_length=200, required=False)
+    name = Text(max_length=200, required=False)
+    limit = WholeNumber(least=1, most=MOST_ROWS, required=False)
+    offset = WholeNumber(required=False)
+    sort_by = Choice(choices=["assistant_id", "graph_id", "name"], required=False)
+    sort_order = Choice(choices=["asc", "desc"], required=False)
+    select = serializers.ListField(child=Text(), required=False, max_length=20)
+
+
+class AssistantCountBody(AgentBody):
+    """Which assistants are counted."""
+
+    metadata = JSONObject(required=False)
+    graph_id = Text(max_length=200, required=False)
+    name = Text(max_length=200, required=False)
+
+
+class DrawingQuery(Query):
+    """How far down a graph is drawn."""
+
+    xray = Text(max_length=5, required=False)
+
+
+class SubgraphsQuery(Query):
+    """How far down subgraphs are looked for."""
+
+    recurse = YesNo(required=False)
+
+
+class ThreadBody(AgentBody):
+    """What a thread is made with."""
+
+    not_offered = ("supersteps", "ttl")
+
+    thread_id = Text(max_length=255, required=False)
+    metadata = JSONObject(required=False)
+    if_exists = Choice(choices=["raise", "do_nothing"], required=False)
+
+
+class ThreadChangeBody(AgentBody):
+    """What is added to a thread's metadata."""
+
+    not_offered = ("ttl",)
+
+    metadata = JSONObject(required=False)
+
+
+class ThreadCountBody(AgentBody):
+    """Which threads are counted."""
+
+    not_offered: ClassVar[tuple[str, ...]] = ("values",)
+
+    metadata = JSONObject(required=False)
+    status = Choice(choices=["idle", "busy", "interrupted", "error"], required=False)
+
+
+class ThreadSearchBody(ThreadCountBody):
+    """Which threads."""
+
+    not_offered = ("values", "extract")
+
+    ids = serializers.ListField(child=Text(max_length=255), required=False, max_length=MOST_ROWS)
+    limit = WholeNumber(least=1, most=MOST_ROWS, required=False)
+    offset = WholeNumber(required=False)
+    sort_by = Choice(choices=["created_at", "thread_id"], required=False)
+    sort_order = Choice(choices=["asc", "desc"], required=False)
+    select = serializers.ListField(child=Text(), required=False, max_length=20)
+
+
+class AgentStateQuery(Query):
+    """How much of a state."""
+
+    subgraphs = YesNo(required=False)
+    select = Text(required=False, allow_blank=True)
+
+
+class StateAtBody(AgentBody):
+    """Which state."""
+
+    checkpoint = CheckpointBody()
+    subgraphs = YesNo(required=False)
+    select = serializers.ListField(child=Text(), required=False, max_length=50)
+
+
+class StateChangeBody(AgentBody):
+    """What is written to a state."""
+
+    values = AnyJSON(required=False)
+    as_node = Text(max_length=255, required=False)
+    checkpoint = CheckpointBody(required=False)
+    checkpoint_id = Text(max_length=36, required=False)
+
+
+class HistoryQuery(Query):
+    """Which states, where the address says it."""
+
+    limit = WholeNumber(least=1, most=MOST_ROWS, required=False)
+    before = Text(max_length=36, required=False)
+    select = Text(required=False, allow_blank=True)
+
+
+class HistoryBody(AgentBody):
+    """Which states."""
+
+    limit = WholeNumber(least=1, most=MOST_ROWS, required=False)
+    before = AnyJSON(required=False)
+    metadata = JSONObject(required=False)
+    checkpoint = CheckpointBody(required=False)
+    select = serializers.ListField(child=Text(), required=False, max_length=50)
+
+
+class RunsQuery(Query):
+    """Which runs of a thread."""
+
+    limit = WholeNumber(least=1, most=MOST_ROWS, required=False)
+    offset = WholeNumber(required=False)
+    status = Choice(
+        choices=["pending", "running", "error", "success", "timeout", "interrupted"],
+        required=False,
+    )
+    select = Text(required=False, allow_blank=True)
+
+
+class CancelQuery(Query):
+    """How a run is cancelled."""
+
+    wait = Choice(choices=["0", "1", "false", "true"], required=False)
+    action = Choice(choices=["interrupt"], required=False)
+
+
+class JoinQuery(Query):
+    """What of a run is followed."""
+
+    stream_mode = Text(max_length=200, required=False, allow_blank=True)
+    cancel_on_disconnect = Choice(choices=["0", "false"], required=False)
+
+
+class ItemBody(AgentBody):
+    """An item that is put into the store."""
+
+    namespace = serializers.ListField(child=Text(), max_length=100)
+    key = Text(max_length=2000)
+    value = JSONObject()
+    index = AnyJSON(required=False)
+    ttl = serializers.FloatField(required=False, min_value=0)
+
+
+class ItemKeyBody(AgentBody):
+    """An item that is removed."""
+
+    namespace = serializers.ListField(child=Text(), max_length=100)
+    key = Text(max_length=2000)
+
+
+class ItemQuery(Query):
+    """An item that is read; the labels of its namespace have dots between them."""
+
+    namespace = Text(max_length=2000)
+    key = Text(max_length=2000)
+    refresh_ttl = YesNo(required=False)
+
+
+class ItemSearchBody(AgentBody):
+    """Which items."""
+
+    namespace_prefix = serializers.ListField(child=Text(), max_length=100)
+    filter = JSONObject(required=False)
+    query = Text(required=False)
+    limit = WholeNumber(least=1, most=MOST_ROWS, required=False)
+    offset = WholeNumber(required=False)
+    refresh_ttl = YesNo(required=False)
+
+
+class NamespacesBody(AgentBody):
+    """Which namespaces."""
+
+    prefix = serializers.ListField(child=Text(), required=False, max_length=100)
+    suffix = serializers.ListField(child=Text(), required=False, max_length=100)
+    max_depth = WholeNumber(least=1, most=100, required=False)
+    limit = WholeNumber(least=1, most=MOST_ROWS, required=False)
+    offset = WholeNumber(required=False)

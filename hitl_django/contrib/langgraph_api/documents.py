@@ -1,0 +1,191 @@
+"""Graphs, threads, states and runs as LangGraph's clients read them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from datetime import UTC, datetime
+from typing import Any
+from uuid import UUID, uuid5
+
+from hitl_django.api.serializers.fields import Moment
+from hitl_django.graph_registry.registry import BrokenGraph, RegisteredGraph
+from hitl_django.models import Interrupt, Run, Thread
+from hitl_django.services import StateInfo, TaskInfo
+
+#: Of which LangGraph's server makes the ids of assistants, too.
+NAMESPACE = UUID("6ba7b821-9dad-11d1-80b4-00c04fd430c8")
+
+PENDING, RUNNING, ERROR, SUCCESS, INTERRUPTED = (
+    "pending",
+    "running",
+    "error",
+    "success",
+    "interrupted",
+)
+RUN_STATUS: dict[str, str] = {
+    Run.State.QUEUED: PENDING,
+    Run.State.RUNNING: RUNNING,
+    Run.State.INTERRUPTED: INTERRUPTED,
+    Run.State.SUCCEEDED: SUCCESS,
+    Run.State.FAILED: ERROR,
+    Run.State.PARKED: ERROR,
+    Run.State.CANCELLED: INTERRUPTED,
+}
+#: A thread's, by the state of its newest run; without any it is idle.
+THREAD_STATUS: dict[str | None, str] = {
+    None: "idle",
+    Run.State.QUEUED: "busy",
+    Run.State.RUNNING: "busy",
+    Run.State.INTERRUPTED: "interrupted",
+    Run.State.SUCCEEDED: "idle",
+    Run.State.FAILED: "error",
+    Run.State.PARKED: "error",
+    Run.State.CANCELLED: "idle",
+}
+
+
+def build_assistant_id(graph: str) -> str:
+    """Returns the id of the one assistant of a graph."""
+    return str(uuid5(NAMESPACE, graph))
+
+
+def build_assistant(graph: RegisteredGraph | BrokenGraph) -> dict[str, Any]:
+    """Returns a registered graph as an assistant, whose version is that of its registration."""
+    # A registration is code, which has no date.
+    at = _moment(datetime.fromtimestamp(0, UTC))
+    return {
+        "assistant_id": build_assistant_id(graph.name),
+        "graph_id": graph.name,
+        "name": str(graph.title),
+        "description": None,
+        "config": {},
+        "context": {},
+        "metadata": {"created_by": "system", "graph_version": graph.version},
+        "version": 1,
+        "created_at": at,
+        "updated_at": at,
+    }
+
+
+def build_thread(
+    thread: Thread,
+    run: Run | None,
+    questions: Iterable[Interrupt],
+    values: Any,
+) -> dict[str, Any]:
+    """Returns a thread with its newest run's status, what it asks, and its values if given."""
+    asked: dict[str, list[Any]] = {}
+    for question in questions:
+        asked.setdefault(question.task_id, []).append(
+            {"id": question.interrupt_id, "value": question.payload}
+        )
+    changed = thread.created_at
+    if run is not None:
+        changed = run.finished_at or run.queued_at
+    return {
+        "thread_id": thread.thread_id,
+        "created_at": _moment(thread.created_at),
+        "updated_at": _moment(changed),
+        "metadata": build_thread_metadata(thread),
+        "status": THREAD_STATUS[None if run is None else run.state],
+        "config": {},
+        "values": values,
+        "interrupts": asked,
+    }
+
+
+def build_thread_metadata(thread: Thread) -> dict[str, Any]:
+    """Returns the metadata of a thread, with the names of its graph."""
+    if not thread.graph:
+        return dict(thread.metadata)
+    names = {"graph_id": thread.graph, "assistant_id": build_assistant_id(thread.graph)}
+    return {**thread.metadata, **names}
+
+
+def build_run(run: Run) -> dict[str, Any]:
+    """Returns a run."""
+    return {
+        "run_id": str(run.pk),
+        "thread_id": run.thread.thread_id,
+        "assistant_id": build_assistant_id(run.graph),
+        "created_at": _moment(run.created_at),
+        "updated_at": _moment(run.finished_at or run.queued_at),
+        "status": RUN_STATUS[run.state],
+        "metadata": {**(run.options or {}).get("metadata", {}), "graph_id": run.graph},
+        "kwargs": {},
+        "multitask_strategy": "reject",
+        "cancel_reason": None,
+    }
+
+
+def build_state(state: StateInfo, *, shows_errors: bool) -> dict[str, Any]:
+    """Returns the state of a thread; why a task failed is for operators."""
+    return {
+        "values": state.values,
+        "next": list(state.next),
+        "tasks": [_build_task(state.thread_id, task, shows_errors) for task in state.tasks],
+        "interrupts": [found for task in state.tasks for found in _build_questions(task)],
+        "checkpoint": _build_checkpoint(state.thread_id, state.namespace, state.checkpoint_id),
+        "parent_checkpoint": (
+            None
+            if state.parent_id is None
+            else _build_checkpoint(state.thread_id, state.namespace, state.parent_id)
+        ),
+        "metadata": state.metadata,
+        "created_at": state.created_at,
+    }
+
+
+def select_keys(document: dict[str, Any], wanted: Sequence[str]) -> dict[str, Any]:
+    """Returns the members of a document that are wanted; all, where none are named.
+
+    ``values.messages`` is the key ``messages`` of the member ``values``.
+    """
+    if not wanted:
+        return document
+    chosen: dict[str, Any] = {}
+    for path in wanted:
+        name, _, key = path.partition(".")
+        if not key:
+            chosen[name] = document.get(name)
+        elif isinstance(document.get(name), dict) and not isinstance(chosen.get(name), list):
+            chosen.setdefault(name, {})[key] = document[name].get(key)
+    return chosen
+
+
+def _build_task(thread_id: str, task: TaskInfo, shows_errors: bool) -> dict[str, Any]:
+    error = task.error
+    if error is not None and not shows_errors:
+        error = "The task failed."
+    below = None if task.state is None else build_state(task.state, shows_errors=shows_errors)
+    return {
+        "id": task.id,
+        "name": task.name,
+        "error": error,
+        "interrupts": _build_questions(task),
+        "checkpoint": (
+            None if task.namespace is None else _build_checkpoint(thread_id, task.namespace, None)
+        ),
+        "state": below,
+        "result": task.result,
+    }
+
+
+def _build_questions(task: TaskInfo) -> list[dict[str, Any]]:
+    return [
+        {"id": each.id, "value": each.value, "response_schema": each.response_schema}
+        for each in task.questions
+    ]
+
+
+def _build_checkpoint(thread_id: str, namespace: str, checkpoint_id: str | None) -> dict[str, Any]:
+    return {
+        "thread_id": thread_id,
+        "checkpoint_ns": namespace,
+        "checkpoint_id": checkpoint_id,
+        "checkpoint_map": None,
+    }
+
+
+def _moment(value: datetime) -> str:
+    return str(Moment().to_representation(value))

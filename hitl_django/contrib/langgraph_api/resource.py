@@ -1,0 +1,60 @@
+"""The base class of the views: one of the API's, with what LangGraph's clients do otherwise."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from django.http import Http404
+from django.urls import reverse
+from rest_framework.authentication import BaseAuthentication
+from rest_framework.request import Request
+
+from hitl_django.api.invalid_params import InvalidParam
+from hitl_django.api.views.base import Resource
+
+from .authentication import ApiKeyAuthentication
+
+
+class AgentResource(Resource):
+    """A view at an address of LangGraph's server."""
+
+    http_method_names = ("get", "post", "put", "patch", "delete", "head", "options")
+    #: Query parameters that may be given several times, for a list.
+    lists: frozenset[str] = frozenset()
+
+    def get_authenticators(self) -> list[BaseAuthentication]:
+        return [*super().get_authenticators(), ApiKeyAuthentication()]
+
+    def find_parameter_faults(self, request: Request) -> list[InvalidParam]:
+        # A list may be repeated, and empty.
+        known = self.lists & self.allowed_parameters()
+        found = super().find_parameter_faults(request)
+        return [fault for fault in found if fault.parameter not in known]
+
+    def read_list(self, name: str) -> list[str]:
+        """Returns the values of a query parameter that may be given several times."""
+        return [
+            part
+            for text in self.request.query_params.getlist(name)
+            for part in text.split(",")
+            if part
+        ]
+
+
+class NothingHere(AgentResource):
+    """Every address beneath that has no view."""
+
+    def initial(self, request: Request, *args: Any, **kwargs: Any) -> None:
+        super().initial(request, *args, **kwargs)
+        raise Http404
+
+
+def build_path(request: Request, name: str, *args: Any) -> str:
+    """Returns the path of a view from where the server is mounted, as its clients want it.
+
+    They put the address that they were given before it.
+    """
+    match = request.resolver_match
+    space = match.namespace if match is not None else "langgraph_api"
+    root = reverse(f"{space}:ok").removesuffix("ok")
+    return "/" + reverse(f"{space}:{name}", args=args).removeprefix(root)

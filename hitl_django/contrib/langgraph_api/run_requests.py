@@ -1,0 +1,212 @@
+"""What a request for a run comes to: a start, answers, a fork, or that one goes on."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any, NamedTuple
+from uuid import UUID
+
+from hitl_django import services
+from hitl_django.api import querysets
+from hitl_django.api.invalid_params import InvalidParam
+from hitl_django.api.problems import InvalidRequest
+from hitl_django.engine.constants import INPUT
+from hitl_django.engine.errors import EmptyInputError, InvalidInputError, OpenQuestionsError
+from hitl_django.engine.types import Command, Send
+from hitl_django.errors import NoSuchThread, RunStateError
+from hitl_django.models import Interrupt, Run, Thread
+from hitl_django.models.events import STATES, SUBGRAPHS
+from hitl_django.services import RunOptions
+
+from .assistants import find_graph_name
+from .bodies import STREAM_MODES
+from .not_offered import NotOffered
+from .threads import VIA
+
+USUAL_MODE = "values"
+#: Fields that are options of the run that is started.
+OPTIONS = ("interrupt_before", "interrupt_after", "durability", "metadata")
+
+
+class Begun(NamedTuple):
+    """A run that was set going, and the number of its last event before that."""
+
+    run_id: UUID
+    thread_id: str
+    after: int
+
+
+def begin_run(user: Any, thread_id: str | None, body: dict[str, Any]) -> Begun:
+    """Does what a request for a run asks for, on a thread or on one of its own."""
+    graph = find_graph_name(body["assistant_id"])
+    thread = None
+    if thread_id is not None:
+        thread = querysets.visible_threads(user).filter(thread_id=thread_id).first()
+        if thread is None and body.get("if_not_exists") != "create":
+            raise NoSuchThread
+    if thread is None:
+        return _begin_anew(user, graph, thread_id, body)
+    if thread.graph not in ("", graph):
+        raise InvalidInputError(
+            f"The thread {thread.thread_id!r} belongs to the graph {thread.graph!r}.",
+            [("assistant_id", f"the thread belongs to the graph {thread.graph!r}")],
+        )
+    command, given = body.get("command") or {}, body.get("input")
+    checkpoint_id = _read_checkpoint_id(body)
+    if command:
+        _refuse_both("command", given=given is not None, name="input")
+        return _take_command(user, thread, command, checkpoint_id, body)
+    if checkpoint_id is not None:
+        as_node = None if given is None else INPUT
+        return _fork(user, thread, checkpoint_id, body, values=given, as_node=as_node)
+    if given is None:
+        return _go_on(user, thread, body)
+    return _start(user, graph, thread.thread_id, body)
+
+
+def list_kinds(modes: Iterable[str], *, subgraphs: bool) -> list[str]:
+    """Returns the kinds of events that stream modes are made of, for a run to record."""
+    kinds = [STATES, USUAL_MODE, *(STREAM_MODES[mode] for mode in modes)]
+    return [*dict.fromkeys(kinds), *([SUBGRAPHS] if subgraphs else [])]
+
+
+def _begin_anew(user: Any, graph: str, thread_id: str | None, body: dict[str, Any]) -> Begun:
+    for name in ("command", "checkpoint", "checkpoint_id"):
+        if body.get(name):
+            detail = "Is about a thread, and there is none."
+            raise InvalidRequest(InvalidParam("conflict", detail, pointer=f"/{name}"))
+    return _start(user, graph, thread_id, body)
+
+
+def _start(user: Any, graph: str, thread_id: str | None, body: dict[str, Any]) -> Begun:
+    modes = body.get("stream_mode", [USUAL_MODE])
+    run = services.start(
+        graph,
+        body.get("input"),
+        thread_id=thread_id,
+        events=list_kinds(modes, subgraphs=body.get("stream_subgraphs", False)),
+        options=_read_options(body),
+        by=user,
+        via=VIA,
+    )
+    return Begun(run.id, run.thread_id, 0)
+
+
+def _take_command(
+    user: Any,
+    thread: Thread,
+    command: dict[str, Any],
+    checkpoint_id: str | None,
+    body: dict[str, Any],
+) -> Begun:
+    if "resume" in command:
+        _refuse_both("command", given=checkpoint_id is not None, name="checkpoint")
+        for name in ("update", "goto"):
+            _refuse_both("command/resume", given=bool(command.get(name)), name=f"command/{name}")
+        _refuse_options(body)
+        resumed = services.resume(thread.thread_id, command["resume"], by=user, via=VIA)
+        return Begun(resumed.run_id, thread.thread_id, resumed.last_event)
+    wanted: Command[Any] = Command(
+        update=command.get("update"), goto=_read_goto(command.get("goto"))
+    )
+    if not wanted.update and not wanted.goto:
+        raise EmptyInputError("The command neither answers nor updates nor goes anywhere.")
+    return _fork(user, thread, checkpoint_id, body, values=wanted, as_node=INPUT)
+
+
+def _fork(
+    user: Any,
+    thread: Thread,
+    checkpoint_id: str | None,
+    body: dict[str, Any],
+    **values: Any,
+) -> Begun:
+    options = _read_options(body)
+    run = services.fork(
+        thread.thread_id, checkpoint_id, options=options, by=user, via=VIA, **values
+    )
+    return Begun(run.id, run.thread_id, 0)
+
+
+def _go_on(user: Any, thread: Thread, body: dict[str, Any]) -> Begun:
+    """Goes on from where a thread stands: past a breakpoint, after a failure, or after an update.
+
+    Where it waits for answers nothing is gone on with.
+    """
+    runs = querysets.visible_runs(user).filter(thread=thread)
+    run = runs.order_by("-created_at", "-pk").first()
+    if run is None:
+        raise EmptyInputError("The thread has nothing to go on with; give it input.")
+    if run.state in (Run.State.FAILED, Run.State.PARKED):
+        _refuse_options(body)
+        services.retry(run.pk, by=user, via=VIA)
+        return Begun(run.pk, thread.thread_id, run.last_event)
+    if run.state in (Run.State.QUEUED, Run.State.RUNNING):
+        raise RunStateError(
+            f"The thread {thread.thread_id!r} has a run that is {run.state}.",
+            state=str(run.state),
+            allowed=sorted(set(Run.State.values) - {Run.State.QUEUED, Run.State.RUNNING}),
+        )
+    if run.state == Run.State.INTERRUPTED:
+        _refuse_options(body)
+        return _pass_breakpoints(user, thread)
+    state = services.thread_state(thread.thread_id, by=user)
+    if state is None or not state.next:
+        raise EmptyInputError("The thread has nothing to go on with; give it input.")
+    return _fork(user, thread, None, body)
+
+
+def _pass_breakpoints(user: Any, thread: Thread) -> Begun:
+    rows = querysets.visible_interrupts(user).filter(thread=thread)
+    waiting = list(rows.filter(status=Interrupt.Status.PENDING).order_by("created_at", "pk"))
+    if any(row.kind != Interrupt.Kind.BREAKPOINT for row in waiting):
+        raise OpenQuestionsError(
+            f"The thread {thread.thread_id!r} waits for answers: give them with `command.resume`.",
+            [str(row.pk) for row in waiting],
+        )
+    answers = {str(row.pk): True for row in waiting}
+    resumed = services.resume(thread.thread_id, answers or True, by=user, via=VIA)
+    return Begun(resumed.run_id, thread.thread_id, resumed.last_event)
+
+
+def _read_options(body: dict[str, Any]) -> RunOptions | None:
+    given = {name: body[name] for name in OPTIONS if name in body}
+    return RunOptions(**given) if given else None
+
+
+def _refuse_options(body: dict[str, Any]) -> None:
+    """Raises NotOffered for options of a run that goes on, which has those it was started with."""
+    for name in OPTIONS:
+        if name in body:
+            raise NotOffered(f"The run goes on with the `{name}` that it was started with.")
+
+
+def _read_checkpoint_id(body: dict[str, Any]) -> str | None:
+    place = body.get("checkpoint", {})
+    if place.get("checkpoint_ns"):
+        detail = "A run goes on in the thread's own graph, not in one below."
+        raise InvalidRequest(InvalidParam("invalid", detail, pointer="/checkpoint/checkpoint_ns"))
+    found: str | None = place.get("checkpoint_id") or body.get("checkpoint_id")
+    return found
+
+
+def _read_goto(value: Any) -> Any:
+    """Returns where a command goes: names of nodes, and nodes with an input of their own."""
+    if value is None:
+        return ()
+    return [_read_target(each) for each in (value if isinstance(value, list) else [value])]
+
+
+def _read_target(value: Any) -> Any:
+    if isinstance(value, str):
+        return value
+    if isinstance(value, dict) and isinstance(value.get("node"), str):
+        return Send(value["node"], value.get("input"))
+    detail = "Has to be the name of a node, or an object with `node` and `input`."
+    raise InvalidRequest(InvalidParam("invalid", detail, pointer="/command/goto"))
+
+
+def _refuse_both(pointer: str, *, given: bool, name: str) -> None:
+    if given:
+        detail = f"Can't be given together with /{name}."
+        raise InvalidRequest(InvalidParam("conflict", detail, pointer=f"/{pointer}"))

@@ -1,0 +1,168 @@
+"""The events of a run as LangGraph's server sends them, and what a run has come to."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+from uuid import UUID
+
+from hitl_django import services
+from hitl_django.api import querysets
+from hitl_django.api.event_stream import Steps, stream_events
+from hitl_django.errors import HitlError, RunNotFound
+from hitl_django.models import Interrupt, Run
+from hitl_django.models.events import decode_modes
+from hitl_django.permissions import get_policy
+from hitl_django.services import EventInfo, EventPage, EventReader
+
+from .bodies import STREAM_MODES
+
+#: What a run that came to nothing is called, where an SDK wants a name.
+FAILURES = {
+    Run.State.FAILED: "RunFailed",
+    Run.State.PARKED: "RunParked",
+    Run.State.CANCELLED: "RunCancelled",
+}
+_MODE_OF = {kind: mode for mode, kind in STREAM_MODES.items()}
+#: The coordinates of a checkpoint, as the engine names them and as the clients do.
+_COORDINATES = {"config": "checkpoint", "parent_config": "parent_checkpoint"}
+
+
+class RunStream:
+    """One stream of a run's events, from behind the event ``after``.
+
+    An event's id is its number, so that a client which comes back misses none and gets none twice.
+    It ends with ``end`` where the run does, or waits for a person. Where the time of the response
+    is up it ``stays`` open, if it holds no thread, after another look at who may see it: not every
+    client comes back from a stream that is closed in good order.
+    """
+
+    def __init__(
+        self,
+        reader: EventReader,
+        user: Any,
+        after: int,
+        modes: list[str] | None,
+        *,
+        subgraphs: bool,
+        stays: bool,
+    ) -> None:
+        self.reader, self.user, self.last, self.stays = reader, user, after, stays
+        self.run = Run.objects.using(reader.using).select_related("thread").get(pk=reader.run_id)
+        self.kinds = {STREAM_MODES[mode] for mode in modes or STREAM_MODES}
+        self.subgraphs = subgraphs
+
+    def steps(self, most: float) -> Steps:
+        """Yields frames to send and seconds to wait."""
+        yield from stream_events(self.reader, self.last, most, self._render_page)
+        while not self.reader.read(self.last, 1).ended:
+            if not (self.stays and most and self._may_stay()):
+                return
+            yield from stream_events(self.reader, self.last, most, self._render_page)
+        yield self._render_end()
+
+    def _may_stay(self) -> bool:
+        """Looks the user's rights up anew, as for another request; says whether they still do."""
+        users = type(self.user)._default_manager.using(self.reader.using)
+        user = users.filter(pk=self.user.pk).first()
+        if user is None or not user.is_active:
+            return False
+        try:
+            self.reader = EventReader(self.run.pk, by=user, to_rest=True)
+        except RunNotFound:
+            return False
+        self.user = user
+        return True
+
+    def _render_page(self, page: EventPage) -> bytes:
+        self.last = page.last
+        return b"".join(map(self._render_event, page.events))
+
+    def _render_event(self, event: EventInfo) -> bytes:
+        if event.kind == Run.State.QUEUED:
+            about = {"run_id": str(self.run.pk), "thread_id": self.run.thread.thread_id}
+            return render_frame("metadata", {**about, "attempt": 1}, event.seq)
+        is_wanted = event.kind in self.kinds and (self.subgraphs or not event.namespace)
+        if event.withheld or not is_wanted:
+            return b""
+        name = "|".join([_MODE_OF[event.kind].removesuffix("-tuple"), *event.namespace])
+        return render_frame(name, self._find_data(event), event.seq)
+
+    def _find_data(self, event: EventInfo) -> Any:
+        if event.kind == "checkpoints" and isinstance(event.data, dict):
+            return {_COORDINATES.get(name, name): _strip(v) for name, v in event.data.items()}
+        if event.kind == "values" and event.truncated and not event.namespace:
+            # A client would take what is left of the state for all of it.
+            return read_values(self.run, self.user)
+        return event.data
+
+    def _render_end(self) -> bytes:
+        """Returns how the run left off; its state too, where its events don't tell of that."""
+        self.run.refresh_from_db(self.reader.using)
+        frames = []
+        if "values" in self.kinds - decode_modes(self.run.events):
+            values = read_values(self.run, self.user)
+            if values is not None:
+                frames.append(render_frame("values", values))
+        failure = describe_failure(self.run, self.user)
+        if failure is not None:
+            frames.append(render_frame("error", failure))
+        return b"".join([*frames, render_frame("end", None)])
+
+
+def render_frame(name: str, data: Any, number: int | None = None) -> bytes:
+    """Returns a server-sent event."""
+    text = json.dumps(data, ensure_ascii=False, separators=(",", ":"))
+    first = "" if number is None else f"id: {number}\n"
+    return f"{first}event: {name}\ndata: {text}\n\n".encode()
+
+
+def read_values(run: Run, user: Any) -> Any:
+    """Returns the values of a run's thread with what it asks; None where they aren't to be seen."""
+    if not get_policy().may_view_state(user, run.thread):
+        return None
+    try:
+        state = services.thread_state(run.thread.thread_id, by=user)
+    except HitlError:  # of a graph that isn't there any more, say
+        return None
+    if state is None:
+        return None
+    questions = _list_questions(run, user)
+    if questions and isinstance(state.values, dict):
+        return {**state.values, "__interrupt__": questions}
+    return state.values
+
+
+def read_outcome(run_id: UUID, user: Any) -> Any:
+    """Returns what waiting for a run comes to: the state's values, or why there are none."""
+    run = Run.objects.select_related("thread").get(pk=run_id)
+    failure = describe_failure(run, user)
+    if failure is None and run.state in (Run.State.QUEUED, Run.State.RUNNING):
+        failure = {"error": "Timeout", "message": "The run goes on. Join it to wait for it again."}
+    if failure is None and not get_policy().may_view_state(user, run.thread):
+        failure = {"error": "PermissionDenied", "message": "You may not see the thread's state."}
+    return read_values(run, user) if failure is None else {"__error__": failure}
+
+
+def describe_failure(run: Run, user: Any) -> dict[str, str] | None:
+    """Returns why a run came to nothing, the words of its error to operators alone."""
+    name = FAILURES.get(Run.State(run.state))
+    if name is None:
+        return None
+    message = f"The run is {run.state}."
+    if run.error and get_policy().may_operate(user, run):
+        message = run.error
+    return {"error": name, "message": message}
+
+
+def _list_questions(run: Run, user: Any) -> list[dict[str, Any]]:
+    rows = querysets.visible_interrupts(user).filter(
+        run=run, status=Interrupt.Status.PENDING, kind=Interrupt.Kind.INTERRUPT
+    )
+    return [
+        {"id": row.interrupt_id, "value": row.payload} for row in rows.order_by("created_at", "pk")
+    ]
+
+
+def _strip(value: Any) -> Any:
+    return value.get("configurable", value) if isinstance(value, dict) else value

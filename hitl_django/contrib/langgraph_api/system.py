@@ -1,0 +1,39 @@
+"""``/ok`` and ``/info``: that the server is there, and what it can do."""
+
+from __future__ import annotations
+
+from rest_framework.authentication import BaseAuthentication
+from rest_framework.request import Request
+from rest_framework.response import Response
+from rest_framework.throttling import BaseThrottle
+
+from hitl_django.api.operations import operation
+
+from .resource import AgentResource
+
+#: What a client may ask for beyond runs and threads.
+FLAGS = {"assistants": True, "crons": False, "langsmith": False}
+
+
+class Health(AgentResource):
+    """Whether there is a server, which is nobody's secret."""
+
+    permission_classes = ()  # type: ignore[assignment]
+
+    def get_authenticators(self) -> list[BaseAuthentication]:
+        return []
+
+    def get_throttles(self) -> list[BaseThrottle]:
+        return []
+
+    @operation("ok", responses={})
+    def get(self, request: Request) -> Response:
+        return Response({"ok": True})
+
+
+class Info(AgentResource):
+    """What the server offers."""
+
+    @operation("info", responses={})
+    def get(self, request: Request) -> Response:
+        return Response({"version": "hitl-django", "flags": FLAGS})

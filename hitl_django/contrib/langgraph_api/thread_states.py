@@ -1,0 +1,144 @@
+"""The states of a thread: now, at a checkpoint, all of them, and one more."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from django.http import Http404
+from rest_framework.request import Request
+from rest_framework.response import Response
+
+from hitl_django import services
+from hitl_django.api import querysets
+from hitl_django.api.invalid_params import InvalidParam
+from hitl_django.api.operations import operation
+from hitl_django.api.problems import InvalidRequest
+from hitl_django.permissions import get_policy
+
+from .bodies import AgentStateQuery, HistoryBody, HistoryQuery, StateAtBody, StateChangeBody
+from .documents import build_state, select_keys
+from .resource import AgentResource
+from .threads import VIA
+
+
+def read_state(
+    request: Request,
+    thread_id: str,
+    *,
+    checkpoint: dict[str, Any] | None = None,
+    subgraphs: bool = False,
+) -> dict[str, Any]:
+    """Returns the state of a thread, or at a checkpoint, as the user may see it."""
+    place = checkpoint or {}
+    found = services.thread_state(
+        thread_id,
+        checkpoint_id=place.get("checkpoint_id"),
+        namespace=place.get("checkpoint_ns") or "",
+        subgraphs=subgraphs,
+        by=request.user,
+    )
+    if found is None:
+        raise Http404
+    return build_state(found, shows_errors=sees_errors(request.user, thread_id))
+
+
+def sees_errors(user: Any, thread_id: str) -> bool:
+    """Says whether the user is told why a task of a thread failed."""
+    runs = querysets.visible_runs(user).filter(thread__thread_id=thread_id)
+    run = runs.order_by("-created_at", "-pk").first()
+    return run is not None and get_policy().may_operate(user, run)
+
+
+class ThreadStateNow(AgentResource):
+    """The state of a thread as it is now."""
+
+    input_pointer = "/values"
+    lists = frozenset({"select"})
+
+    @operation("get_thread_state", query=AgentStateQuery, responses={})
+    def get(self, request: Request, thread_id: str, checkpoint_id: str = "") -> Response:
+        query = self.read_query()
+        found = read_state(
+            request,
+            thread_id,
+            checkpoint={"checkpoint_id": checkpoint_id or None},
+            subgraphs=query.get("subgraphs", False),
+        )
+        return Response(select_keys(found, self.read_list("select")))
+
+    @operation("update_thread_state", body=StateChangeBody, responses={}, throttle="THROTTLE_START")
+    def post(self, request: Request, thread_id: str) -> Response:
+        body = self.read_body()
+        place = body.get("checkpoint", {})
+        if place.get("checkpoint_ns"):
+            detail = "A state is changed in the thread's own graph, not in one below."
+            raise InvalidRequest(
+                InvalidParam("invalid", detail, pointer="/checkpoint/checkpoint_ns")
+            )
+        made = services.update_state(
+            thread_id,
+            body.get("values"),
+            as_node=body.get("as_node"),
+            checkpoint_id=place.get("checkpoint_id") or body.get("checkpoint_id"),
+            by=request.user,
+            via=VIA,
+        )
+        at = {"thread_id": thread_id, "checkpoint_ns": "", "checkpoint_id": made}
+        return Response({"checkpoint": at})
+
+
+class ThreadStateAt(AgentResource):
+    """The state of a thread, or of a graph below, at a checkpoint."""
+
+    @operation("get_thread_state_at", body=StateAtBody, responses={}, throttle="THROTTLE_READ")
+    def post(self, request: Request, thread_id: str) -> Response:
+        body = self.read_body()
+        found = read_state(
+            request,
+            thread_id,
+            checkpoint=body["checkpoint"],
+            subgraphs=body.get("subgraphs", False),
+        )
+        return Response(select_keys(found, body.get("select", [])))
+
+
+class AgentThreadHistory(AgentResource):
+    """The recorded states of a thread, newest first."""
+
+    lists = frozenset({"select"})
+
+    @operation("get_thread_history", query=HistoryQuery, responses={})
+    def get(self, request: Request, thread_id: str) -> Response:
+        return self._show(thread_id, self.read_query(), self.read_list("select"))
+
+    @operation("search_thread_history", body=HistoryBody, responses={}, throttle="THROTTLE_READ")
+    def post(self, request: Request, thread_id: str) -> Response:
+        body = self.read_body()
+        return self._show(thread_id, body, body.get("select", []))
+
+    def _show(self, thread_id: str, wanted: dict[str, Any], select: list[str]) -> Response:
+        states = services.state_history(
+            thread_id,
+            namespace=wanted.get("checkpoint", {}).get("checkpoint_ns") or "",
+            before=_read_checkpoint_id(wanted.get("before")),
+            metadata=wanted.get("metadata"),
+            limit=wanted.get("limit", 10),
+            by=self.request.user,
+        )
+        shows_errors = sees_errors(self.request.user, thread_id)
+        return Response(
+            [select_keys(build_state(each, shows_errors=shows_errors), select) for each in states]
+        )
+
+
+def _read_checkpoint_id(before: Any) -> str | None:
+    """Returns the id of a checkpoint that is given as that, as a checkpoint, or as a config."""
+    if isinstance(before, dict):
+        before = before.get("configurable", before)
+        before = before.get("checkpoint_id") if isinstance(before, dict) else None
+        if before is None:
+            return None
+    if before is None or isinstance(before, str):
+        return before
+    detail = "Has to be a checkpoint, or the id of one."
+    raise InvalidRequest(InvalidParam("invalid", detail, pointer="/before"))

@@ -1,0 +1,97 @@
+"""The addresses of LangGraph's server, as far as its clients use them."""
+
+from __future__ import annotations
+
+from django.urls import path, re_path, register_converter
+
+from . import assistants, runs, store, system, thread_states, threads
+from .not_offered import NotOfferedView
+from .resource import NothingHere
+
+app_name = "langgraph_api"
+
+
+class NameConverter:
+    """The id of a thread or an assistant, as the clients write it: anything without a slash."""
+
+    regex = r"[^/\x00]+"
+
+    def to_python(self, value: str) -> str:
+        return value
+
+    def to_url(self, value: str) -> str:
+        return value
+
+
+register_converter(NameConverter, "langgraph_name")
+
+_ASSISTANT = "assistants/<langgraph_name:assistant_id>"
+_THREAD = "threads/<langgraph_name:thread_id>"
+_RUN = f"{_THREAD}/runs/<uuid:run_id>"
+
+#: What LangGraph's server has besides, and what that is.
+_ABSENT = {
+    r"assistants/[^/]+/(versions|latest)": "versions of assistants",
+    r"(threads/[^/]+/)?runs/crons(/.*)?": "crons",
+    r"runs/batch": "several runs at once",
+    r"runs/cancel": "the cancelling of several runs at once",
+    r"threads/prune": "the pruning of threads by its clients",
+    r"threads/[^/]+/(stream|commands)(/.*)?": "streams of whole threads",
+    r"(mcp|a2a|ui)(/.*)?": "that protocol",
+}
+
+urlpatterns = [
+    path("ok", system.Health.as_view(), name="ok"),
+    path("info", system.Info.as_view(), name="info"),
+    *(
+        re_path(f"^{route}$", NotOfferedView.as_view(what=what), {}, f"absent-{number}")
+        for number, (route, what) in enumerate(_ABSENT.items())
+    ),
+    path("assistants", assistants.AssistantList.as_view(), name="assistants"),
+    path("assistants/search", assistants.AssistantSearch.as_view(), name="assistant-search"),
+    path("assistants/count", assistants.AssistantCount.as_view(), name="assistant-count"),
+    path(_ASSISTANT, assistants.AssistantDetail.as_view(), name="assistant"),
+    path(f"{_ASSISTANT}/graph", assistants.AssistantGraph.as_view(), name="assistant-graph"),
+    path(f"{_ASSISTANT}/schemas", assistants.AssistantSchemas.as_view(), name="assistant-schemas"),
+    path(
+        f"{_ASSISTANT}/subgraphs",
+        assistants.AssistantSubgraphs.as_view(),
+        name="assistant-subgraphs",
+    ),
+    path(
+        f"{_ASSISTANT}/subgraphs/<langgraph_name:namespace>",
+        assistants.AssistantSubgraphs.as_view(),
+        name="assistant-subgraph",
+    ),
+    path("threads", threads.AgentThreadList.as_view(), name="threads"),
+    path("threads/search", threads.ThreadSearch.as_view(), name="thread-search"),
+    path("threads/count", threads.ThreadCount.as_view(), name="thread-count"),
+    path(_THREAD, threads.AgentThreadDetail.as_view(), name="thread"),
+    path(f"{_THREAD}/copy", threads.ThreadCopy.as_view(), name="thread-copy"),
+    path(f"{_THREAD}/state", thread_states.ThreadStateNow.as_view(), name="thread-state"),
+    path(
+        f"{_THREAD}/state/checkpoint",
+        thread_states.ThreadStateAt.as_view(),
+        name="thread-state-at",
+    ),
+    path(
+        f"{_THREAD}/state/<langgraph_name:checkpoint_id>",
+        thread_states.ThreadStateNow.as_view(http_method_names=["get", "head", "options"]),
+        name="thread-state-of",
+    ),
+    path(f"{_THREAD}/history", thread_states.AgentThreadHistory.as_view(), name="thread-history"),
+    path("runs", runs.AgentRunList.as_view(http_method_names=["post", "options"]), name="runs"),
+    path("runs/stream", runs.stream_view, name="runs-stream"),
+    path("runs/wait", runs.wait_view, name="runs-wait"),
+    path(f"{_THREAD}/runs", runs.AgentRunList.as_view(), name="thread-runs"),
+    path(f"{_THREAD}/runs/stream", runs.stream_view, name="thread-runs-stream"),
+    path(f"{_THREAD}/runs/wait", runs.wait_view, name="thread-runs-wait"),
+    path(_RUN, runs.AgentRunDetail.as_view(), name="run"),
+    path(f"{_RUN}/cancel", runs.AgentRunCancel.as_view(), name="run-cancel"),
+    path(f"{_RUN}/join", runs.join_view, name="run-join"),
+    path(f"{_RUN}/stream", runs.join_stream_view, name="run-stream"),
+    path("store/items", store.StoreItems.as_view(), name="store-items"),
+    path("store/items/search", store.ItemSearch.as_view(), name="store-search"),
+    path("store/namespaces", store.NamespaceList.as_view(), name="store-namespaces"),
+    re_path("^", NothingHere.as_view()),
+]

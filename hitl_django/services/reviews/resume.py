@@ -1,0 +1,102 @@
+"""resume: answers what a thread asks as LangGraph's clients do, each answer a decision."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+from uuid import UUID
+
+from django.db import transaction
+
+from hitl_django.db.alias import write_alias
+from hitl_django.db.retry import retry_on_conflict
+from hitl_django.engine.errors import NothingPendingError, UnknownInterruptError
+from hitl_django.errors import NotAllowedError
+from hitl_django.models import Interrupt, Run
+from hitl_django.permissions import select_visible
+
+from .. import denied_log
+from ..results import DecisionInfo
+from ..runs.state import find_thread
+from .decide import decide
+
+#: What a question is called: by the engine, or by its row.
+_ENGINE_ID = re.compile("[0-9a-f]{32}")
+_ROW_ID = re.compile("[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
+
+
+class Resumed(NamedTuple):
+    """The run that was answered, the number of its last event before that, and the decisions."""
+
+    run_id: UUID
+    last_event: int
+    decisions: tuple[DecisionInfo, ...]
+
+
+def resume(thread_id: str, value: Any, *, by: Any = None, via: str = "code") -> Resumed:
+    """Answers the one open question of a thread, or several: ``value`` is a dict by their ids.
+
+    Each answer is a decision, refused and recorded as ``decide`` does; of several, all are made or
+    none. An answer to a question that has been closed is an AlreadyDecidedError, which says by
+    whom. NothingPendingError for a thread that never asked; UnknownInterruptError where it isn't
+    clear which question is meant, or the thread has no such question.
+    """
+    with denied_log.record_denial("decide", by=by, via=via):
+        refused: NotAllowedError
+        try:
+            return _resume(thread_id, value, by, via)
+        except NotAllowedError as error:
+            # What the refused decision noted of itself has been undone with all others.
+            refused = error
+        raise refused
+
+
+@retry_on_conflict
+def _resume(thread_id: str, value: Any, by: Any, via: str) -> Resumed:
+    with transaction.atomic(using=write_alias()):
+        answers = _address(thread_id, value, by)
+        run = Run.objects.using(write_alias()).get(pk=answers[0][0].run_id)
+        made = tuple(decide(row.pk, resume=answer, by=by, via=via) for row, answer in answers)
+        return Resumed(run.pk, run.last_event, made)
+
+
+def _address(thread_id: str, value: Any, by: Any) -> list[tuple[Interrupt, Any]]:
+    """Returns each question that is answered, with its answer."""
+    thread = find_thread(thread_id, by)
+    rows = select_visible(Interrupt.objects.using(write_alias()), by).filter(thread=thread)
+    waiting = list(rows.filter(status=Interrupt.Status.PENDING).order_by("created_at", "pk"))
+    known = [row.interrupt_id for row in waiting]
+    if _is_by_id(value):
+        return [(_find(rows, name, known), answer) for name, answer in value.items()]
+    if len(waiting) > 1:
+        raise UnknownInterruptError(
+            "The thread asks several questions: name the one that is answered, by its id.",
+            reason="ambiguous",
+            interrupt_ids=[],
+            pending_ids=known,
+        )
+    # What somebody else has just answered is still what this is about.
+    asked = waiting or list(rows.order_by("-created_at", "-pk")[:1])
+    if not asked:
+        raise NothingPendingError("The thread waits for no answer.", thread_id=thread_id)
+    return [(asked[0], value)]
+
+
+def _is_by_id(value: Any) -> bool:
+    if not isinstance(value, Mapping) or not value:
+        return False
+    return all(_ENGINE_ID.fullmatch(name) or _ROW_ID.fullmatch(name) for name in value)
+
+
+def _find(rows: Any, name: str, known: list[str]) -> Interrupt:
+    key = {"interrupt_id": name} if _ENGINE_ID.fullmatch(name) else {"pk": name}
+    found: Interrupt | None = rows.filter(**key).first()
+    if found is None:
+        raise UnknownInterruptError(
+            "The thread asks no such question.",
+            reason="not_pending",
+            interrupt_ids=[name],
+            pending_ids=known,
+        )
+    return found

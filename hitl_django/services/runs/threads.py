@@ -1,0 +1,171 @@
+"""Threads before and beside their runs: made empty, copied, and given metadata."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any, NamedTuple
+
+from django.db import IntegrityError, transaction
+from django.db.models.functions import Now
+
+from hitl_django import audit, leases
+from hitl_django.checkpoints import DjangoSaver
+from hitl_django.db.alias import write_alias
+from hitl_django.db.retry import retry_on_conflict
+from hitl_django.engine.constants import END
+from hitl_django.engine.errors import InvalidInputError
+from hitl_django.engine.ids import new_id
+from hitl_django.engine.payload import check_json
+from hitl_django.errors import NoSuchThread, NotAllowedError, ThreadExistsError
+from hitl_django.graph_registry import registry
+from hitl_django.models import Checkpoint, Run, Thread
+from hitl_django.permissions import (
+    find_row,
+    get_policy,
+    may_start,
+    refuse_unless_may,
+    select_visible,
+)
+
+from .. import denied_log
+from .archive import bring_back, is_archived
+from .state import find_thread, refuse_unless_may_view_state
+
+NAME_LENGTH = 255
+
+
+class MadeThread(NamedTuple):
+    """A thread's id, and whether it was made just now."""
+
+    thread_id: str
+    created: bool
+
+
+@retry_on_conflict
+def create_thread(
+    thread_id: str | None = None,
+    *,
+    graph: str = "",
+    metadata: dict[str, Any] | None = None,
+    if_exists: str = "refuse",
+    by: Any = None,
+    via: str = "code",
+) -> MadeThread:
+    """Makes a thread that has no run yet, of a graph or of whichever is started on it first.
+
+    It takes the permission to start that graph, or any. Where the id is taken it is a
+    ThreadExistsError; with ``if_exists="keep"`` the thread stays as it is.
+    """
+    with denied_log.record_denial("create_thread", by=by, via=via):
+        _refuse_unless_may_start(graph, by, via)
+    if graph:
+        registry.get_graph(graph)
+    check_names(thread_id=thread_id)
+    check_metadata(metadata)
+    thread_id = thread_id or str(new_id())
+    about = {"graph": graph, "metadata": metadata or {}, "ended_at": Now()}
+    rows = Thread.objects.using(write_alias())
+    try:
+        with transaction.atomic(using=write_alias()):
+            if is_archived(thread_id):
+                raise IntegrityError
+            thread = rows.create(thread_id=thread_id, **about)
+            thread = leases.lock_thread(pk=thread.pk)
+            audit.append_alone(
+                thread, "create_thread", by=by, via=via, subject=thread_id, detail={"graph": graph}
+            )
+    except IntegrityError:
+        bring_back(thread_id=thread_id)
+        find_row(select_visible(rows, by), NoSuchThread, thread_id=thread_id)
+        if if_exists != "keep":
+            raise ThreadExistsError(f"There is a thread {thread_id!r} already.") from None
+        return MadeThread(thread_id, created=False)
+    return MadeThread(thread_id, created=True)
+
+
+@retry_on_conflict
+def copy_thread(thread_id: str, *, by: Any = None, via: str = "code") -> MadeThread:
+    """Copies a thread's history to a new one, which has no runs and asks nothing.
+
+    It takes the permissions to see the thread's state, and to start its graph.
+    """
+    with denied_log.record_denial("copy_thread", by=by, via=via):
+        source = find_thread(thread_id, by)
+        refuse_unless_may_view_state(by, source)
+        _refuse_unless_may_start(source.graph, by, via)
+    using, copy_id = write_alias(), str(new_id())
+    with transaction.atomic(using=using):
+        copy = Thread.objects.using(using).create(
+            thread_id=copy_id, graph=source.graph, metadata=source.metadata, ended_at=Now()
+        )
+        if Checkpoint.objects.using(using).filter(thread=source).exists():
+            DjangoSaver().copy_thread(thread_id, copy_id)
+            _end_what_is_due(copy)
+        copy = leases.lock_thread(pk=copy.pk)
+        detail = {"from": thread_id}
+        audit.append_alone(copy, "copy_thread", by=by, via=via, subject=copy_id, detail=detail)
+    return MadeThread(copy_id, created=True)
+
+
+def _end_what_is_due(copy: Thread) -> None:
+    """Clears what the newest checkpoint of a copy waits for: no run will ever get an answer."""
+    graph = registry.get_graph(copy.graph).graph.with_saver(DjangoSaver())
+    place: Any = {"configurable": {"thread_id": copy.thread_id, "checkpoint_ns": ""}}
+    if graph.get_state(place).next:
+        graph.update_state(place, None, END)
+
+
+@retry_on_conflict
+def change_metadata(
+    thread_id: str, metadata: dict[str, Any], *, by: Any = None, via: str = "code"
+) -> None:
+    """Adds to the metadata of a thread, key by key.
+
+    Whoever started its newest run may, and who may operate that; before it has any, who may start
+    its graph.
+    """
+    with denied_log.record_denial("change_metadata", by=by, via=via):
+        found = find_thread(thread_id, by)
+        run = Run.objects.using(write_alias()).filter(thread=found).order_by("-created_at").first()
+        if run is None:
+            _refuse_unless_may_start(found.graph, by, via)
+        elif by is not None and run.started_by_id != by.pk:
+            message = "You may not change the metadata of this thread."
+            refuse_unless_may(by, get_policy().may_operate, run, message)
+    with transaction.atomic(using=write_alias()):
+        thread = leases.lock_thread(pk=found.pk)
+        changed = {**thread.metadata, **metadata}
+        check_metadata(changed)
+        Thread.objects.using(write_alias()).filter(pk=thread.pk).update(metadata=changed)
+        # The words are not kept in the record, which nobody can erase.
+        detail = {"keys": sorted(metadata)}
+        audit.append_alone(
+            thread, "change_metadata", by=by, via=via, subject=thread_id, detail=detail
+        )
+
+
+def check_metadata(metadata: dict[str, Any] | None) -> None:
+    """Raises for metadata that can't be stored."""
+    if metadata is not None and not isinstance(metadata, dict):
+        raise InvalidInputError("The metadata is not a dict.", [("metadata", "is not a dict")])
+    check_json(metadata, "The metadata")
+
+
+def check_names(**names: str | None) -> None:
+    """Raises InvalidInputError for a name that is empty, too long, or can't be printed."""
+    for what, name in names.items():
+        if name is None:
+            continue
+        if not 1 <= len(name) <= NAME_LENGTH:
+            reason = f"is not 1 to {NAME_LENGTH} characters long"
+        elif not name.isprintable():
+            reason = "has a character that can't be printed"
+        else:
+            continue
+        raise InvalidInputError(f"The {what} {reason}.", [(what, reason)])
+
+
+def _refuse_unless_may_start(graph: str, by: Any, via: str) -> None:
+    graphs: Iterable[str] = [graph] if graph else registry.list_names()
+    if by is not None and not any(may_start(by, name, via) for name in graphs):
+        raise NotAllowedError("You may not start runs, so a thread is of no use to you.")

@@ -1,0 +1,92 @@
+"""update_state: what an operator writes to a thread's state; nothing runs."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from django.db import transaction
+from django.db.models.functions import Now
+
+from hitl_django import audit, leases
+from hitl_django.checkpoints import ThreadKey, digest_value
+from hitl_django.db.alias import write_alias
+from hitl_django.db.retry import retry_on_conflict
+from hitl_django.db.write_batch import WriteBatch
+from hitl_django.errors import RunStateError
+from hitl_django.graph_registry import compatibility, registry
+from hitl_django.models import Checkpoint, Run, Thread
+
+from .. import denied_log
+from . import fork
+
+
+@retry_on_conflict
+def update_state(
+    thread_id: str,
+    values: Any,
+    *,
+    as_node: str | None = None,
+    checkpoint_id: str | None = None,
+    by: Any = None,
+    via: str = "code",
+) -> str:
+    """Writes ``values`` to a thread's state as if node ``as_node`` had returned them; runs nothing.
+
+    Returns the id of the new checkpoint, which follows ``checkpoint_id`` or else the newest. The
+    thread goes on from it with ``fork``, or with new input. Who may, and what becomes of the
+    thread's newest run, is as for ``fork``.
+    """
+    using = write_alias()
+    with denied_log.record_denial("update_state", by=by, via=via):
+        thread, last = fork.find_operated(thread_id, by)
+        fork.refuse_input(last, values, by, via)
+        registered = registry.get_graph(last.graph)
+        fork.check_values(registered, values, as_node)
+        base = fork.find_checkpoint(thread, checkpoint_id)
+        # Outside of the transaction, as branches are called.
+        commit = fork.plan_commit(registered, base, last.pk, values, as_node)
+        with transaction.atomic(using=using):
+            thread = leases.lock_thread(pk=thread.pk)
+            _, last = fork.find_operated(thread_id, by)
+            fork.refuse_unless_free(thread, last, base.checkpoint["id"])
+            if checkpoint_id is None:
+                _refuse_if_moved_on(thread, last, base.checkpoint["id"])
+            key = ThreadKey(thread.pk, thread.thread_id, thread.epoch)
+            fingerprint = fork.find_run_of(base, last).fingerprint
+            compatibility.refuse_if_changed(
+                key, fingerprint, registered, checkpoint_id=base.checkpoint["id"]
+            )
+            batch = WriteBatch(using)
+            before, closed = str(last.state), fork.end_newest_run(batch, last, thread)
+            # No run is under way.
+            Thread.objects.using(using).filter(pk=thread.pk).update(ended_at=Now())
+            fork.store_commit(commit, thread)
+            assert commit.checkpoint is not None
+            made: str = commit.checkpoint["id"]
+            audit.append(
+                batch,
+                thread,
+                "update_state",
+                by=by,
+                via=via,
+                subject=made,
+                detail={
+                    "checkpoint": base.checkpoint["id"],
+                    "from": before,
+                    "questions": closed,
+                    "as_node": as_node,
+                    "values": None if values is None else digest_value(values),
+                },
+            )
+            batch.run()
+            return made
+
+
+def _refuse_if_moved_on(thread: Thread, last: Run, checkpoint_id: str) -> None:
+    rows = Checkpoint.objects.using(write_alias()).filter(thread=thread, ns="")
+    if rows.order_by("-checkpoint_id").values_list("checkpoint_id", flat=True)[0] != checkpoint_id:
+        raise RunStateError(
+            "The thread has gone on meanwhile. Look at its state again.",
+            state=str(last.state),
+            allowed=fork.REPLACED,
+        )

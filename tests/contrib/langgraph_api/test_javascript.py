@@ -1,0 +1,53 @@
+"""LangGraph's JavaScript client under Node, where npm is and gets at its registry."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from .conftest import sign_in
+
+HERE = Path(__file__).parent
+PATIENCE = 120
+
+pytestmark = [
+    pytest.mark.django_db(transaction=True),
+    pytest.mark.process,
+    pytest.mark.any_database,
+]
+
+
+@pytest.fixture(scope="module")
+def program(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The program, in a folder with the client that it imports."""
+    npm = shutil.which("npm")
+    if npm is None or shutil.which("node") is None:
+        pytest.skip("there is no npm here")
+    folder = tmp_path_factory.mktemp("node")
+    for name in ("package.json", "client.mjs"):
+        shutil.copy(HERE / name, folder)
+    command = [npm, "install", "--no-audit", "--no-fund", "--ignore-scripts", "--loglevel=error"]
+    made = subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=PATIENCE)
+    if made.returncode:
+        pytest.skip(f"npm gets nothing from its registry: {made.stderr[-300:]}")
+    return folder / "client.mjs"
+
+
+def test_the_javascript_client_goes_the_whole_way(program: Path, address: str, admin: Any) -> None:
+    arguments = ["node", str(program), address, sign_in(admin)["Authorization"]]
+    ran = subprocess.run(arguments, capture_output=True, text=True, timeout=PATIENCE)
+    assert ran.returncode == 0, ran.stderr
+    seen = json.loads(ran.stdout)
+    assert seen["assistants"] == ["chat"]
+    assert seen["first"] == [
+        "metadata", "values", "updates", "values", "updates", "values", "end",
+    ]  # fmt: skip
+    assert (seen["resumed"][0], seen["resumed"][-2:]) == ("metadata", ["values", "end"])
+    assert seen["joined"] == ["metadata", "updates", "values", "updates", "values", "end"]
+    assert seen["last"]["log"] == ["hello", "greeted", "closed"]
+    assert (seen["history"], seen["found"], seen["asks"]) == (5, 1, 1)

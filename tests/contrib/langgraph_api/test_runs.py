@@ -1,0 +1,263 @@
+"""Runs, as LangGraph's client starts, resumes and cancels them."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+import httpx
+import pytest
+from langgraph_sdk.errors import (
+    BadRequestError,
+    ConflictError,
+    NotFoundError,
+    PermissionDeniedError,
+    UnprocessableEntityError,
+)
+
+from hitl_django import services
+from hitl_django.models import AuditEntry, Decision, Interrupt, Run
+
+pytestmark = pytest.mark.django_db(transaction=True)
+
+GO_ON = {"resume": {"approved": True}}
+
+
+def start(client: Any, graph: str = "chat", **options: Any) -> tuple[str, Any]:
+    thread = client.threads.create()["thread_id"]
+    return thread, client.runs.create(thread, graph, input={"log": ["hello"]}, **options)
+
+
+def test_a_run_that_asks_is_interrupted_and_is_resumed_by_a_decision(client: Any) -> None:
+    thread, run = start(client)
+    assert client.runs.get(thread, run["run_id"])["status"] == "interrupted"
+    assert client.threads.get(thread)["status"] == "interrupted"
+
+    resumed = client.runs.create(thread, "chat", command=GO_ON)
+    assert resumed["run_id"] == run["run_id"]
+    assert client.runs.join(thread, run["run_id"])["log"] == ["hello", "greeted", "closed"]
+    decision = Decision.objects.get()
+    assert (decision.by_label, decision.via) == ("dana", "api")
+    assert AuditEntry.objects.get(verb="decide").actor_label == "dana"
+
+
+def test_a_run_that_is_waited_for_shows_what_it_asks_and_what_came_of_it(client: Any) -> None:
+    thread = client.threads.create()["thread_id"]
+    asked = client.runs.wait(thread, "chat", input={"log": ["hello"]})
+    assert asked["log"] == ["hello", "greeted"]
+    assert [each["value"] for each in asked["__interrupt__"]] == [{"title": "Go on?"}]
+    done = client.runs.wait(thread, "chat", command=GO_ON)
+    assert done == {"log": ["hello", "greeted", "closed"], "answer": {"approved": True}}
+
+
+def test_a_run_without_a_thread_has_one_of_its_own(client: Any) -> None:
+    assert client.runs.wait(None, "plain", input={"log": ["hello"]})["log"][-1] == "closed"
+    made = client.runs.create(None, "plain", input={"log": []})
+    assert client.runs.join(made["thread_id"], made["run_id"])["log"] == ["greeted", "closed"]
+    assert len({made["thread_id"], *Run.objects.values_list("thread__thread_id", flat=True)}) == 2
+
+
+def test_several_questions_are_answered_by_their_ids_all_or_none(client: Any) -> None:
+    thread, _ = start(client, "sides")
+    left, right = Interrupt.objects.order_by("node")
+    with pytest.raises(ConflictError):
+        client.runs.create(thread, "sides", command={"resume": "which?"})
+    with pytest.raises(ConflictError):
+        client.runs.create(thread, "sides", command={"resume": {left.interrupt_id: 1, "f" * 32: 2}})
+    assert not Decision.objects.exists()
+    answers = {left.interrupt_id: "l", str(right.pk): "r"}
+    values = client.runs.wait(thread, "sides", command={"resume": answers})
+    assert set(values["log"][1:]) == {"left l", "right r"}
+
+
+def test_an_answer_that_does_not_fit_is_refused_with_its_place(client: Any) -> None:
+    thread, _ = start(client)
+    with pytest.raises(UnprocessableEntityError) as refused:
+        client.runs.create(thread, "chat", command={"resume": {"approved": "perhaps"}})
+    problem = refused.value.response.json()
+    assert problem["code"] == "invalid_answer"
+    assert problem["errors"][0]["pointer"] == "/command/resume/approved"
+    assert Interrupt.objects.get().status == Interrupt.Status.PENDING
+
+
+def test_who_has_just_decided_elsewhere_wins(client: Any, admin: Any) -> None:
+    thread, run = start(client)
+    question = Interrupt.objects.get()
+    services.decide(question.pk, resume={"approved": False}, by=admin, via="admin")
+    for value in ({"approved": True}, {question.interrupt_id: {"approved": True}}):
+        with pytest.raises(ConflictError) as refused:
+            client.runs.create(thread, "chat", command={"resume": value})
+        problem = refused.value.response.json()
+        assert problem["code"] == "already_decided"
+        assert problem["decision"]["via"] == "admin"
+    assert client.runs.join(thread, run["run_id"])["answer"] == {"approved": False}
+    assert Decision.objects.count() == 1
+
+
+def test_of_many_resumes_at_once_one_is_the_decision(client: Any) -> None:
+    thread, _ = start(client)
+    together = threading.Barrier(4)
+
+    def resume(number: int) -> str:
+        together.wait(60)
+        try:
+            client.runs.create(thread, "chat", command=GO_ON)
+        except ConflictError as error:
+            return str(error.response.json()["code"])
+        return "won"
+
+    with ThreadPoolExecutor(4) as pool:
+        assert sorted(pool.map(resume, range(4))) == ["already_decided"] * 3 + ["won"]
+    assert Decision.objects.count() == 1
+
+
+def test_a_resume_is_refused_as_a_decision_is(
+    client: Any, client_of: Callable[[Any], Any], make_user: Callable[..., Any]
+) -> None:
+    thread, _ = start(client)
+    starter = client_of(make_user("sam", "start_run", "view_thread", "view_run", "view_interrupt"))
+    with pytest.raises(PermissionDeniedError):
+        starter.runs.create(thread, "chat", command=GO_ON)
+    refusal = AuditEntry.objects.get(verb="refuse")
+    assert (refusal.actor_label, refusal.detail["type"]) == ("sam", "decide")
+    reviewer = client_of(make_user("rita", "decide_interrupt", "view_thread", "view_interrupt"))
+    assert reviewer.runs.create(thread, "chat", command=GO_ON)["thread_id"] == thread
+    assert Decision.objects.get().by_label == "rita"
+
+
+def test_a_resume_for_nothing_and_new_input_for_a_thread_that_waits(client: Any) -> None:
+    thread = client.threads.create()["thread_id"]
+    with pytest.raises(ConflictError) as refused:
+        client.runs.create(thread, "chat", command=GO_ON)
+    assert refused.value.response.json()["code"] == "nothing_pending"
+    client.runs.create(thread, "chat", input={"log": ["hello"]})
+    for options in ({"input": {"log": ["more"]}}, {"input": None}):
+        with pytest.raises(ConflictError) as refused:
+            client.runs.create(thread, "chat", **options)
+        assert refused.value.response.json()["code"] == "thread_waiting"
+    assert Interrupt.objects.get().status == Interrupt.Status.PENDING
+
+
+def test_a_thread_that_is_not_there_is_made_where_that_is_asked_for(client: Any) -> None:
+    with pytest.raises(NotFoundError):
+        client.runs.create("new", "plain", input={"log": []})
+    made = client.runs.create("new", "plain", input={"log": []}, if_not_exists="create")
+    assert made["thread_id"] == "new"
+    with pytest.raises(UnprocessableEntityError):
+        client.runs.create("new", "chat", input={"log": []})
+    with pytest.raises(NotFoundError):
+        client.runs.create("new", "nonsense", input={"log": []})
+
+
+def test_runs_of_a_thread_are_listed_and_cancelled(client: Any) -> None:
+    thread, run = start(client)
+    client.runs.cancel(thread, run["run_id"])
+    with pytest.raises(ConflictError):
+        client.runs.cancel(thread, run["run_id"])
+    again = client.runs.create(thread, "chat", input={"log": ["again"]}, metadata={"turn": 2})
+    listed = client.runs.list(thread)
+    assert [each["run_id"] for each in listed] == [again["run_id"], run["run_id"]]
+    assert listed[0]["metadata"] == {"turn": 2, "graph_id": "chat"}
+    assert client.runs.list(thread, limit=1, offset=1, select=["run_id"]) == [
+        {"run_id": run["run_id"]}
+    ]
+    assert client.runs.list(thread, status="success") == []
+    elsewhere = client.threads.create()["thread_id"]
+    with pytest.raises(NotFoundError):
+        client.runs.get(elsewhere, run["run_id"])
+    outcome = client.runs.join(thread, run["run_id"])
+    assert outcome["__error__"]["error"] == "RunCancelled"
+
+
+def test_breakpoints_of_one_run_are_passed_by_going_on(client: Any) -> None:
+    thread = client.threads.create()["thread_id"]
+    client.runs.wait(thread, "plain", input={"log": []}, interrupt_before=["close"])
+    state = client.threads.get_state(thread)
+    assert (state["next"], state["interrupts"]) == (["close"], [])
+    assert client.runs.wait(thread, "plain", input=None)["log"] == ["greeted", "closed"]
+    assert Decision.objects.get().by_label == "dana"
+
+    client.runs.wait(thread, "plain", input={"log": []}, interrupt_after="*")
+    assert client.threads.get_state(thread)["next"] == ["close"]
+    with pytest.raises(UnprocessableEntityError):
+        client.runs.create(None, "plain", input={"log": []}, interrupt_before=["nonsense"])
+
+
+def test_a_graphs_own_breakpoint_is_passed_by_going_on(client: Any) -> None:
+    thread, _ = start(client, "stopping")
+    assert client.threads.get(thread)["interrupts"] == {}
+    assert client.runs.wait(thread, "stopping", input=None)["log"][-1] == "closed"
+
+
+def test_a_run_is_stored_when_it_says_so(client: Any) -> None:
+    each, at_exit = (
+        start(client, "plain", durability=durability)[0] for durability in ("sync", "exit")
+    )
+    assert len(client.threads.get_history(each)) > len(client.threads.get_history(at_exit))
+
+
+def test_a_run_goes_on_from_a_checkpoint_anew_or_with_other_input(client: Any) -> None:
+    thread, _ = start(client, "plain")
+    history = client.threads.get_history(thread)
+    before_close = next(each for each in history if each["next"] == ["close"])
+    values = client.runs.wait(
+        thread, "plain", checkpoint_id=before_close["checkpoint"]["checkpoint_id"]
+    )
+    assert values["log"] == ["hello", "greeted", "closed"]
+    values = client.runs.wait(
+        thread, "plain", input={"log": ["more"]}, checkpoint=history[0]["checkpoint"]
+    )
+    assert values["log"] == ["hello", "greeted", "closed", "more", "greeted", "closed"]
+
+
+def test_a_command_updates_the_state_and_says_where_to_go(client: Any) -> None:
+    thread, _ = start(client, "plain")
+    values = client.runs.wait(
+        thread, "plain", command={"update": {"log": ["told"]}, "goto": "close"}
+    )
+    assert values["log"] == ["hello", "greeted", "closed", "told", "closed"]
+    sent = {"node": "close", "input": {"log": ["of its own"]}}
+    assert client.runs.wait(thread, "plain", command={"goto": [sent]})["log"][-1] == "closed"
+    for command in ({"goto": "nonsense"}, {"update": {"nonsense": 1}}):
+        with pytest.raises(UnprocessableEntityError):
+            client.runs.create(thread, "plain", command=command)
+
+
+def test_a_failed_run_is_tried_again_by_going_on(client: Any) -> None:
+    thread, run = start(client, "failing")
+    assert client.threads.get(thread)["status"] == "error"
+    assert client.runs.create(thread, "failing", input=None)["run_id"] == run["run_id"]
+    with pytest.raises(Exception, match="RunFailed"):
+        client.runs.wait(thread, "failing", input=None)
+
+
+def test_what_runs_are_not_given_is_refused_by_name(client: Any, address: str) -> None:
+    for options, error in (
+        ({"multitask_strategy": "rollback"}, BadRequestError),
+        ({"multitask_strategy": "interrupt"}, BadRequestError),
+        ({"on_completion": "delete"}, BadRequestError),
+        ({"stream_mode": "debug"}, BadRequestError),
+    ):
+        with pytest.raises(error) as refused:
+            client.runs.create(None, "plain", input={"log": []}, **options)
+        assert next(iter(options)) in refused.value.response.text
+    answer = client.http.client.post("runs", json={"assistant_id": "plain", "nonsense": 1})
+    assert answer.status_code == 400
+    assert answer.json()["errors"][0]["pointer"] == "/nonsense"
+    assert not Run.objects.exists()
+
+
+def test_a_run_that_may_not_be_followed_is_not_set_going(
+    client: Any, client_of: Callable[[Any], Any], make_user: Callable[..., Any]
+) -> None:
+    starter = client_of(make_user("sam", "start_run"))
+    assert starter.runs.create(None, "plain", input={"log": []})["status"] == "success"
+    with pytest.raises(httpx.HTTPStatusError) as refused:
+        starter.runs.wait(None, "plain", input={"log": []})
+    assert refused.value.response.status_code == 403
+    assert Run.objects.count() == 1
+    follower = client_of(make_user("fay", "start_run", "view_run"))
+    with pytest.raises(Exception, match="PermissionDenied"):
+        follower.runs.wait(None, "plain", input={"log": []})

@@ -1,0 +1,127 @@
+"""The server itself: that it is there, who is let in, and what it says of what it hasn't."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import httpx
+import pytest
+from django.contrib.auth import get_user_model
+from django.test import override_settings
+from langgraph_sdk import get_sync_client
+from langgraph_sdk.errors import AuthenticationError, PermissionDeniedError, RateLimitError
+
+pytestmark = pytest.mark.django_db(transaction=True)
+
+
+def find_user(key: str) -> Any:
+    """Returns whose a key is, as a project's own function does."""
+    return get_user_model().objects.filter(username=key.removeprefix("key of ")).first()
+
+
+@pytest.fixture
+def http(client: Any) -> httpx.Client:
+    found: httpx.Client = client.http.client
+    return found
+
+
+def test_it_says_that_it_is_there_to_anybody(address: str) -> None:
+    assert httpx.get(f"{address}/ok").json() == {"ok": True}
+    assert httpx.get(f"{address}/info").status_code in (401, 403)
+
+
+def test_it_says_what_it_can_do(http: httpx.Client) -> None:
+    assert http.get("info").json()["flags"]["assistants"] is True
+
+
+def test_a_key_stands_for_a_user_where_the_project_knows_whose_it_is(
+    address: str, admin: Any, settings: Any
+) -> None:
+    with (
+        get_sync_client(url=address, api_key="key of dana") as client,
+        get_sync_client(url=address, api_key="key of nobody") as stranger,
+    ):
+        with pytest.raises((AuthenticationError, PermissionDeniedError)):
+            client.threads.create()
+        settings.HITL = {**settings.HITL, "API_KEY_USER": f"{__name__}.find_user"}
+        assert client.threads.create()["status"] == "idle"
+        with pytest.raises((AuthenticationError, PermissionDeniedError)):
+            stranger.threads.create()
+        get_user_model().objects.update(is_active=False)
+        with pytest.raises((AuthenticationError, PermissionDeniedError)):
+            client.threads.create()
+
+
+@pytest.mark.parametrize(
+    ("method", "path"),
+    [
+        ("POST", "assistants"),
+        ("PATCH", "assistants/plain"),
+        ("DELETE", "assistants/plain"),
+        ("POST", "assistants/plain/versions"),
+        ("POST", "assistants/plain/latest"),
+        ("POST", "runs/crons"),
+        ("POST", "threads/a/runs/crons"),
+        ("POST", "runs/crons/search"),
+        ("DELETE", "runs/crons/a"),
+        ("POST", "runs/batch"),
+        ("POST", "runs/cancel"),
+        ("POST", "threads/prune"),
+        ("GET", "threads/a/stream"),
+        ("DELETE", "threads/a/runs/1f1e7b85-c9de-68c2-974c-7429a8843ceb"),
+    ],
+)
+def test_what_is_not_there_says_so(http: httpx.Client, method: str, path: str) -> None:
+    answer = http.request(method, path, json=[] if path.endswith("batch") else {})
+    assert answer.status_code == 501
+    assert answer.headers["Content-Type"] == "application/problem+json"
+    assert answer.json()["code"] == "not_offered"
+
+
+@pytest.mark.parametrize(
+    ("path", "body"),
+    [
+        ("runs", {"assistant_id": "plain", "input": {}, "webhook": "https://example.org"}),
+        ("runs", {"assistant_id": "plain", "input": {}, "config": {"configurable": {"a": 1}}}),
+        ("runs", {"assistant_id": "plain", "input": {}, "context": {"a": 1}}),
+        ("runs", {"assistant_id": "plain", "input": {}, "after_seconds": 5}),
+        ("threads", {"ttl": {"ttl": 5}}),
+        ("threads/search", {"values": {"a": 1}}),
+    ],
+)
+def test_a_field_that_is_not_there_says_so(http: httpx.Client, path: str, body: Any) -> None:
+    answer = http.post(path, json=body)
+    assert answer.status_code == 501
+    assert list(body)[-1] in answer.json()["detail"]
+
+
+def test_such_a_field_may_be_empty(http: httpx.Client) -> None:
+    body = {"assistant_id": "plain", "input": {"log": []}, "config": {"configurable": {}}}
+    assert http.post("runs", json={**body, "context": {}, "webhook": None}).status_code == 200
+
+
+def test_an_address_that_is_none_is_a_problem_like_all_others(http: httpx.Client) -> None:
+    for path in ("nonsense", "threads/", "threads/a/nonsense", ""):
+        answer = http.get(path)
+        assert (answer.status_code, answer.json()["code"]) == (404, "not_found")
+
+
+def test_the_rate_of_starts_holds_here_too(client: Any, settings: Any) -> None:
+    settings.HITL = {**settings.HITL, "THROTTLE_START": "1/hour"}
+    client.runs.create(None, "plain", input={"log": []})
+    with pytest.raises(RateLimitError):
+        client.runs.create(None, "plain", input={"log": []})
+
+
+def test_a_body_is_as_large_as_the_api_takes_it(http: httpx.Client) -> None:
+    with override_settings(DATA_UPLOAD_MAX_MEMORY_SIZE=1000):
+        body = {"assistant_id": "plain", "input": {"log": ["x" * 2000]}}
+        assert http.post("runs", json=body).status_code == 413
+    kind = {"Content-Type": "application/json"}
+    assert http.post("runs", content=b"{", headers=kind).json()["code"] == "malformed_json"
+
+
+def test_who_is_nobody_gets_nothing(address: str, make_user: Callable[..., Any]) -> None:
+    for path in ("assistants/plain", "threads/a", "threads/a/state", "store/items", "nonsense"):
+        assert httpx.get(f"{address}/{path}").status_code in (401, 403)

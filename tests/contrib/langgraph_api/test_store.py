@@ -1,0 +1,82 @@
+"""The store, as LangGraph's client uses it; nobody may unless the project's policy says so."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from langgraph_sdk.errors import APIStatusError, BadRequestError, PermissionDeniedError
+
+from hitl_django.models import StoreItem
+from hitl_django.permissions import ModelPermissionPolicy
+
+pytestmark = pytest.mark.django_db(transaction=True)
+
+
+class OwnShelf(ModelPermissionPolicy):
+    """Each user has a shelf in the store, and may read what is for all."""
+
+    def may_use_store(self, user: Any, namespace: tuple[str, ...], *, writes: bool) -> bool:
+        if namespace[:1] == ("shared",):
+            return not writes
+        return namespace[:2] == ("users", user.username)
+
+
+@pytest.fixture
+def client(address: str, settings: Any, client_of: Any, make_user: Callable[..., Any]) -> Any:
+    settings.HITL = {**settings.HITL, "POLICY": f"{__name__}.OwnShelf"}
+    return client_of(make_user("dana"))
+
+
+def test_items_are_put_read_found_and_removed(client: Any) -> None:
+    shelf = ["users", "dana", "notes"]
+    client.store.put_item(shelf, "a", {"text": "first", "n": 1})
+    client.store.put_item(shelf, "b", {"text": "second", "n": 2}, ttl=60)
+    item = client.store.get_item(shelf, "a")
+    assert (item["namespace"], item["key"], item["value"]["n"]) == (shelf, "a", 1)
+    assert client.store.get_item(shelf, "nonsense") is None
+
+    found = client.store.search_items(["users", "dana"], filter={"n": {"$gte": 2}})
+    assert [each["key"] for each in found["items"]] == ["b"]
+    assert len(client.store.search_items(shelf, limit=1)["items"]) == 1
+    names = client.store.list_namespaces(prefix=["users", "dana"], max_depth=3)
+    assert names == {"namespaces": [shelf]}
+
+    client.store.delete_item(shelf, "a")
+    assert client.store.get_item(shelf, "a") is None
+
+
+def test_the_policy_says_which_namespaces_are_read_and_written(client: Any) -> None:
+    assert client.store.search_items(["shared"]) == {"items": []}
+    refused: list[Callable[[], Any]] = [
+        lambda: client.store.put_item(["shared"], "a", {}),
+        lambda: client.store.delete_item(["shared"], "a"),
+        lambda: client.store.get_item(["users", "sam"], "a"),
+        lambda: client.store.search_items([]),
+        lambda: client.store.search_items(["users"]),
+        lambda: client.store.list_namespaces(),
+    ]
+    for call in refused:
+        with pytest.raises(PermissionDeniedError):
+            call()
+    assert not StoreItem.objects.exists()
+
+
+def test_what_the_store_can_not_hold_is_refused(client: Any) -> None:
+    shelf = ["users", "dana"]
+    with pytest.raises(APIStatusError) as refused:
+        client.store.put_item([*shelf, "x" * 1999], "a", {})
+    assert refused.value.status_code == 413
+    assert not StoreItem.objects.exists()
+    client.store.put_item(shelf, "a", {"n": 1})
+    with pytest.raises(BadRequestError):
+        client.store.search_items(shelf, filter={"n": {"$nonsense": 1}})
+
+
+def test_nobody_may_use_the_store_by_the_usual_policy(
+    address: str, client_of: Callable[[Any], Any], make_user: Callable[..., Any]
+) -> None:
+    admin = client_of(make_user("root", is_superuser=True))
+    with pytest.raises(PermissionDeniedError):
+        admin.store.get_item(["a"], "b")

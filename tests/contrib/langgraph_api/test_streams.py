@@ -1,0 +1,160 @@
+"""Streams, as LangGraph's client reads them: what is in them, and what becomes of a cut."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from langgraph_sdk.errors import BadRequestError
+
+from hitl_django.models import Run
+from hitl_django.task_queue.dispatcher import Dispatcher
+from hitl_django.worker import runner
+
+pytestmark = pytest.mark.django_db(transaction=True)
+
+
+class Nobody(Dispatcher):
+    """Tells nobody of a run."""
+
+    def enqueue(self, function: str, argument: str) -> None:
+        pass
+
+
+GO_ON = {"resume": {"approved": True}}
+HELLO = {"log": ["hello"]}
+
+
+def stream(client: Any, thread: str | None, graph: str, **options: Any) -> list[Any]:
+    return list(client.runs.stream(thread, graph, **options))
+
+
+def told(parts: list[Any]) -> list[Any]:
+    return [(part.event, part.data) for part in parts]
+
+
+def events(parts: list[Any]) -> list[str]:
+    return [part.event for part in parts]
+
+
+def test_a_stream_has_the_events_of_its_modes_and_an_end(client: Any) -> None:
+    thread = client.threads.create()["thread_id"]
+    parts = stream(client, thread, "chat", input=HELLO, stream_mode=["values", "updates"])
+    assert events(parts) == [
+        "metadata", "values", "updates", "values", "updates", "values", "end",
+    ]  # fmt: skip
+    assert parts[0].data["run_id"] == str(Run.objects.get().pk)
+    assert parts[-2].data["__interrupt__"][0]["value"] == {"title": "Go on?"}
+
+    more = stream(client, thread, "chat", command=GO_ON, stream_mode="updates")
+    assert [part.data for part in more if part.event == "updates"] == [
+        {"ask": {"answer": {"approved": True}}},
+        {"close": {"log": ["closed"]}},
+    ]
+    assert events(more)[0] == "metadata"
+
+
+def test_a_stream_of_tasks_and_checkpoints_is_in_the_words_of_the_client(client: Any) -> None:
+    parts = stream(client, None, "plain", input=HELLO, stream_mode=["tasks", "checkpoints"])
+    assert set(events(parts)) == {"metadata", "tasks", "checkpoints", "end"}
+    last = [part.data for part in parts if part.event == "checkpoints"][-1]
+    assert last["checkpoint"]["checkpoint_id"]
+    assert last["parent_checkpoint"]["checkpoint_ns"] == ""
+    assert "config" not in last
+
+
+def test_a_stream_has_graphs_below_where_they_are_asked_for(client: Any) -> None:
+    above = stream(client, None, "outer", input=HELLO, stream_mode="updates")
+    deep = stream(client, None, "outer", input=HELLO, stream_mode="updates", stream_subgraphs=True)
+    assert not any("|" in name for name in events(above))
+    assert any(name.startswith("updates|inner:") for name in events(deep))
+
+
+def test_the_second_form_of_a_stream_is_understood_as_well(client: Any) -> None:
+    parts = stream(client, None, "chat", input=HELLO, stream_mode="values", version="v2")
+    assert parts[-1]["interrupts"][0]["value"] == {"title": "Go on?"}
+
+
+def test_a_run_that_fails_ends_its_stream_with_the_error(client: Any) -> None:
+    parts = stream(client, None, "failing", input=HELLO)
+    assert events(parts)[-2:] == ["error", "end"]
+    assert parts[-2].data["error"] == "RunFailed"
+
+
+def test_a_stream_is_joined_behind_any_of_its_events(client: Any) -> None:
+    thread = client.threads.create()["thread_id"]
+    parts = stream(client, thread, "chat", input=HELLO, stream_mode=["values", "updates"])
+    run = parts[0].data["run_id"]
+
+    def join(last: str | None) -> list[Any]:
+        return list(
+            client.runs.join_stream(
+                thread, run, stream_mode=["values", "updates"], last_event_id=last
+            )
+        )
+
+    numbered = [part for part in parts if part.event != "end"]
+    assert join("-1") == join(None) == parts
+    for number, part in enumerate(numbered):
+        assert told(join(part.id)) == told(parts[number + 1 :])
+    with pytest.raises(BadRequestError):
+        join("nonsense")
+    stream(client, thread, "chat", command=GO_ON)
+    assert events(join(None)) == ["metadata", "updates", "values", "updates", "values", "end"]
+    assert len(join("-1")) > len(parts)
+
+
+def test_values_are_told_at_the_end_where_a_run_does_not_record_them(
+    client: Any, graphs: None
+) -> None:
+    from hitl_django import services
+
+    services.start("chat", HELLO, thread_id="mine")
+    parts = stream(client, "mine", "chat", command=GO_ON, stream_mode="values")
+    assert events(parts) == ["metadata", "values", "end"]
+    assert parts[1].data["log"] == ["hello", "greeted", "closed"]
+
+
+def test_values_too_large_for_an_event_are_whole_in_the_stream(client: Any) -> None:
+    long = "x" * 40_000
+    parts = stream(client, None, "plain", input={"log": [long]}, stream_mode="values")
+    values = [part.data["log"] for part in parts if part.event == "values"]
+    assert values[-1] == [long, "greeted", "closed"]
+    assert all(each[0] == long for each in values)
+
+
+def test_whoever_may_not_see_the_state_gets_no_values(
+    client_of: Callable[[Any], Any], make_user: Callable[..., Any]
+) -> None:
+    starter = client_of(make_user("sam", "start_run", "view_run"))
+    assert events(stream(starter, None, "plain", input=HELLO)) == ["metadata", "end"]
+
+
+def test_a_stream_that_is_cut_goes_on_where_it_was(client: Any, settings: Any, admin: Any) -> None:
+    """Each answer ends after a moment, so that the client comes back while the run goes on."""
+    settings.HITL = {
+        "DISPATCH": f"{__name__}.Nobody",
+        "EVENT_WAIT_SECONDS": 0.2,
+        "EVENT_POLL_SECONDS": 0.05,
+        "EVENT_WAITERS": 4,
+    }
+    thread = client.threads.create()["thread_id"]
+    seen: list[Any] = []
+    is_told = threading.Event()
+
+    def work() -> None:
+        from django.db import connection
+
+        assert is_told.wait(60)
+        runner.advance(str(Run.objects.get().pk))
+        connection.close()
+
+    worker = threading.Thread(target=work)
+    worker.start()
+    for part in client.runs.stream(thread, "chat", input=HELLO, stream_mode=["updates"]):
+        seen.append(part)
+        is_told.set()
+    worker.join(60)
+    assert events(seen) == ["metadata", "updates", "updates", "end"]

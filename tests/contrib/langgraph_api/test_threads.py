@@ -1,0 +1,252 @@
+"""Threads and their states, as LangGraph's client asks for them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from langgraph_sdk.errors import ConflictError, NotFoundError, PermissionDeniedError
+
+from hitl_django import services
+from hitl_django.models import AuditEntry, Interrupt, Run, Thread
+
+pytestmark = pytest.mark.django_db(transaction=True)
+
+GO_ON = {"resume": {"approved": True}}
+
+
+def start(client: Any, graph: str = "chat", **options: Any) -> str:
+    thread: str = client.threads.create()["thread_id"]
+    client.runs.create(thread, graph, input={"log": ["hello"]}, **options)
+    return thread
+
+
+def test_a_thread_is_made_once_and_kept_where_that_is_asked_for(client: Any) -> None:
+    made = client.threads.create(thread_id="mine", metadata={"customer": 7}, graph_id="chat")
+    assert (made["thread_id"], made["status"]) == ("mine", "idle")
+    assert made["metadata"]["customer"] == 7
+    assert made["metadata"]["graph_id"] == "chat"
+    with pytest.raises(ConflictError):
+        client.threads.create(thread_id="mine")
+    kept = client.threads.create(thread_id="mine", metadata={"customer": 8}, if_exists="do_nothing")
+    assert kept == client.threads.get("mine") == made
+    assert AuditEntry.objects.get(verb="create_thread").actor_label == "dana"
+
+
+def test_threads_are_found_by_status_and_by_metadata(client: Any) -> None:
+    asking, done = start(client), start(client, "plain")
+    client.threads.update(asking, metadata={"customer": 7, "tags": ["a", "b"]})
+    client.threads.update(done, metadata={"customer": 7, "note": '"quoted" ü'})
+    idle = client.threads.create()["thread_id"]
+
+    def find(**wanted: Any) -> set[str]:
+        found = {each["thread_id"] for each in client.threads.search(**wanted)}
+        if "ids" not in wanted:
+            assert client.threads.count(**wanted) == len(found)
+        return found
+
+    assert find(status="interrupted") == {asking}
+    assert find(status="idle") == {done, idle}
+    assert find(status="busy") == find(status="error") == set()
+    assert find(metadata={"customer": 7}) == {asking, done}
+    assert find(metadata={"customer": "7"}) == find(metadata={"customer": 70}) == set()
+    assert find(metadata={"tags": ["b"]}) == {asking}
+    assert find(metadata={"note": '"quoted" ü'}) == {done}
+    assert find(metadata={"graph_id": "plain"}) == {done}
+    assert find(metadata={"customer": 7}, status="interrupted") == {asking}
+    assert find(ids=[idle, "nonsense"]) == {idle}
+
+
+def test_a_page_of_threads_is_cut_out_of_those_that_fit(client: Any) -> None:
+    made = [client.threads.create(metadata={"n": n % 2})["thread_id"] for n in range(6)]
+    odd = client.threads.search(metadata={"n": 1}, limit=2, offset=1)
+    assert [each["thread_id"] for each in odd] == [made[3], made[1]]
+    first = client.threads.search(limit=2, sort_order="asc", sort_by="created_at")
+    assert [each["thread_id"] for each in first] == made[:2]
+    (brief,) = client.threads.search(limit=1, select=["thread_id", "status"])
+    assert brief == {"thread_id": made[-1], "status": "idle"}
+
+
+def test_a_paused_thread_shows_what_it_asks(client: Any) -> None:
+    thread = start(client)
+    shown = client.threads.get(thread)
+    question = Interrupt.objects.get()
+    assert shown["interrupts"] == {
+        question.task_id: [{"id": question.interrupt_id, "value": {"title": "Go on?"}}]
+    }
+    assert shown["values"] == {"log": ["hello", "greeted"]}
+
+
+def test_metadata_is_added_key_by_key(client: Any) -> None:
+    thread = client.threads.create(metadata={"a": 1, "b": 1})["thread_id"]
+    changed = client.threads.update(thread, metadata={"b": 2, "c": 3})
+    assert changed["metadata"] == {"a": 1, "b": 2, "c": 3}
+    assert client.threads.update(thread, metadata={"d": 4}, return_minimal=True) is None
+    assert AuditEntry.objects.filter(verb="change_metadata").count() == 2
+
+
+def test_a_copy_has_the_history_and_waits_for_nothing(client: Any) -> None:
+    thread = start(client)
+    client.threads.copy(thread)
+    (copy,) = Thread.objects.exclude(thread_id=thread).values_list("thread_id", flat=True)
+    assert client.threads.get_state(copy)["values"] == {"log": ["hello", "greeted"]}
+    assert client.threads.get_state(copy)["next"] == []
+    assert client.threads.get(copy)["status"] == "idle"
+    assert len(client.threads.get_history(copy)) > len(client.threads.get_history(thread))
+    client.runs.create(copy, "chat", input={"log": ["again"]})
+    client.runs.wait(copy, "chat", command=GO_ON)
+    assert client.threads.get_state(thread)["next"] == ["ask"]
+
+
+def test_a_thread_is_deleted_when_it_has_ended(client: Any) -> None:
+    thread = start(client)
+    with pytest.raises(ConflictError):
+        client.threads.delete(thread)
+    client.runs.wait(thread, "chat", command=GO_ON)
+    client.threads.delete(thread)
+    assert not client.threads.get(thread)["values"]
+    assert AuditEntry.objects.filter(verb="decide").exists()
+
+    empty = client.threads.create()["thread_id"]
+    client.threads.delete(empty)
+    with pytest.raises(NotFoundError):
+        client.threads.get(empty)
+
+
+def test_the_state_now_at_a_checkpoint_and_before_it(client: Any) -> None:
+    thread = start(client)
+    now = client.threads.get_state(thread)
+    assert (now["values"], now["next"]) == ({"log": ["hello", "greeted"]}, ["ask"])
+    assert now["interrupts"][0]["response_schema"]["required"] == ["approved"]
+    assert now["tasks"][0]["interrupts"] == now["interrupts"]
+
+    history = client.threads.get_history(thread)
+    assert [each["metadata"]["step"] for each in history] == [1, 0, -1]
+    before = client.threads.get_history(thread, before=now["checkpoint"])
+    assert before == history[1:]
+    assert client.threads.get_history(thread, limit=1) == history[:1]
+    assert client.threads.get_history(thread, metadata={"step": 0}) == [history[1]]
+
+    old = client.threads.get_state(thread, checkpoint_id=history[1]["checkpoint"]["checkpoint_id"])
+    assert old == history[1]
+    assert client.threads.get_state(thread, checkpoint=history[1]["checkpoint"]) == history[1]
+    assert client.threads.get_state(thread, select=["values.log", "next"]) == {
+        "values": {"log": ["hello", "greeted"]},
+        "next": ["ask"],
+    }
+    with pytest.raises(NotFoundError):
+        client.threads.get_state(thread, checkpoint_id="nonsense")
+
+
+def test_the_state_of_a_graph_below(client: Any) -> None:
+    thread = start(client, "outer")
+    task = client.threads.get_state(thread)["tasks"][0]
+    assert task["state"] is None
+    below = client.threads.get_state(thread, checkpoint=task["checkpoint"])
+    assert below["next"] == ["ask"]
+    assert below["checkpoint"]["checkpoint_ns"] == task["checkpoint"]["checkpoint_ns"]
+    deep = client.threads.get_state(thread, subgraphs=True)["tasks"][0]["state"]
+    assert deep["next"] == ["ask"]
+    with pytest.raises(NotFoundError):
+        client.threads.get_state(thread, checkpoint={"checkpoint_ns": "nothing:at-all"})
+
+
+def test_an_update_of_the_state_is_what_the_thread_goes_on_from(client: Any) -> None:
+    thread = start(client)
+    made = client.threads.update_state(thread, {"log": ["told"]}, as_node="ask")
+    state = client.threads.get_state(thread)
+    assert state["checkpoint"]["checkpoint_id"] == made["checkpoint"]["checkpoint_id"]
+    assert (state["next"], state["values"]["log"][-1]) == (["close"], "told")
+    assert client.threads.get(thread)["status"] == "idle"
+    assert Interrupt.objects.get().status == Interrupt.Status.SUPERSEDED
+    assert AuditEntry.objects.get(verb="update_state").actor_label == "dana"
+
+    values = client.runs.wait(thread, "chat", input=None)
+    assert values["log"] == ["hello", "greeted", "told", "closed"]
+
+
+def test_an_update_that_the_state_can_not_have_changes_nothing(client: Any) -> None:
+    from langgraph_sdk.errors import UnprocessableEntityError
+
+    thread = start(client)
+    for values, node in (
+        ({"nonsense": 1}, "ask"),
+        ({"log": ["x"]}, "nonsense"),
+        ({"log": 1}, "ask"),
+    ):
+        with pytest.raises(UnprocessableEntityError):
+            client.threads.update_state(thread, values, as_node=node)
+    assert Interrupt.objects.get().status == Interrupt.Status.PENDING
+    assert Run.objects.get().state == Run.State.INTERRUPTED
+
+
+def test_whoever_may_not_see_the_state_is_not_shown_it_here_either(
+    client: Any, client_of: Callable[[Any], Any], make_user: Callable[..., Any]
+) -> None:
+    thread = start(client)
+    viewer = client_of(make_user("vera", "view_thread", "view_run", "view_interrupt"))
+    assert viewer.threads.get(thread)["values"] is None
+    (found,) = viewer.threads.search()
+    assert found["values"] is None
+    for call in (viewer.threads.get_state, viewer.threads.get_history, viewer.threads.copy):
+        with pytest.raises(PermissionDeniedError):
+            call(thread)
+    for call, values in ((viewer.threads.update_state, {"log": []}), (viewer.threads.update, None)):
+        with pytest.raises(PermissionDeniedError):
+            call(thread, values) if values else call(thread, metadata={"a": 1})
+    with pytest.raises(PermissionDeniedError):
+        viewer.threads.delete(thread)
+    with pytest.raises(PermissionDeniedError):
+        viewer.threads.create()
+
+
+def test_a_thread_that_nobody_may_see_is_not_there(
+    client: Any, client_of: Callable[[Any], Any], make_user: Callable[..., Any]
+) -> None:
+    thread = start(client)
+    nobody = client_of(make_user("nobody", "start_run", "operate_run", "view_thread_state"))
+    assert nobody.threads.search() == []
+    assert nobody.threads.count() == 0
+    for call in (
+        nobody.threads.get,
+        nobody.threads.get_state,
+        nobody.threads.get_history,
+        nobody.threads.copy,
+        nobody.threads.delete,
+        nobody.runs.list,
+    ):
+        with pytest.raises(NotFoundError):
+            call(thread)
+    with pytest.raises(NotFoundError):
+        nobody.threads.create(thread_id=thread)
+    with pytest.raises(NotFoundError):
+        nobody.threads.create(thread_id=thread, if_exists="do_nothing")
+
+
+def test_the_words_of_an_error_are_for_operators(
+    client: Any, client_of: Callable[[Any], Any], make_user: Callable[..., Any]
+) -> None:
+    thread = start(client, "failing")
+    assert "a secret" in str(client.threads.get_state(thread))
+    seen = ("view_thread", "view_run", "view_thread_state")
+    auditor = client_of(make_user("olaf", *seen))
+    assert "a secret" not in str(auditor.threads.get_state(thread))
+    assert "a secret" not in str(auditor.threads.get_history(thread))
+    assert "a secret" not in str(auditor.runs.join(thread, Run.objects.get().pk))
+    assert "a secret" in str(client.runs.join(thread, Run.objects.get().pk))
+
+
+def test_metadata_is_changed_by_who_started_the_run_and_by_operators(
+    client: Any, client_of: Callable[[Any], Any], make_user: Callable[..., Any]
+) -> None:
+    starter = client_of(make_user("sam", "start_run", "view_thread"))
+    other = client_of(make_user("otto", "start_run", "view_thread"))
+    operator = client_of(make_user("olga", "operate_run", "view_thread"))
+    thread = start(starter)
+    starter.threads.update(thread, metadata={"a": 1})
+    operator.threads.update(thread, metadata={"b": 1})
+    with pytest.raises(PermissionDeniedError):
+        other.threads.update(thread, metadata={"c": 1})
+    assert services.thread_state(thread) is not None
+    assert Thread.objects.get(thread_id=thread).metadata == {"a": 1, "b": 1}
