@@ -33,6 +33,7 @@ UNWRITTEN = frozenset(
         "index",
         "item",
         "key",
+        "made",
         "more",
         "over_claim",
         "over_claim_of",

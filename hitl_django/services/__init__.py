@@ -45,11 +45,13 @@ from .reviews.links import (
     LinkInfo,
     LinkState,
     decide_by_link,
+    find_undo_by_link,
     follow_link,
     link_states,
     list_links,
     make_link,
     revoke_link,
+    undo_by_link,
 )
 from .reviews.queue_stats import (
     QueueCounts,
@@ -61,6 +63,7 @@ from .reviews.queue_stats import (
     waiting_graphs,
     waiting_groups,
 )
+from .reviews.resume import resume_due
 from .reviews.saved_filters import MAX_OWN as MAX_FILTERS
 from .reviews.saved_filters import NAME_LENGTH as FILTER_NAME_LENGTH
 from .reviews.saved_filters import (
@@ -71,6 +74,7 @@ from .reviews.saved_filters import (
     save_filter,
 )
 from .reviews.second_look import SecondLookInfo, judge_second_look
+from .reviews.undo import UndoInfo, find_undo, undo
 from .runs.archive import ArchivedThreadInfo, archived_thread, restore_thread
 from .runs.erase import forget
 from .runs.event_stream import PAGE as EVENT_PAGE
@@ -134,6 +138,7 @@ __all__ = [
     "StateInfo",
     "Step",
     "SubjectKey",
+    "UndoInfo",
     "WebhookInfo",
     "WorkerHealth",
     "afollow",
@@ -158,6 +163,8 @@ __all__ = [
     "export_record",
     "find_refusals",
     "find_taken",
+    "find_undo",
+    "find_undo_by_link",
     "follow",
     "follow_link",
     "forget",
@@ -175,6 +182,7 @@ __all__ = [
     "release",
     "remove_filter",
     "restore_thread",
+    "resume_due",
     "retry",
     "review_figures",
     "review_stats",
@@ -192,6 +200,8 @@ __all__ = [
     "thread_position",
     "thread_state",
     "try_webhook",
+    "undo",
+    "undo_by_link",
     "waiting_graphs",
     "waiting_groups",
     "warn_expiring",

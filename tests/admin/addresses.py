@@ -37,7 +37,7 @@ ACTIONS = {
 #: Pages of a model that are of no row.
 WITHOUT_A_ROW = {
     "bulk", "changelist", "csv", "figures", "many", "next", "record", "remove_filter",
-    "save_filter",
+    "save_filter", "undo_bulk",
 }  # fmt: skip
 
 

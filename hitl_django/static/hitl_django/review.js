@@ -195,6 +195,23 @@
         setTimeout(follow, 500, line, 1);
     });
 
+    /* The seconds that are left to undo a decision. */
+
+    all("[data-hitl-undo]").forEach((form) => {
+        const count = form.querySelector("[data-hitl-seconds]");
+        if (!count) return;
+        const end = performance.now() + 1000 * Number(count.textContent);
+        const tick = setInterval(() => {
+            const left = Math.ceil((end - performance.now()) / 1000);
+            if (left > 0) {
+                count.textContent = left;
+                return;
+            }
+            clearInterval(tick);
+            form.remove();
+        }, 250);
+    });
+
     /* What becomes of a page's questions while it is open, and who else looks at them. */
 
     const watch = async (line, tries) => {
@@ -295,6 +312,11 @@
             const details = first?.closest("details");
             if (details) details.open = true;
             return focus(first);
+        },
+        z: () => {
+            const form = document.querySelector("form[data-hitl-undo]");
+            form?.requestSubmit();
+            return Boolean(form);
         },
         "?": () => !help.showModal(),
     };
