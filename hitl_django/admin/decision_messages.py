@@ -25,9 +25,10 @@ def format_recorded(message: Any, key: str, part: str = "answer") -> str:
 
 
 def format_undone(item: Interrupt) -> str:
-    """Says that a decision was undone."""
+    """Says that a decision was undone; a script fills in what was sent with it."""
     words = str(_("Undone: “{title}” is open again."))
-    return format_html(words, title=escape_hidden(item.title))
+    message = format_html(words, title=escape_hidden(item.title))
+    return format_html('{} <span data-hitl-undone="{}"></span>', message, item.pk)
 
 
 def format_confirmation(
