@@ -63,6 +63,11 @@ class Settings:
     )
     RECURSION_LIMIT: int = _key(1000, "Super-steps of one run before it fails.")
     CLAIM_SECONDS: float = _key(900, "How long a reviewer who claims a question holds it.")
+    UNDO_SECONDS: float = _key(
+        0,
+        "How long who decided a question can undo that; its run goes on that much later, where "
+        "'hitl worker' runs within a second more. 0: at once, and nothing can be undone.",
+    )
     EXPIRING_SECONDS: float = _key(
         3600,
         "How long before a question expires interrupt_expiring is sent; one with less than twice "

@@ -16,6 +16,7 @@
     ├─ LinkSpentError
     ├─ RunStateError
     ├─ ThreadExistsError(ValueError)
+    ├─ UndoRefusedError
     ├─ GraphError
     │  ├─ OpenTransactionError(RuntimeError)
     │  └─ UnknownGraphError(LookupError)
@@ -130,6 +131,7 @@ __all__ = [
     "TaskNotFound",
     "ThreadExistsError",
     "ThreadNotFound",
+    "UndoRefusedError",
     "UnknownGraphError",
     "UnknownInterruptError",
     "UnknownTagError",
@@ -199,6 +201,10 @@ class ClaimRequiredError(ResumeError):
 
 class StaleQuestionError(ResumeError):
     """The question changed after it was shown; nothing was recorded."""
+
+
+class UndoRefusedError(HitlError):
+    """The decision can't be undone any more; nothing was changed."""
 
 
 class HeldError(HitlError):

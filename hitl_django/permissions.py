@@ -20,7 +20,7 @@ from django.utils.module_loading import import_string
 from hitl_django.conf import hitl
 from hitl_django.errors import NotAllowedError
 from hitl_django.graph_registry import registry
-from hitl_django.models import ArchivedThread, Interrupt, Run, Thread, WebhookEndpoint
+from hitl_django.models import ArchivedThread, Decision, Interrupt, Run, Thread, WebhookEndpoint
 
 M = TypeVar("M", bound=Model)
 Subject = TypeVar("Subject", Interrupt, Run)
@@ -109,6 +109,15 @@ class ModelPermissionPolicy:
         if not groups or not user.is_active or user.is_superuser:
             return self._has(user, "decide_interrupt")
         return bool(_groups_of(user, groups))
+
+    def may_undo(self, user: Any, decision: Decision) -> bool:
+        """Says whether the user may undo the decision: who made it, and superusers.
+
+        As long as they may decide its question.
+        """
+        if not self.may_decide(user, decision.interrupt):
+            return False
+        return bool(user.is_superuser) or decision.by_id == user.pk
 
     def may_take_over(self, user: Any, interrupt: Interrupt) -> bool:
         """Says whether the user may take a question over from who holds it, and end the claim."""

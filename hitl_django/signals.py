@@ -17,6 +17,10 @@ interrupt_created = Signal()
 #: Somebody decided. ``decision`` is a services.DecisionInfo.
 interrupt_decided = Signal()
 
+#: Somebody undid a decision, and the question is open again. ``decision`` is a
+#: services.DecisionInfo.
+decision_undone = Signal()
+
 #: A question expires soon, unless somebody decides. ``interrupt_id``, ``run_id``, ``thread_id``,
 #: ``graph``, ``expires_at``. Sent once for each time that it is asked.
 interrupt_expiring = Signal()

@@ -106,6 +106,8 @@ else:
 HITL: dict[str, object] = {
     # Where links in mails lead to; "manage.py demo" knows its port.
     "SITE_URL": os.environ.get("HITL_DEMO_URL", "http://127.0.0.1:8000"),
+    # Who decides can change their mind for so long.
+    "UNDO_SECONDS": 8,
     # Without it nothing is ever deleted. "hitl doctor" says how fast the tables grow.
     "RETENTION_DAYS": 365,
 }

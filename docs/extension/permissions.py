@@ -43,10 +43,12 @@ def questions_of_the_policy() -> dict[str, list[str]]:
 
 def _arguments(method: Any) -> Iterator[Any]:
     """Give something to ask about for each parameter of a method but the user."""
+    question = sources.load(sources.QUESTION)(graph="refund")
     things = {
         "thread": sources.load(sources.THREAD)(),
         "run": sources.load(sources.RUN)(),
-        "interrupt": sources.load(sources.QUESTION)(graph="refund"),
+        "interrupt": question,
+        "decision": sources.load(sources.DECISION)(interrupt=question),
         "graph": "refund",
         "namespace": ("users",),
     }

@@ -23,6 +23,7 @@ VERBS = "hitl_django.management.commands.hitl.VERBS"
 #: Whose states and transitions are drawn.
 RUN = "hitl_django.models.Run"
 QUESTION = "hitl_django.models.Interrupt"
+DECISION = "hitl_django.models.Decision"
 THREAD = "hitl_django.models.Thread"
 WEBHOOK = "hitl_django.models.WebhookEndpoint"
 #: The models whose rows others may read.

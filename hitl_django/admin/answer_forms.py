@@ -231,6 +231,7 @@ class QuestionForms:
         if not key:
             return None
         made = Decision.objects.filter(interrupt=self.item, key=str(key)[:255], by=user)
+        made = made.filter(undone_at=None)
         found = made.order_by("version").first()
         return (
             None if found is None else DecisionInfo.from_row(found, self.item.run_id, repeated=True)

@@ -46,6 +46,7 @@ from .question_page import QuestionPages
 from .quorum_display import SELF_APPROVAL
 from .refusal_messages import CLOSED
 from .together import BULK
+from .undo_button import render_undo_button
 
 #: No list shows more at once.
 MOST = 200
@@ -95,7 +96,11 @@ class BulkPages(QuestionPages):
     """The two pages of a decision on several questions."""
 
     def own_pages(self) -> dict[str, tuple[str, View]]:
-        return {**super().own_pages(), "bulk": ("bulk/", self.bulk_view)}
+        return {
+            **super().own_pages(),
+            "bulk": ("bulk/", self.bulk_view),
+            "undo_bulk": ("bulk/undo/", self.undo_bulk_view),
+        }
 
     # Each decision is a transaction of its own, whatever a request is elsewhere.
     @transaction.non_atomic_requests
@@ -121,6 +126,30 @@ class BulkPages(QuestionPages):
         if not form.is_valid():
             return self._confirm_many(request, decision, choices, rows, form)
         return self._decide_many(request, decision, choices, form.cleaned_data["reason"])
+
+    @transaction.non_atomic_requests
+    def undo_bulk_view(self, request: HttpRequest) -> HttpResponse:
+        """Undoes the decisions that were made together, and leads to the list."""
+        if not self.has_view_permission(request):
+            raise PermissionDenied
+        if request.method == "POST":
+            undone = [self._undo_one(request, one) for one in request.POST.getlist("made")[:MOST]]
+            words = ngettext("%(n)d was undone.", "%(n)d were undone.", sum(undone))
+            self.message_user(request, words % {"n": sum(undone)}, level=messages.SUCCESS)
+            if left := undone.count(False):
+                words = ngettext(
+                    "%(n)d can't be undone any more.", "%(n)d can't be undone any more.", left
+                )
+                self.message_user(request, words % {"n": left}, level=messages.WARNING)
+        return HttpResponseRedirect(self.url("changelist", request))
+
+    def _undo_one(self, request: HttpRequest, made: str) -> bool:
+        question, _, decision = made.partition(".")
+        try:
+            services.undo(question, by=request.user, via="admin", decision_id=decision)
+        except HitlError:
+            return False
+        return True
 
     def read_choices(self, request: HttpRequest) -> list[ListedQuestion]:
         """Returns what was selected, each once."""
@@ -164,8 +193,9 @@ class BulkPages(QuestionPages):
         rows = self.find_rows(request, choices)
         lines = [
             self.describe_row(request, rows.get(choice.pk), done=done, problem=problem)
-            for choice, (done, problem) in zip(choices, found, strict=True)
+            for choice, (done, problem, _made) in zip(choices, found, strict=True)
         ]
+        closed = [made for _done, _problem, made in found if made is not None and made.complete]
         made = [line for line in lines if line.done]
         words = ngettext("%(n)d was recorded.", "%(n)d were recorded.", len(made))
         return self._bulk_page(
@@ -177,12 +207,23 @@ class BulkPages(QuestionPages):
             again=any(line.value for line in lines if line.problem),
             summary=words % {"n": len(made)},
             key=request.POST.get("key", ""),
+            undo=self._undo_all_button(request, closed),
         )
+
+    def _undo_all_button(
+        self, request: HttpRequest, closed: Sequence[services.DecisionInfo]
+    ) -> str:
+        if not closed:
+            return ""
+        # The first was made first, so its time is over first.
+        info = services.find_undo(closed[0].interrupt_id, by=request.user)
+        made = [f"{one.interrupt_id}.{one.id}" for one in closed]
+        return render_undo_button(request, info, self.url("undo_bulk", request), made)
 
     def _decide_one(
         self, request: HttpRequest, decision: str, choice: ListedQuestion, reason: str
-    ) -> tuple[Any, Any]:
-        """Returns what was done, or why nothing was."""
+    ) -> tuple[Any, Any, services.DecisionInfo | None]:
+        """Returns what was done, or why nothing was, and the decision."""
         try:
             made = services.decide(
                 choice.pk,
@@ -198,11 +239,11 @@ class BulkPages(QuestionPages):
                 over_claim=str(choice.pk) in request.POST.getlist("over_claim"),
             )
         except HitlError as error:
-            return "", describe_problem(error)
+            return "", describe_problem(error), None
         if not made.complete:
             counted = {"n": made.approvals, "needed": made.quorum}
-            return _("Recorded: %(n)s of %(needed)s approvals.") % counted, ""
-        return BULK[decision].done, ""
+            return _("Recorded: %(n)s of %(needed)s approvals.") % counted, "", made
+        return BULK[decision].done, "", made
 
     def _obstacle(
         self, row: Interrupt | None, choice: ListedQuestion, refused: HitlError | None, user: Any

@@ -24,10 +24,26 @@ def format_recorded(message: Any, key: str, part: str = "answer") -> str:
     return format_html(mark, message, key, part)
 
 
+def format_undone(item: Interrupt) -> str:
+    """Says that a decision was undone; a script fills in what was sent with it."""
+    words = str(_("Undone: “{title}” is open again."))
+    message = format_html(words, title=escape_hidden(item.title))
+    return format_html('{} <span data-hitl-undone="{}"></span>', message, item.pk)
+
+
 def format_confirmation(
-    item: Interrupt, made: DecisionInfo, line: RunStatusLine, *, status_url: str, run_url: str
+    item: Interrupt,
+    made: DecisionInfo,
+    line: RunStatusLine,
+    *,
+    status_url: str,
+    run_url: str,
+    undo: str,
 ) -> str:
-    """Says what was recorded, and where the run is; a script follows that line."""
+    """Says what was recorded, and where the run is; a script follows that line.
+
+    ``undo`` is the button that undoes it, if it can be.
+    """
     # Only the sentence is ours to format; the title goes in as it is, escaped.
     type_ = DECISION_TYPES[made.type]
     words = str(type_.recorded if made.complete else type_.recorded_as_vote)
@@ -36,8 +52,9 @@ def format_confirmation(
     if not made.complete:
         return message
     return format_html(
-        '{} <span class="hitl-follow" data-hitl-watch="{}">{}</span> <a href="{}">{}</a>',
+        '{} {} <span class="hitl-follow" data-hitl-watch="{}">{}</span> <a href="{}">{}</a>',
         message,
+        undo,
         status_url if line.moves else "",
         line.text,
         run_url,

@@ -36,6 +36,7 @@ UNWRITTEN = frozenset(
         "index",
         "item",
         "key",
+        "made",
         "more",
         "over_claim",
         "over_claim_of",

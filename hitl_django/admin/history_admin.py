@@ -64,7 +64,7 @@ class InterruptAdmin(ReadOnlyAdmin):
 class DecisionAdmin(FiguresPages):
     """Every decision: who, when, what, through what."""
 
-    list_display = ("question", "type", "decider", "via", "created_at")
+    list_display = ("question", "type", "decider", "via", "created_at", "undone_at")
     list_filter = ("type", "via", DecidedGraphFilter, ReviewerFilter, "created_at")
     linked_lookups = ("created_at__gte", "created_at__lt", "effective__exact", "type__in")
     change_list_template = "hitl_django/admin/decisions.html"

@@ -30,6 +30,7 @@ VERB_TEXTS: dict[str, Any] = {
     "start": gettext_lazy("Asked for a run"),
     "decide": gettext_lazy("Decided"),
     "vote": gettext_lazy("Agreed, or proposed another version"),
+    "undo": gettext_lazy("Undid a decision"),
     "link": gettext_lazy("Made a link"),
     "revoke": gettext_lazy("Took a link back"),
     "cancel": gettext_lazy("Cancelled the run"),

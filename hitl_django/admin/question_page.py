@@ -37,6 +37,7 @@ from hitl_django.errors import (
     NotAllowedError,
     RunStateError,
     StaleQuestionError,
+    UndoRefusedError,
 )
 from hitl_django.graph_registry import registry
 from hitl_django.models import Interrupt, ReviewItem, Run
@@ -45,7 +46,7 @@ from hitl_django.permissions import get_policy, select_visible
 
 from .answer_forms import AS_TYPED, QuestionForms, TypedText
 from .base import ReadOnlyAdmin, View, can_view_runs
-from .decision_messages import format_confirmation, format_recorded
+from .decision_messages import format_confirmation, format_recorded, format_undone
 from .diff_display import get_decision_context
 from .filters import ListFilters
 from .multi_action import make_question_forms
@@ -66,10 +67,12 @@ from .refusal_messages import (
     describe_conflict,
     describe_other_decision,
     describe_outcome,
+    describe_undo_refusal,
 )
 from .run_status import ASKED_AGAIN, describe_refused_answer, describe_run
 from .thread_admin import list_steps
 from .together import list_together_buttons
+from .undo_button import render_undo_button
 
 #: Seconds after which a page asks again where a run is, and what has become of its questions.
 FOLLOW_AGAIN, WATCH_AGAIN = 1.5, 10
@@ -105,6 +108,7 @@ class QuestionPages(ReadOnlyAdmin):
             "payload": ("<path:object_id>/payload/", self.payload_view),
             "split": ("<path:object_id>/split/", self.split_view),
             "status": ("<path:object_id>/status/", self.status_view),
+            "undo": ("<path:object_id>/undo/", self.undo_view),
             "watch": ("<path:object_id>/watch/", self.watch_view),
         }
 
@@ -173,6 +177,32 @@ class QuestionPages(ReadOnlyAdmin):
                 samesite="Lax",
             )
         return response
+
+    def undo_view(self, request: HttpRequest, object_id: str) -> HttpResponse:
+        """Undoes the decision on a question, and leads back to it."""
+        item = self.get_object(request, unquote(object_id))
+        here = HttpResponseRedirect(self.url("change", request, item.pk))
+        if request.method != "POST":
+            return here
+        try:
+            services.undo(
+                item.pk, by=request.user, via="admin", decision_id=request.POST.get("made")
+            )
+        except InterruptNotFound:
+            raise Http404 from None
+        except (NotAllowedError, UndoRefusedError) as error:
+            item = self.get_object(request, str(item.pk))
+            if item.status == Interrupt.Status.PENDING:
+                return here  # by a click before this one, or by somebody else
+            status = 403 if isinstance(error, NotAllowedError) else 409
+            return self._show_notice(request, item, describe_undo_refusal(error), (), status)
+        self.message_user(request, format_undone(item), level=messages.SUCCESS)
+        return here
+
+    def undo_button(self, request: HttpRequest, item: Interrupt) -> str:
+        """Returns the button with which the user undoes the decision on a question, if they can."""
+        info = services.find_undo(item.pk, by=request.user)
+        return render_undo_button(request, info, self.url("undo", request, item.pk))
 
     def handling_view(self, request: HttpRequest, object_id: str) -> HttpResponse:
         """Claims, releases, takes over, assigns, puts off, wakes or comments on a question."""
@@ -308,13 +338,14 @@ class QuestionPages(ReadOnlyAdmin):
         made: services.DecisionInfo,
         question_forms: QuestionForms,
     ) -> None:
-        item.run.refresh_from_db(fields=["state"])
+        item.run.refresh_from_db(fields=["state", "resumes_at"])
         message = format_confirmation(
             item,
             made,
             describe_run(item.run, services.worker_health()),
             status_url=self.url("status", request, item.pk),
             run_url=self._run_url(request, item),
+            undo=self.undo_button(request, item),
         )
         message = format_recorded(message, question_forms.decision_form["key"].data or "")
         self.message_user(request, message, level=messages.SUCCESS)
@@ -412,6 +443,8 @@ class QuestionPages(ReadOnlyAdmin):
             context["line"] = line
         if decision is not None and decision.by_id == request.user.pk:
             context["recorded"] = decision.key
+        if decision is not None:
+            context["undo"] = self.undo_button(request, item)
         return self._show_notice(request, item, notice, kept or (), status, forms=forms, **context)
 
     def _refuse(

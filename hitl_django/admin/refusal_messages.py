@@ -116,6 +116,17 @@ def describe_conflict(error: Exception) -> Notice:
     return CONFLICTS[type(error)]
 
 
+def describe_undo_refusal(error: Exception) -> Notice:
+    """Says why a decision could not be undone."""
+    if isinstance(error, NotAllowedError):
+        return Notice(
+            _("You may not undo this decision"), (_("Only who decided can undo it."),), "error"
+        )
+    return Notice(
+        _("This can't be undone any more"), (_("The run goes on with what was decided."),)
+    )
+
+
 def describe_outcome(item: Interrupt, decision: Decision | None, user: Any) -> Notice:
     """Says what became of a closed question."""
     if decision is None or item.status != Interrupt.Status.DECIDED:

@@ -21,6 +21,8 @@ LINES = {
     Run.State.PARKED: _("The run can't get on by itself. What was decided is kept."),
     Run.State.CANCELLED: _("The run was cancelled."),
 }
+#: Of a run that waits for an undo.
+UNDOABLE = _("The run goes on in a moment, unless that is undone.")
 NOBODY_WORKS = _("Waiting for a worker; none reports at the moment.")
 #: What leads to a question whose answer could not be used.
 ASKED_AGAIN = _("It is asked again. Open it")
@@ -49,4 +51,6 @@ def describe_run(run: Run, health: WorkerHealth | None = None) -> RunStatusLine:
     state = Run.State(run.state)
     if state == Run.State.QUEUED and health is not None and health.is_silent:
         return RunStatusLine(NOBODY_WORKS, moves=True)
+    if state == Run.State.INTERRUPTED and run.resumes_at is not None:
+        return RunStatusLine(UNDOABLE, moves=True)
     return RunStatusLine(LINES[state], moves=state in MOVING)

@@ -127,6 +127,7 @@ PROBLEM_TYPES: dict[type[Exception], ProblemType] = {
     errors.ThreadExistsError: ProblemType(409, "thread_exists"),
     errors.IdempotencyKeyReusedError: ProblemType(422, "idempotency_key_reused"),
     errors.LeaseHeldError: ProblemType(409, "busy"),
+    errors.UndoRefusedError: ProblemType(409, "undo_refused"),
     errors.HeldError: ProblemType(409, "held", problem_extensions.HELD),
     errors.RunStateError: ProblemType(409, "run_state", problem_extensions.RUN_STATE),
     NotAllowedError: ProblemType(403, "permission_denied"),

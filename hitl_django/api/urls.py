@@ -70,6 +70,7 @@ urlpatterns = [
         "interrupts/<uuid:interrupt_id>/assign/", queue.InterruptAssignment.as_view(), name="assign"
     ),
     path("interrupts/<uuid:interrupt_id>/snooze/", queue.InterruptSnooze.as_view(), name="snooze"),
+    path("interrupts/<uuid:interrupt_id>/undo/", queue.InterruptUndo.as_view(), name="undo"),
     path("interrupts/<uuid:interrupt_id>/comments/", queue.CommentList.as_view(), name="comments"),
     path("stats/", queue.QueueStatsDetail.as_view(), name="stats"),
     path("decisions/bulk/", bulk.view, name="decisions-bulk"),

@@ -31,7 +31,7 @@ from hitl_django.engine.savers.checkpoint import (
 from hitl_django.engine.savers.pruning import KEEP_LATEST, check_prune
 from hitl_django.engine.savers.shared_values import SharedValues
 from hitl_django.engine.savers.thread_hold import Stream, ThreadHolds
-from hitl_django.engine.task.task_status import record_answer
+from hitl_django.engine.task.task_status import record_answer, remove_answer
 from hitl_django.engine.types import Chunk, RunnableConfig
 from hitl_django.errors import LeaseLostError
 
@@ -377,6 +377,34 @@ class DjangoSaver(BaseCheckpointSaver):
         batch = WriteBatch(self.using)
         self._replace(ref, TaskWrites(question.task_id, question.task_path, [left]), batch)
         batch.run()
+
+    def withdraw_answer(self, question: models.Interrupt) -> None:
+        """Takes back an answer that its task has not seen yet; those to other questions stay.
+
+        Part of the caller's transaction, who holds the thread's lock.
+        """
+        assert self.thread is not None
+        ref = CheckpointRef(self.thread.thread_id, question.checkpoint_ns, question.checkpoint_id)
+        task_id, slot = question.task_id, ANSWERS
+        left: tuple[str, Any] | None = None
+        if question.kind == models.Interrupt.Kind.BREAKPOINT:
+            task_id = NULL_TASK_ID
+        elif question.key is not None:
+            slot = KEYED_ANSWERS
+            keyed = self._answers(ref, question) or {}
+            rest = {key: given for key, given in keyed.items() if key != question.key}
+            left = (KEYED, rest) if rest else None
+        else:
+            answers = remove_answer(self._answers(ref, question) or [], question.index)
+            left = (RESUME, answers) if answers else None
+        if left is not None:
+            batch = WriteBatch(self.using)
+            self._replace(ref, TaskWrites(task_id, question.task_path, [left]), batch)
+            batch.run()
+            return
+        rows = models.PendingWrite.objects.using(self.using).filter(thread=self.thread.pk)
+        at = {"ns": ref.ns, "checkpoint_id": ref.checkpoint_id}
+        rows.filter(**at, task_id=task_id, slot=slot).delete()
 
     def _replace(self, ref: CheckpointRef, task: TaskWrites, batch: WriteBatch) -> None:
         """Adds control writes of a task."""

@@ -22,7 +22,7 @@ from hitl_django.json_text.sanitize import escape_unstorable
 from hitl_django.models import Decision, Delivery, Interrupt, Thread
 from hitl_django.models.fields import digest_json
 from hitl_django.models.review import get_closed_columns
-from hitl_django.models.search import build_grams, build_search_text, has_index
+from hitl_django.models.search import build_search_text, index_text
 from hitl_django.notifications import outbox
 
 from . import queries
@@ -212,7 +212,7 @@ def _raise_again(row: Interrupt, asked: Interrupt, question: Question, using: st
         payload_digest=asked.payload_digest,
         response_schema=asked.response_schema,
         search_text=source.search_text,
-        search_grams=_index_text(source.search_text, using),
+        search_grams=index_text(source.search_text, using),
         version=F("version") + 1,
         **terms,
         **build_assignment_columns(question.terms, using),
@@ -281,12 +281,7 @@ def _build_row(lease: Lease, question: Question, using: str) -> Interrupt:
         response_schema=asked.response_schema,
         expiry=encode_expiry(question.expires),
         search_text=text,
-        search_grams=_index_text(text, using),
+        search_grams=index_text(text, using),
         **columns,
         **build_assignment_columns(question.terms, using),
     )
-
-
-def _index_text(text: str | None, using: str) -> str | None:
-    """Returns the grams of a search text, where the database has an index of them."""
-    return build_grams(text) if text and has_index(using) else None

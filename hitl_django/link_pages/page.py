@@ -38,6 +38,7 @@ from hitl_django.errors import (
     LinkSpentError,
     RunStateError,
     StaleQuestionError,
+    UndoRefusedError,
 )
 from hitl_django.forms import submission
 from hitl_django.models import Decision, Interrupt
@@ -87,16 +88,17 @@ class LinkPage(View):
     def get(self, request: HttpRequest, link: LinkInfo, token: str) -> HttpResponseBase:
         """Shows the question, a file that it names, or what became of the link; changes nothing."""
         if link.state != LinkState.OPEN:
-            return self._spent(request, link)
+            return self._spent(request, link, token)
         question = _question(link)
         if "at" in request.GET:
             return self._hand_out(request, question, request.GET["at"])
         return self._ask(request, link, make_question_forms(question), sign_form(link, question))
 
     def post(self, request: HttpRequest, link: LinkInfo, token: str) -> HttpResponse:
-        """Decides the question; reads nothing of what is sent to a link that is over."""
-        if link.state != LinkState.OPEN:
-            return self._spent(request, link)
+        """Decides the question, or undoes that; reads nothing of what is sent to any other link."""
+        undoes = services.find_undo_by_link(token) is not None
+        if link.state != LinkState.OPEN and not undoes:
+            return self._spent(request, link, token)
         try:
             form = submission.read_form(request)
         except submission.TOO_LARGE:
@@ -104,7 +106,7 @@ class LinkPage(View):
             return self._say(request, TOO_LARGE, status=413)
         except submission.UNREADABLE:
             return self._say(request, UNREADABLE, status=400)
-        return self._decide(request, link, token, form)
+        return (self._undo if undoes else self._decide)(request, link, token, form)
 
     def _answer(self, request: HttpRequest, token: str) -> HttpResponseBase:
         if str(request.method).lower() not in self.http_method_names:
@@ -139,10 +141,21 @@ class LinkPage(View):
             reason = question_forms.decision_form.cleaned_data["reason"]
             services.decide_by_link(token, *decision, reason=reason)
         except (AlreadyDecidedError, LinkSpentError, RunStateError, StaleQuestionError):
-            return self._spent(request, services.follow_link(token))
+            return self._spent(request, services.follow_link(token), token)
         except (InvalidAnswerError, PayloadError) as error:
             question_forms.refuse(error)
             return self._ask(request, link, question_forms, signature)
+        return protect_response(HttpResponseRedirect(self.address))
+
+    def _undo(
+        self, request: HttpRequest, link: LinkInfo, token: str, form: QueryDict
+    ) -> HttpResponse:
+        if "undo" not in form or not is_signed(form.get("signature", ""), link, _question(link)):
+            return self._spent(request, link, token)
+        try:
+            services.undo_by_link(token)
+        except (LinkSpentError, UndoRefusedError):
+            return self._spent(request, services.follow_link(token), token)
         return protect_response(HttpResponseRedirect(self.address))
 
     def _ask(
@@ -173,12 +186,16 @@ class LinkPage(View):
         except Http404:
             return self._say(request, NO_FILE, status=404)
 
-    def _spent(self, request: HttpRequest, link: LinkInfo) -> HttpResponse:
+    def _spent(self, request: HttpRequest, link: LinkInfo, token: str) -> HttpResponse:
         """Says why the link can't be used, and nothing of what it was about."""
         used = link.state == LinkState.USED
         message = get_closed_message(link, _decision(link) if used else None)
         again = link.state in (LinkState.HELD, LinkState.WAITING)
-        return self._say(request, message, status=200 if used else 410, again=again)
+        undo = services.find_undo_by_link(token)
+        signature = "" if undo is None else sign_form(link, _question(link))
+        return self._say(
+            request, message, status=200 if used else 410, again=again, signature=signature
+        )
 
     def _say(
         self,
@@ -187,13 +204,20 @@ class LinkPage(View):
         *,
         status: int,
         again: bool = False,
+        signature: str = "",
         headers: Mapping[str, str] | None = None,
     ) -> HttpResponse:
-        """Says why there is no question; with ``again`` what was typed can be sent once more."""
-        kept = _fields(request) if again else []
-        return render_page(
-            request, "message.html", status=status, headers=headers, message=message, kept=kept
-        )
+        """Says why there is no question.
+
+        With ``again`` what was typed can be sent once more; with a ``signature`` what was decided
+        can be undone.
+        """
+        context = {
+            "message": message,
+            "kept": _fields(request) if again else [],
+            "signature": signature,
+        }
+        return render_page(request, "message.html", status=status, headers=headers, **context)
 
     def _fail(self, request: HttpRequest, token: str, error: Exception) -> HttpResponse:
         """Answers in the place of Django, whose report of an error holds all that it can find."""

@@ -435,7 +435,7 @@ class Decision(models.Model):
     the one that closed it, and whose value the graph received. Where several people have to agree,
     the votes that came before are decisions of the same version which are not. ``refusal`` says why
     the graph could not use the value; the question is open again then, in a later version, and the
-    decision stays what it was.
+    decision stays what it was. One that was undone has ``undone_at`` and counts for nothing.
     """
 
     #: The decision types, and the one of the answer that was given for a question's expiry.
@@ -458,8 +458,8 @@ class Decision(models.Model):
         db_index=False,
     )
     version = models.PositiveIntegerField()
-    #: True, or NULL for a vote: then one index keeps a version to one effective decision, has room
-    #: for any number of votes, and finds all decisions on a question.
+    #: True, or NULL for a vote and for what was undone: then one index keeps a version to one
+    #: effective decision, has room for any number of votes, and finds all decisions on a question.
     effective = models.BooleanField(default=True, null=True)
     type = models.CharField(_("decision"), max_length=20, choices=Type.choices)
     value = JSONTextField(_("answer"))
@@ -489,6 +489,12 @@ class Decision(models.Model):
     approvals = models.PositiveSmallIntegerField(_("approvals"), default=1)
     quorum = models.PositiveSmallIntegerField(_("approvals needed"), default=1)
     created_at = models.DateTimeField(_("decided"), db_default=Now(), editable=False)
+    #: The thread's epoch at that moment, where its run waits for an undo: as long as the thread has
+    #: no other, no worker has gone on with it.
+    undo_epoch = models.BigIntegerField(default=None, db_default=None, null=True, editable=False)
+    undone_at = models.DateTimeField(
+        _("undone"), default=None, db_default=None, null=True, editable=False
+    )
 
     class Meta:
         verbose_name = _("decision")

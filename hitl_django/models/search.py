@@ -136,6 +136,11 @@ def has_index(using: str) -> bool:
     return connections[using].vendor == "postgresql"
 
 
+def index_text(text: str | None, using: str) -> str | None:
+    """Returns the grams of a search text, where the database has an index of them."""
+    return build_grams(text) if text and has_index(using) else None
+
+
 def has_words(text: str, using: str, *, common: bool = False) -> Q:
     """Selects the questions whose search text has every word of a text.
 

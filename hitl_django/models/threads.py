@@ -164,6 +164,8 @@ class Run(models.Model):
     queued_at = models.DateTimeField(_("queued"), db_default=Now(), editable=False)
     #: When a message for the run was last enqueued; the sweep enqueues another after a while.
     hinted_at = models.DateTimeField(db_default=Now(), editable=False)
+    #: When a run that waits goes on with what was decided, which can be undone until then.
+    resumes_at = models.DateTimeField(_("goes on"), db_default=None, null=True, editable=False)
     finished_at = models.DateTimeField(_("finished"), null=True, blank=True)
 
     class Meta:
@@ -197,6 +199,11 @@ class Run(models.Model):
                 fields=["hinted_at"],
                 condition=models.Q(state__in=["queued", "running"]),
                 name="hitl_run_due",
+            ),
+            models.Index(
+                fields=["resumes_at"],
+                condition=models.Q(resumes_at__isnull=False),
+                name="hitl_run_resumes",
             ),
             models.Index(fields=["-created_at", "-id"], name="hitl_run_newest"),
             # Whether any run names a shape is asked of all runs.

@@ -101,6 +101,7 @@ class Delivery(models.Model):
         INTERRUPT_DUE = "interrupt.due", _("a question is due soon")
         INTERRUPT_OVERDUE = "interrupt.overdue", _("a question is overdue")
         DIGEST = "digest", _("the daily digest")
+        INTERRUPT_UNDONE = "interrupt.undone", _("a decision was undone")
 
     class State(models.TextChoices):
         """The state of a message."""

@@ -45,11 +45,13 @@ from .reviews.links import (
     LinkInfo,
     LinkState,
     decide_by_link,
+    find_undo_by_link,
     follow_link,
     link_states,
     list_links,
     make_link,
     revoke_link,
+    undo_by_link,
 )
 from .reviews.queue_stats import (
     QueueCounts,
@@ -62,6 +64,7 @@ from .reviews.queue_stats import (
     waiting_groups,
 )
 from .reviews.resume import Resumed, resume
+from .reviews.resumption import resume_due
 from .reviews.saved_filters import MAX_OWN as MAX_FILTERS
 from .reviews.saved_filters import NAME_LENGTH as FILTER_NAME_LENGTH
 from .reviews.saved_filters import (
@@ -72,6 +75,7 @@ from .reviews.saved_filters import (
     save_filter,
 )
 from .reviews.second_look import SecondLookInfo, judge_second_look
+from .reviews.undo import UndoInfo, find_undo, undo
 from .runs.archive import ArchivedThreadInfo, archived_thread, restore_thread
 from .runs.erase import forget
 from .runs.event_stream import PAGE as EVENT_PAGE
@@ -150,6 +154,7 @@ __all__ = [
     "Step",
     "SubjectKey",
     "TaskInfo",
+    "UndoInfo",
     "WebhookInfo",
     "WorkerHealth",
     "afollow",
@@ -177,6 +182,8 @@ __all__ = [
     "export_record",
     "find_refusals",
     "find_taken",
+    "find_undo",
+    "find_undo_by_link",
     "follow",
     "follow_link",
     "forget",
@@ -195,6 +202,7 @@ __all__ = [
     "remove_filter",
     "restore_thread",
     "resume",
+    "resume_due",
     "retry",
     "review_figures",
     "review_stats",
@@ -213,6 +221,8 @@ __all__ = [
     "thread_position",
     "thread_state",
     "try_webhook",
+    "undo",
+    "undo_by_link",
     "update_state",
     "waiting_graphs",
     "waiting_groups",

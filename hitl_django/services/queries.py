@@ -31,7 +31,9 @@ NEW_RUN = BulkInsert(Run, insertable_columns(Run), fresh=True)
 
 #: Records a decision, at the moment and over the claim that its audit entry names as well.
 NEW_DECISION = BulkInsert(
-    Decision, [*insertable_columns(Decision), "created_at", "held_by_label"], fresh=True
+    Decision,
+    [*insertable_columns(Decision), "created_at", "held_by_label", "undo_epoch"],
+    fresh=True,
 )
 
 #: Has another reviewer judge an approval.
@@ -80,14 +82,26 @@ CLOSE = PreparedUpdate(
     },
 )
 
+_INTERRUPTED = Q(
+    pk=Parameter("run", models.UUIDField()), state__in=(Run.State.INTERRUPTED, NO_STATE)
+)
+
+#: Has a run that waits go on later, when what was decided can't be undone any more.
+RESUME_LATER = PreparedUpdate(
+    Run,
+    _INTERRUPTED,
+    lambda: {"resumes_at": Parameter("at", models.DateTimeField())},
+)
+
 #: Queues a run that waits for an answer.
 RESUME = PreparedUpdate(
     Run,
-    Q(pk=Parameter("run", models.UUIDField()), state__in=(Run.State.INTERRUPTED, NO_STATE)),
+    _INTERRUPTED,
     lambda: {
         "state": Run.State.QUEUED,
         "queued_at": Now(),
         "hinted_at": Now(),
+        "resumes_at": None,
         "last_event": Parameter("last_event", models.PositiveIntegerField()),
     },
 )

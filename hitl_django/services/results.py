@@ -43,7 +43,8 @@ class DecisionInfo:
 
     ``value`` is the resume value that the graph receives, ``version`` that of the question which
     it decides. ``refusal`` says why the graph couldn't use the value, where it couldn't,
-    ``held_by_label`` who else held the question, where somebody did.
+    ``held_by_label`` who else held the question, where somebody did. One that was undone says when
+    (``undone_at``) and isn't ``complete``.
     """
 
     id: UUID
@@ -62,6 +63,7 @@ class DecisionInfo:
     approvals: int
     quorum: int
     patch: list[dict[str, Any]] | None
+    undone_at: datetime | None
     repeated: bool = False
 
     @classmethod

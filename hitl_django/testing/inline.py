@@ -30,13 +30,15 @@ class CollectingDispatcher(dispatcher.Dispatcher):
 def inline() -> Iterator[Callable[[], int]]:
     """Gives a function that advances every run enqueued so far, and returns how many there were.
 
-    It works inside a TestCase too, whose transaction is never committed. For code that wants to
-    look at what is stored between two steps; else GraphEnvironment says the same in fewer lines.
+    It works inside a TestCase too, whose transaction is never committed. A run goes on at once with
+    what was decided, whatever ``UNDO_SECONDS`` says. For code that wants to look at what is stored
+    between two steps; else GraphEnvironment says the same in fewer lines.
     """
     path = f"{CollectingDispatcher.__module__}.{CollectingDispatcher.__qualname__}"
     earlier = run_ids[:]
     run_ids.clear()
-    with override_settings(HITL={**(getattr(settings, "HITL", None) or {}), "DISPATCH": path}):
+    own = {"DISPATCH": path, "UNDO_SECONDS": 0}  # a test doesn't wait
+    with override_settings(HITL={**(getattr(settings, "HITL", None) or {}), **own}):
         try:
             yield _advance_all
         finally:

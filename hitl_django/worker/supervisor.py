@@ -21,6 +21,7 @@ from django.conf import settings
 from django.core import checks
 from django.db import close_old_connections, connections
 
+from hitl_django import services
 from hitl_django.conf import hitl
 from hitl_django.task_queue import dispatcher
 from hitl_django.task_queue.supervisor_pipe import StatusReport, SupervisorPipe
@@ -146,6 +147,8 @@ class Supervisor:
                     self._swept = now
                     close_old_connections()
                     watch.expect(sweep(), now)
+                elif hitl.UNDO_SECONDS:
+                    services.resume_due()
                 if (fault := watch.find_fault(now)) is not None:
                     return fault
             except Exception:

@@ -7,12 +7,16 @@ from collections.abc import Callable
 
 from django.db import close_old_connections, connections
 
+from hitl_django import services
 from hitl_django.conf import hitl
 
 from .child_process import Stopped, StopSignals
 from .sweeper import sweep
 
 logger = logging.getLogger("hitl_django")
+
+#: Seconds between two looks at runs that wait for an undo.
+TICK = 1.0
 
 
 class Sweeper:
@@ -28,18 +32,23 @@ class Sweeper:
         try:
             with listener.installed():
                 while True:
-                    close_old_connections()
-                    with listener.deferred():  # what a sweep has begun it ends
-                        self._sweep()
-                    listener.sleep(hitl.SWEEP_SECONDS / 3)
+                    self._act(listener, sweep)
+                    left = hitl.SWEEP_SECONDS / 3
+                    while hitl.UNDO_SECONDS and left > TICK:
+                        listener.sleep(TICK)
+                        left -= TICK
+                        self._act(listener, services.resume_due)
+                    listener.sleep(left)
         except Stopped as stopped:
             self.say(f"Stopped by {stopped}.")
         finally:
             connections.close_all()
 
-    def _sweep(self) -> None:
-        try:
-            sweep()
-        except Exception:
-            logger.exception("the sweep failed")
-            connections.close_all()
+    def _act(self, listener: StopSignals, act: Callable[[], object]) -> None:
+        close_old_connections()
+        with listener.deferred():  # what was begun is ended
+            try:
+                act()
+            except Exception:
+                logger.exception("the sweep failed")
+                connections.close_all()

@@ -25,6 +25,7 @@ from hitl_django.graph_registry import compatibility
 from hitl_django.models import Run
 from hitl_django.notifications import channels, webhooks
 from hitl_django.services.reviews.expire import select_expired
+from hitl_django.services.reviews.resumption import select_due
 from hitl_django.store import delete_expired
 from hitl_django.task_queue import dispatcher, heartbeat
 
@@ -37,12 +38,14 @@ def sweep() -> list[UUID]:
     """Enqueues every run again that waits for a worker, as many as one batch holds; returns them.
 
     Questions whose time is up expire first, those that will soon are warned of, and what has become
-    due moves to the front of the queue. Several sweeps at once do no harm: each takes other runs.
-    The same goes for webhooks that are due, and for items of the store that have expired. Where
-    RETENTION_DAYS is set, threads that ended that long ago are deleted, a batch of them;
-    EVENT_RETENTION_DAYS does so to their events alone, and ARCHIVE_DAYS archives them.
+    due moves to the front of the queue. Runs go on whose decisions can no longer be undone. Several
+    sweeps at once do no harm: each takes other runs. The same goes for webhooks that are due, and
+    for items of the store that have expired. Where RETENTION_DAYS is set, threads that ended that
+    long ago are deleted, a batch of them; EVENT_RETENTION_DAYS does so to their events alone, and
+    ARCHIVE_DAYS archives them.
     """
     _run_steps("questions", services.expire_due, services.warn_expiring, services.mark_overdue)
+    _run_steps("undo", services.resume_due)
     run_ids = _enqueue_overdue()
     _run_steps("channels", channels.sweep_channels)
     _run_steps("webhooks", webhooks.enqueue_due, webhooks.remove_old)
@@ -113,8 +116,9 @@ def is_any_due(run_ids: Sequence[UUID]) -> bool:
 def find_missed_since() -> datetime | None:
     """Returns since when something waits that a sweep should have seen to; None where nothing does.
 
-    It looks for what a sweep does first: enqueue runs again, and expire questions. While others are
-    enqueued, those that don't fit into its batches have to wait.
+    It looks for what a sweep does first: enqueue runs again or for the first time after an undo was
+    possible, and expire questions. While others are enqueued, those that don't fit into its batches
+    have to wait.
     """
     late = Now() - heartbeat.get_silence_limit()
     runs = Run.objects.using(write_alias()).filter(state__in=(Run.State.QUEUED, Run.State.RUNNING))
@@ -123,7 +127,9 @@ def find_missed_since() -> datetime | None:
     # A lease that ends now leaves a run to the next sweep, however long ago it was enqueued.
     untended = Q(state=Run.State.QUEUED) | Q(thread__lease_until__lt=late)
     questions = select_expired().filter(expires_at__lt=late)
+    answered = select_due().filter(resumes_at__lt=late)
     oldest = [
+        answered.aggregate(at=Min("resumes_at"))["at"],
         runs.filter(untended, hinted_at__lt=late).aggregate(at=Min("hinted_at"))["at"],
         questions.aggregate(at=Min("expires_at"))["at"],
     ]

@@ -37,7 +37,7 @@ ACTIONS = {
 #: Pages of a model that are of no row.
 WITHOUT_A_ROW = {
     "bulk", "changelist", "csv", "figures", "many", "news", "next", "record", "remove_filter",
-    "save_filter", "start",
+    "save_filter", "start", "undo_bulk",
 }  # fmt: skip
 
 

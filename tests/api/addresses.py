@@ -25,7 +25,7 @@ BODIES: dict[str, dict[str, Any]] = {
 }
 OF_A_QUESTION = (
     "interrupt", "decisions", "decision-validate", "claim", "release", "assign", "snooze",
-    "comments",
+    "undo", "comments",
 )  # fmt: skip
 
 

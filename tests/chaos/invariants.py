@@ -171,7 +171,7 @@ def writes(record: Record) -> Iterator[str]:
 def answers(record: Record) -> Iterator[str]:
     """I3."""
     decided = {row.pk: row for row in record.interrupts if row.is_answered}
-    # One whose answer its node refused stays in the history, and counts no more.
+    # One whose answer its node refused, or that was undone, stays in the history and doesn't count.
     standing = [made for made in record.decisions if made.effective and not made.refusal]
     given = Counter(decision.interrupt_id for decision in standing)
     for pk in decided.keys() | given.keys():
@@ -247,7 +247,8 @@ def rest(record: Record) -> Iterator[str]:
     for run in record.runs:
         if run.state in ENDED and waiting.get(run.pk):
             yield f"run {run.pk} is {run.state} and still asks"
-        if run.state == Run.State.INTERRUPTED and not waiting.get(run.pk):
+        asks = waiting.get(run.pk) or run.resumes_at is not None
+        if run.state == Run.State.INTERRUPTED and not asks:
             yield f"run {run.pk} waits for nobody"
         if (run.finished_at is not None) != (run.state in ENDED):
             yield f"run {run.pk} is {run.state} and finished at {run.finished_at}"

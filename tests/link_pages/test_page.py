@@ -13,7 +13,7 @@ from django.db.models.functions import Now
 from django.test import Client
 
 from hitl_django import services
-from hitl_django.models import Decision, Interrupt, ReviewLink
+from hitl_django.models import Decision, Interrupt, ReviewLink, Run
 from tests.admin.test_hostile import MARK, TEXTS, assert_inert, hostile_question
 
 from .conftest import DANA, link_to, send, signature_of
@@ -282,3 +282,24 @@ def test_a_preview_is_signed_like_a_decision(
     response = visitor.post(url, {"preview": "1", "answer/text": "77"})
     assert response.status_code == 403
     assert "This is what you would send" not in response.content.decode()
+
+
+def test_what_was_decided_with_it_is_undone_with_it(
+    asked: Callable[..., Interrupt], visitor: Client, settings: Any
+) -> None:
+    settings.HITL = {**settings.HITL, "UNDO_SECONDS": 60}
+    question = asked()
+    url = link_to(question)
+    send(visitor, url, decision="reject")
+    page = visitor.get(url).content.decode()
+    assert 'name="undo"' in page
+    assert 'name="undo"' in visitor.post(url, {"undo": "1"}).content.decode()  # unsigned
+    undone = visitor.post(url, {"undo": "1", "signature": signature_of(page)})
+    assert (undone.status_code, undone["Location"]) == (302, url)
+    assert "Approve" in visitor.get(url).content.decode()
+    send(visitor, url, decision="reject", reason="after all")
+    assert Decision.objects.get(effective=True).reason == "after all"
+    Run.objects.update(resumes_at=Now() - timedelta(seconds=1))
+    late = visitor.get(url).content.decode()
+    assert 'name="undo"' not in late
+    assert "You rejected it." in late

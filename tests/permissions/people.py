@@ -121,6 +121,8 @@ class Person:
             return self.may("operate_run") and self.sees("operated", area)
         if what == "list webhooks":  # who makes them gets to the page where that is done
             return self.may("view_webhookendpoint") or self.may("manage_webhooks")
+        if what == "undo":  # of what somebody else decided
+            return self.decides(area) and self.is_superuser
         if what == "link":
             return self.decides(area) and self.may("link_interrupt")
         if what == "copy":

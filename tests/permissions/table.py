@@ -123,6 +123,7 @@ _API: dict[tuple[str, str], Row] = {
     ("snooze", "POST"): Row(
         "question", "decide", at=FREE, body=sends(until="2999-01-01T00:00:00Z"), changes=True
     ),
+    ("undo", "POST"): Row("question", "undo", at=of("undoable.pk"), changes=True),
     ("comments", "GET"): Row("question", at=ASKED),
     ("comments", "POST"): Row(
         "question", "comment", CREATED, at=ASKED, body=sends(text="Half?"), changes=True
@@ -305,9 +306,11 @@ _ADMIN: dict[str, Page] = {
     "reviewitem_split": Page(**_ASKED_PAGE, answer=MOVED),
     "reviewitem_handling": Page(**_ASKED_PAGE, answer=MOVED, posts="comment"),
     "reviewitem_news": Page(lists=()),
+    "reviewitem_undo": Page("question", answer=MOVED, at=of("undoable.pk"), posts="undo"),
     "reviewitem_next": Page(lists=(), answer=MOVED, posts="take"),
     "reviewitem_bulk": Page(lists=(), answer=MOVED),
     "reviewitem_many": Page(lists=(), answer=MOVED),
+    "reviewitem_undo_bulk": Page(lists=(), answer=MOVED),
     "reviewitem_save_filter": Page(
         lists=(), answer=MOVED, posts="", extra=lambda things: {"query": "show=mine"}
     ),

@@ -19,10 +19,11 @@ pytestmark = pytest.mark.long
 CANARY = re.compile("zq(open|vault|shut|hook)([a-z]+?)qz")
 
 #: Which kind of thing a text belongs to: who sees such a thing may read it.
-QUESTION = {"title", "payload", "why", "value", "reason", "remark", "decider", "commenter",
-            "assignee", "assigner", "holder", "group"}  # fmt: skip
-THREAD = {"threadquestion", "threadfree", "threaddecided", "threaderased", "threadfailed"}
-RUN = {"keyquestion", "keyfree", "keydecided", "keyerased", "keyfailed", "starter"}
+QUESTION = {"title", "payload", "why", "value", "reason", "remark", "decider", "undoer",
+            "commenter", "assignee", "assigner", "holder", "group"}  # fmt: skip
+STARTED = ("question", "free", "decided", "undoable", "erased", "failed")
+THREAD = {f"thread{what}" for what in STARTED}
+RUN = {*(f"key{what}" for what in STARTED), "starter"}
 
 #: Who is looked for, of whom something is hidden.
 WATCHED = (

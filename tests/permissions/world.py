@@ -12,8 +12,10 @@ from datetime import timedelta
 from typing import Any, TypedDict
 from uuid import uuid4
 
+from django.conf import settings
 from django.contrib.auth import get_user_model
 from django.contrib.auth.models import Group
+from django.test import override_settings
 from django.utils import timezone
 
 from hitl_django import END, START, StateGraph, archive, interrupt, services, testing
@@ -99,6 +101,8 @@ class Things:
     #: One that nobody holds.
     free: Interrupt
     decided: Interrupt
+    #: One that was decided a moment ago, so that its run still waits.
+    undoable: Interrupt
     erased: Interrupt
     failed: Run
     link: ReviewLink
@@ -149,6 +153,9 @@ def fill(area: str) -> Things:
             by=user(area, "decider"),
         )
         advance()
+        undoable = asked(area, "undoable", advance)
+        with override_settings(HITL={**settings.HITL, "UNDO_SECONDS": 3600}):
+            services.decide(undoable.pk, "approve", by=user(area, "undoer"))
         erased = asked(area, "erased", advance)
         services.decide(erased.pk, "approve")
         advance()
@@ -179,6 +186,7 @@ def fill(area: str) -> Things:
         question=Interrupt.objects.select_related("run", "thread").get(pk=question.pk),
         free=free,
         decided=Interrupt.objects.select_related("run", "thread").get(pk=decided.pk),
+        undoable=undoable,
         erased=Interrupt.objects.select_related("run", "thread").get(pk=erased.pk),
         failed=failed,
         link=row,

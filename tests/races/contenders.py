@@ -14,6 +14,7 @@ from typing import Any
 
 from django.contrib.auth import get_user_model
 from django.db import connections
+from django.db.models.functions import Now
 from django.test import Client
 
 from hitl_django import leases, services
@@ -108,6 +109,18 @@ def sweep(number: int, question: str) -> str:
     return decide(number, question) if number % 2 else f"expired:{services.expire_due()}"
 
 
+def undo(number: int, question: str) -> str:
+    """Every tenth undoes the decision; the others let its time be over and take the run up."""
+    if number % 10 == 0:
+        made = Decision.objects.get(interrupt=question)
+        return f"undone:{services.undo(question, decision_id=made.pk).id}"
+    run = Run.objects.get(interrupts=question).pk
+    Run.objects.filter(pk=run, resumes_at__isnull=False).update(resumes_at=Now())
+    services.resume_due()
+    lease = leases.claim(run)
+    return "none" if lease is None else f"claimed:{lease.thread.epoch}"
+
+
 def repeat(number: int, question: str) -> str:
     info = services.decide(question, "respond", {"same": "content"}, key="one key")
     return f"{'repeated' if info.repeated else 'won'}:{info.id}"
@@ -198,6 +211,7 @@ ACTS: dict[str, Callable[[int, str], str]] = {
     "decide": decide,
     "vote": vote,
     "part": part,
+    "undo": undo,
     "propose": propose,
     "last": last,
     "sweep": sweep,

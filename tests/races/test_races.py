@@ -126,6 +126,40 @@ def test_one_of_those_at_the_admin_and_at_the_api_decides_and_the_others_see_who
     figures(f"{half} people at the admin, {half} at the API × {rounds} rounds: one winner in each")
 
 
+@pytest.mark.promise("P1")
+def test_of_an_undo_and_a_worker_one_wins(
+    rounds: int, settings: Any, figures: Callable[[str], None]
+) -> None:
+    settings.HITL = {**settings.HITL, "UNDO_SECONDS": 600}
+    reviewer = User.objects.create_user("rita", is_superuser=True)
+    asked, ends = questions(rounds), []
+    for question in asked:
+        services.decide(question, "approve", by=reviewer)
+    for question, words in race("undo", asked, count=VOTERS).items():
+        found = sort(words)
+        assert found.pop("refused", set()) <= {"UndoRefusedError"}
+        found.pop("none", None)
+        row = Interrupt.objects.get(pk=question)
+        decision = Decision.objects.get(interrupt=row)
+        (won,) = found
+        ends.append(won)
+        if won == "undone":
+            assert (row.status, row.run.state) == ("pending", "interrupted")
+            assert (decision.effective, decision.undone_at is None) == (None, False)
+        else:
+            assert (row.status, row.run.state) == ("decided", "running")
+            assert (decision.effective, decision.undone_at) == (True, None)
+        assert len([word for word in words if word.startswith(won)]) == 1
+        verbs = AuditEntry.objects.filter(thread=row.thread).values_list("verb", flat=True)
+        assert list(verbs).count("undo") == (won == "undone")
+        assert audit.find_first_fault(row.thread) is None
+    assert invariants.faults() == []
+    figures(
+        f"{VOTERS} processes × {rounds} rounds: {ends.count('undone')} undone, "
+        f"{ends.count('claimed')} taken up, never both"
+    )
+
+
 VOTERS = 20
 
 

@@ -426,7 +426,7 @@ def test_a_claim_that_is_given_back_while_another_is_refused_has_no_end_to_name(
     question: Interrupt, reviewer: User, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """What refuses somebody and what tells them why are two looks."""
-    monkeypatch.setattr(claim, "_hold", lambda *_: 0)
+    monkeypatch.setattr(claim, "hold", lambda *_: 0)
     with pytest.raises(HeldError, match="a moment ago") as refused:
         services.claim(question.pk, by=reviewer)
     assert refused.value.until is not None

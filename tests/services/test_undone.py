@@ -7,9 +7,11 @@ from datetime import timedelta
 from typing import Any
 
 import pytest
+from django.conf import settings
 from django.contrib.auth.models import User
 from django.db.models import F
 from django.db.models.functions import Now
+from django.test import override_settings
 
 from hitl_django import Expiry, audit, services
 from hitl_django.db.write_batch import WriteBatch
@@ -40,6 +42,13 @@ def start(question: Interrupt, by: User | None, **terms: Any) -> None:
     services.start("approval", {"text": "y"}, by=by, **terms)
 
 
+def decide_undoably(question: Interrupt) -> None:
+    with override_settings(HITL={**settings.HITL, "UNDO_SECONDS": 60}):
+        services.decide(
+            question.pk, "approve", by=User.objects.create_user("dan", is_superuser=True)
+        )
+
+
 def fail(question: Interrupt) -> None:
     Run.objects.update(state="failed", finished_at=Now())
 
@@ -56,6 +65,7 @@ VERBS: dict[
         lambda question: Interrupt.objects.update(version=2),
         lambda question, by: services.decide(question.pk, "approve", by=by),
     ),
+    "undo": (decide_undoably, lambda question, by: services.undo(question.pk)),
     "vote": (
         lambda question: Interrupt.objects.update(quorum=2),
         lambda question, by: services.decide(question.pk, "approve", by=by),

@@ -169,6 +169,50 @@ def test_a_queue_with_workers_of_its_own_is_swept_until_somebody_stops_it(
     assert not Run.objects.filter(hinted_at__lt=Now() - timedelta(minutes=1)).exists()
 
 
+@pytest.fixture
+def answered(due: Any, settings: Any) -> Any:
+    """A run whose question was decided, with the time to undo that over."""
+    Run.objects.update(state="interrupted", resumes_at=Now() - timedelta(seconds=1))
+    settings.HITL = {**settings.HITL, "UNDO_SECONDS": 5}
+    return due
+
+
+def test_where_decisions_can_be_undone_runs_are_looked_for_each_second(
+    transactional_db: None, answered: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rounds: list[float] = []
+
+    def pause(seconds: float) -> None:
+        rounds.append(seconds)
+        if len(rounds) > 3:
+            signal.raise_signal(signal.SIGTERM)
+
+    monkeypatch.setattr(child_process.time, "sleep", pause)
+    monkeypatch.setattr(sweep_loop, "sweep", lambda: None)
+    call_command("hitl", "worker", stdout=io.StringIO())
+    assert rounds == [sweep_loop.TICK] * 4
+    assert Run.objects.get().state == "queued"
+
+
+def test_a_supervisor_looks_for_them_between_two_sweeps(
+    transactional_db: None, answered: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class Child:
+        """Runs until the run was queued."""
+
+        def exit_code(self) -> int | None:
+            return 0 if Run.objects.get().state == "queued" else None
+
+    pipe = supervisor_pipe.SupervisorPipe()
+    monkeypatch.setattr(supervisor, "TICK", 0.01)
+    monkeypatch.setattr(supervisor, "sweep", list)
+    watching: Any = Child()
+    try:
+        assert "by themselves" in supervisor.Supervisor([], 1.0, print)._watch(watching, pipe)
+    finally:
+        pipe.close()
+
+
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
 def test_a_signal_that_comes_where_nothing_can_be_raised_ends_the_supervisor(
     transactional_db: None, due: Any, monkeypatch: pytest.MonkeyPatch

@@ -256,3 +256,14 @@ def test_what_is_to_be_kept_for_ever_is_nothing_that_a_sweep_fails_at(
         sweep()
     assert [record.getMessage() for record in caplog.records if record.levelname == "ERROR"] == []
     assert Thread.objects.count() == 1
+
+
+def test_a_run_that_should_have_gone_on_after_an_undo_was_possible_is_missed(
+    advance: Advance,
+) -> None:
+    info = services.start("approval", {"text": "x"})
+    advance()
+    assert find_missed_since() is None
+    since = Now() - timedelta(hours=1)
+    Run.objects.filter(pk=info.id).update(resumes_at=since)
+    assert find_missed_since() is not None

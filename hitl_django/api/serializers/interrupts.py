@@ -104,12 +104,15 @@ class DecisionSerializer(serializers.Serializer):
         source="held_by_label", help_text="Who else held the question then; empty: nobody."
     )
     complete = Computed(
-        serializers.BooleanField(help_text="False for a vote: others have to agree yet.")
+        serializers.BooleanField(
+            help_text="False for a vote, as others have to agree yet, and for what was undone."
+        )
     )
     approvals = serializers.IntegerField(help_text="How many had approved, this one included.")
     quorum = serializers.IntegerField(help_text="How many have to.")
     patch = AnyJSON(help_text="What an edit changed, as a JSON Patch (RFC 6902); null: no edit.")
     created_at = Moment()
+    undone_at = Moment(allow_null=True, help_text="When somebody undid it, if so.")
 
     def get_complete(self, decision: Any) -> bool:
         return decision.effective is True if isinstance(decision, Decision) else decision.complete

@@ -23,6 +23,12 @@ class ClaimBody(Body):
     take_over = YesNo(required=False, help_text="From whoever holds it; needs a permission.")
 
 
+class UndoBody(Body):
+    """Which decision is undone, where the question may have had another since."""
+
+    decision = Id(required=False, help_text="Without it, the one that closed the question.")
+
+
 class ClaimSerializer(serializers.Serializer):
     """Who holds a question, and until when."""
 

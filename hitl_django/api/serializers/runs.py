@@ -85,6 +85,10 @@ class RunSerializer(RunInfoSerializer):
     started_by = serializers.CharField(source="started_by_label")
     created_at = Moment()
     queued_at = Moment()
+    resumes_at = Moment(
+        allow_null=True,
+        help_text="When it goes on with what was decided, which can be undone until then.",
+    )
     finished_at = Moment(allow_null=True)
 
 

@@ -33,6 +33,7 @@ from ..serializers.queue import (
     SnoozeBody,
     StatsQuery,
     StatsSerializer,
+    UndoBody,
 )
 from .base import Collection, Resource
 
@@ -166,6 +167,28 @@ class InterruptSnooze(QuestionAction):
     def post(self, request: Request, interrupt_id: UUID) -> Response:
         """Puts a question off until a moment, for everybody; null wakes it."""
         services.snooze(interrupt_id, by=request.user, via="api", **self.read_body())
+        return self.render_question(interrupt_id)
+
+
+class InterruptUndo(QuestionAction):
+    """The end of a decision that nothing has come of yet."""
+
+    @operation(
+        "undo",
+        body=UndoBody,
+        responses={200: QUESTION},
+        errors=(errors.UndoRefusedError, errors.LeaseHeldError),
+        throttle="THROTTLE_DECIDE",
+        example={"decision": "0191d1a0-6d3c-7c43-8a6e-3b8f3b1f6a10"},
+    )
+    def post(self, request: Request, interrupt_id: UUID) -> Response:
+        """Undoes your decision as long as the run waits for that (UNDO_SECONDS); you hold it then.
+
+        The decision stays in the list of decisions, with ``undone_at``, and the question is open
+        again in another version. 409 once the run has gone on.
+        """
+        wanted = self.read_body().get("decision")
+        services.undo(interrupt_id, by=request.user, via="api", decision_id=wanted)
         return self.render_question(interrupt_id)
 
 

@@ -117,6 +117,19 @@ def record_answer(answers: Sequence[Any], index: int, value: Any) -> list[Any]:
     return [*answers, *[Unanswered()] * (index - len(answers)), value]
 
 
+def remove_answer(answers: Sequence[Any], index: int) -> list[Any]:
+    """Returns a task's stored answers without the one at ``index``, which it has not seen yet.
+
+    Later ones stay: they are to questions that were open beside it.
+    """
+    left = [*answers]
+    if index < len(left):
+        left[index] = Unanswered()
+    while left and left[-1] == Unanswered():
+        left.pop()
+    return left
+
+
 def is_resume_map(resume: Any) -> bool:
     """Returns whether a resume value names the questions it answers.
 

@@ -40,6 +40,7 @@ EVENTS = frozenset(
     {
         Delivery.Event.INTERRUPT_CREATED,
         Delivery.Event.INTERRUPT_DECIDED,
+        Delivery.Event.INTERRUPT_UNDONE,
         Delivery.Event.INTERRUPT_EXPIRED,
         Delivery.Event.RUN_SUCCEEDED,
         Delivery.Event.RUN_FAILED,

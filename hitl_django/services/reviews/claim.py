@@ -81,7 +81,7 @@ def claim(
         refuse_unless_may(by, get_policy().may_decide, interrupt, message)
         lookup.refuse_if_closed(interrupt)
         # Zero rows: somebody else holds it, or it was closed meanwhile.
-        if not _hold(
+        if not hold(
             _row(interrupt).filter(queue_filters.UNHELD | Q(claimed_by=by.pk)), by, seconds
         ):
             if take_over:
@@ -212,7 +212,7 @@ def _keep_one_of(rows: QuerySet[Interrupt], by: Any) -> UUID | None:
     for candidates in _candidates(rows, [queue_filters.match_held(by)], by):
         for pk in candidates:
             # Zero rows: it was closed, released or taken over since it was read.
-            if _hold(_rows().filter(pk=pk, claimed_by=by.pk), by, None):
+            if hold(_rows().filter(pk=pk, claimed_by=by.pk), by, None):
                 return pk
     return None
 
@@ -244,15 +244,17 @@ def _take_first(
         if pk is None:
             return None
         # Zero rows: where nothing was locked, somebody else took it since it was read.
-        if _hold(_rows().filter(queue_filters.UNHELD, pk=pk), by, None, **asdict(taking)):
+        if hold(_rows().filter(queue_filters.UNHELD, pk=pk), by, None, **asdict(taking)):
             return pk
         candidates.remove(pk)
     return None
 
 
-def _hold(rows: QuerySet[Interrupt], by: Any, seconds: float | None, **more: Any) -> int:
-    """Writes the claim. The conditions of ``rows`` are the whole guarantee: of any number of
-    concurrent callers one UPDATE matches.
+def hold(rows: QuerySet[Interrupt], by: Any, seconds: float | None, **more: Any) -> int:
+    """Writes the claim on an open question; returns for how many of the ``rows``.
+
+    Their conditions are the whole guarantee: of any number of concurrent callers one UPDATE
+    matches.
     """
     until = timedelta(seconds=hitl.CLAIM_SECONDS if seconds is None else seconds)
     return rows.filter(queue_filters.PENDING).update(
@@ -264,7 +266,7 @@ def _take_over(interrupt: Interrupt, by: Any, via: str, seconds: float | None) -
     thread, interrupt = lookup.lock(interrupt.pk, by)
     lookup.refuse_if_closed(interrupt)
     _refuse_unless_may_take_over(interrupt, by)
-    _hold(_row(interrupt), by, seconds)
+    hold(_row(interrupt), by, seconds)
     _record(thread, "take_over", interrupt, by, via)
 
 

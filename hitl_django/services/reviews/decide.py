@@ -26,7 +26,7 @@ from hitl_django.permissions import find_row, get_policy, refuse_unless_may, sel
 
 from .. import denied_log, queries
 from ..results import DecisionInfo
-from . import lookup, quorum, record_decision
+from . import lookup, quorum, record_decision, resumption
 from .record_decision import Guest, Request, Validated
 
 #: How often a question is read again that changed while an answer to it was validated.
@@ -128,13 +128,15 @@ def _needs_no_lock(interrupt: Interrupt) -> bool:
     """Says whether a question may be decided as it was read, without its thread's lock.
 
     Most questions are a run's only one and nobody else is at them. Nothing is written unless the
-    question, its run and its thread's record are still what was read.
+    question, its run and its thread's record are still what was read. What can be undone names the
+    thread's epoch, which its lock keeps.
     """
     return (
         interrupt.version == 1
         and interrupt.quorum == 1
         and not interrupt.claim_required
         and interrupt.run.state == Run.State.INTERRUPTED
+        and not resumption.waits_for_undo(interrupt.run, by_person=True)
         and registry.get_review_policy(interrupt.graph).goes_on == "each"
     )
 

@@ -19,11 +19,10 @@ from hitl_django.models import Decision, Delivery, Interrupt, Run, Thread
 from hitl_django.models.fields import digest_json
 from hitl_django.models.review import get_closed_columns
 from hitl_django.notifications import outbox
-from hitl_django.task_queue import dispatcher
 
 from .. import queries
 from ..runs.cancel import cancel_run
-from . import deadlines, resume_policy
+from . import deadlines, resumption
 
 logger = logging.getLogger("hitl_django")
 
@@ -49,6 +48,8 @@ def select_expired() -> QuerySet[Interrupt]:
         status=Interrupt.Status.PENDING,
         expires_at__lte=Now(),
         run__state=Run.State.INTERRUPTED,
+        # A run that waits for an undo goes on in a moment, and what it asks then expires.
+        run__resumes_at__isnull=True,
     )
 
 
@@ -56,7 +57,7 @@ def _expire(pk: UUID) -> bool:
     thread = leases.lock_thread(interrupt=pk)
     interrupts = Interrupt.objects.using(write_alias())
     interrupt = interrupts.select_related("run").get(pk=pk)
-    if interrupt.run.state != Run.State.INTERRUPTED:
+    if interrupt.run.state != Run.State.INTERRUPTED or interrupt.run.resumes_at is not None:
         return False
     changes, recorded = _stays_open(interrupt) if interrupt.then in STAYING else (_closed(), {})
     # As for a decision, the predicate is the whole guarantee: of a reviewer and any number of
@@ -162,10 +163,8 @@ def _answer(batch: WriteBatch, interrupt: Interrupt, thread: Thread) -> object:
         payload_digest=interrupt.payload_digest,
         created_at=thread.now,
     )
-    if resume_policy.resumes_run(interrupt):
-        last_event = notifications.append_queued(batch, interrupt.run, "expired")
-        batch.guard(queries.RESUME, {"run": interrupt.run_id, "last_event": last_event})
-        dispatcher.enqueue(interrupt.run_id, batch)
+    if resumption.resumes_run(interrupt):
+        resumption.queue_run(batch, interrupt.run, "expired")
     batch.insert(queries.NEW_DECISION, [queries.NEW_DECISION.values_of(decision)])
     key = ThreadKey(thread.pk, thread.thread_id, thread.epoch)
     DjangoSaver(key).put_answer(interrupt, answer, batch)

@@ -26,6 +26,7 @@ from django.db.models.functions import Now
 from django.utils import timezone
 
 from hitl_django import answers, audit, leases
+from hitl_django.conf import hitl
 from hitl_django.db.alias import write_alias
 from hitl_django.db.retry import retry_on_conflict
 from hitl_django.decision_types import APPROVE
@@ -36,15 +37,17 @@ from hitl_django.errors import (
     InterruptNotFound,
     LinkNotFound,
     LinkSpentError,
+    UndoRefusedError,
 )
-from hitl_django.models import Interrupt, ReviewLink, Run, Thread
+from hitl_django.models import Decision, Interrupt, ReviewLink, Run, Thread
 from hitl_django.page_urls import find_url
 from hitl_django.permissions import find_row, get_policy, refuse_unless_may, select_visible
 
 from .. import denied_log
 from ..results import DecisionInfo, read_fields
-from . import decide, lookup, quorum
+from . import decide, lookup, quorum, undo
 from .record_decision import Guest, Request
+from .undo import UndoInfo
 
 VIA = "link"
 #: The view that a link leads to.
@@ -216,6 +219,39 @@ def decide_by_link(
             raise LinkSpentError(state=str(LinkState.EXPIRED))
         row.interrupt.thread = row.interrupt.run.thread = thread
         return decide.record_validated(thread, row.interrupt, validated)
+
+
+def find_undo_by_link(token: str) -> UndoInfo | None:
+    """Returns the decision that was made with a link, if it can be undone at this moment."""
+    if not hitl.UNDO_SECONDS:
+        return None
+    link = _found(token)
+    decision = _find_own_decision(link)
+    if decision is None or not _Makers([link]).may(link):
+        return None
+    return undo.describe(link.interrupt, decision)
+
+
+@retry_on_conflict
+def undo_by_link(token: str) -> DecisionInfo:
+    """Undoes what was decided with a link, which can be used again; as ``undo`` refuses it."""
+    link = _found(token)
+    with transaction.atomic(using=write_alias()):
+        thread = leases.lock_thread(interrupt=link.interrupt_id)
+        row = _rows().get(pk=link.pk)
+        decision = _find_own_decision(row)
+        if decision is None:
+            raise UndoRefusedError(undo.NOTHING)
+        if not _Makers([row]).may(row):
+            raise LinkSpentError(state=str(LinkState.VOID))
+        return undo.undo_locked(thread, row.interrupt, decision, by=None, via=VIA, guest=row.name)
+
+
+def _find_own_decision(link: ReviewLink) -> Decision | None:
+    """Returns the decision that closed a link's question, if it was made with the link."""
+    decision = link.interrupt.closing()
+    made_with = None if decision is None else (decision.via, decision.key)
+    return decision if made_with == (VIA, f"{LINK_KEY}{link.pk}") else None
 
 
 def _refuse_without_page() -> None:

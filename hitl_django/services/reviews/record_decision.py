@@ -27,7 +27,7 @@ from hitl_django.notifications import outbox
 from hitl_django.task_queue import dispatcher
 
 from .. import queries
-from . import lookup, quorum, resume_policy, second_look
+from . import lookup, quorum, resumption, second_look
 
 KEY_LENGTH = 255
 
@@ -225,8 +225,15 @@ def _close(
     # so: whoever advances it finds this answer among the pending writes, or at its pause finds the
     # question decided and queues the run again. Zero rows: somebody changed the run by hand, as
     # everybody else waits for the thread's lock to do so.
-    waits = interrupt.run.state == Run.State.INTERRUPTED and resume_policy.resumes_run(interrupt)
-    if waits:
+    waits = interrupt.run.state == Run.State.INTERRUPTED and resumption.resumes_run(interrupt)
+    by_person = request.by is not None or request.guest is not None
+    undoable = resumption.waits_for_undo(interrupt.run, by_person=by_person)
+    if undoable:
+        decision.undo_epoch = thread.epoch
+    if waits and undoable:
+        at = interrupt.run.resumes_at = resumption.resumption_time(interrupt.run, thread)
+        guards.append((queries.RESUME_LATER, {"run": interrupt.run_id, "at": at}))
+    elif waits:
         last_event = notifications.append_queued(batch, interrupt.run, "answered")
         goes_on = {"run": interrupt.run_id, "last_event": last_event}
         guards.append((queries.RESUME, goes_on))
@@ -237,13 +244,13 @@ def _close(
     for statement, values in guards:
         batch.guard(statement, values, overtaken)
     batch.insert(queries.NEW_DECISION, [queries.NEW_DECISION.values_of(decision)])
-    if request.by is not None or request.guest is not None:
+    if by_person:
         second_look.draw(batch, interrupt, decision)
     _append_entry("decide", decision, thread, request, batch, overtaken)
     _publish(decision, interrupt, thread, batch)
     saver = DjangoSaver(ThreadKey(thread.pk, thread.thread_id, thread.epoch))
     saver.put_answer(interrupt, decision.value, batch, so_far)
-    if waits:
+    if waits and not undoable:
         dispatcher.enqueue(interrupt.run_id, batch)
     if at_once:
         batch.commit()

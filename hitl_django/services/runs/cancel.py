@@ -30,7 +30,7 @@ def cancel_run(batch: WriteBatch, run: Run, thread: Thread, *, questions: str) -
     cancelled = (
         Run.objects.using(using)
         .filter(pk=run.pk, state__in=CANCELLABLE)
-        .update(state=Run.State.CANCELLED, finished_at=Now())
+        .update(state=Run.State.CANCELLED, finished_at=Now(), resumes_at=None)
     )
     if not cancelled:
         run.refresh_from_db(using, fields=["state"])

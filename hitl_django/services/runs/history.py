@@ -220,6 +220,7 @@ class _Page:
         if not page:
             return {}
         rows = Decision.objects.using(self.using).filter(interrupt__thread=self.thread)
+        rows = rows.filter(undone_at=None)  # no step has come of it
         if since is not None:
             rows = rows.filter(created_at__gt=since)
         if not newest:

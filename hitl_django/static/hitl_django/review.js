@@ -78,7 +78,8 @@
     });
 
     /* Drafts: what was typed and isn't known to be recorded. They are of one person in one tab, and
-       are kept until a page says that what was sent with their key is recorded. */
+       are kept until a page says that what was sent with their key is recorded. Where that can be
+       undone, what was sent stays beside them, for the page of the question that is open again. */
 
     const frame = document.querySelector("[data-hitl-user]");
     const drafts = "hitl.draft/", own = `${drafts}${encodeURIComponent(frame?.dataset.hitlUser)}/`;
@@ -91,7 +92,7 @@
     };
     const forget = (keys) => keys.forEach((key) => remember("sessionStorage", key, null));
     const read = (key) => JSON.parse(recall("sessionStorage", key) ?? "null");
-    const write = (key, draft) => remember("sessionStorage", key, draft.typed.length ? JSON.stringify(draft) : null);
+    const write = (key, draft) => remember("sessionStorage", key, draft.typed.length || draft.sent?.length ? JSON.stringify(draft) : null);
 
     // Somebody else was here before; and whoever logs out leaves nothing.
     forget(draftsOf("hitl.draft").filter((key) => !key.startsWith(own)));
@@ -108,7 +109,9 @@
     all("[data-hitl-recorded]").forEach(({ dataset }) => draftsOf(own).forEach((key) => {
         const draft = read(key);
         if (draft.key !== dataset.hitlRecorded) return;
-        write(key, { ...draft, typed: draft.typed.filter((one) => one.part !== dataset.hitlPart) });
+        const isSent = (one) => one.part === dataset.hitlPart;
+        const sent = document.querySelector("form[data-hitl-undo]") ? draft.typed.filter(isSent) : [];
+        write(key, { ...draft, typed: draft.typed.filter((one) => !isSent(one)), sent });
     }));
 
     const copyOf = (name) => document.querySelector(`template[data-hitl-${name}]`).content.firstElementChild.cloneNode(true);
@@ -121,14 +124,17 @@
     all("form[data-hitl-draft]").forEach((form) => {
         const key = own + form.dataset.hitlDraft, of = form.dataset.hitlVersion;
         const kept = form.hasAttribute("data-hitl-kept");
-        let { at, typed } = read(key) ?? { typed: [] }, unplaced = kept ? typed : [];
+        const isUndone = document.querySelector(`[data-hitl-undone="${form.dataset.hitlDraft}"]`) !== null;
+        let { at, typed, sent } = read(key) ?? { typed: [] };
+        if (isUndone) typed = [...typed, ...sent ?? []];
+        let unplaced = kept ? typed : [];
         const shown = [];
 
         // What came back with the page stands there; of another version nothing is filled in.
-        const place = (found) => {
+        const place = (fits) => {
             const there = new Map(fields(form).map((field) => [nameOf(field), field]));
             unplaced = typed.filter(({ name, state, part }) => {
-                const field = part !== "answer" || found.of === of ? there.get(name) : undefined;
+                const field = part !== "answer" || fits ? there.get(name) : undefined;
                 if (field) restore(field, state);
                 return !field && typeof state === "string" && state.trim();
             });
@@ -157,7 +163,7 @@
             shown.forEach((element) => element.remove());
             focus(form.closest("[data-hitl-stop]") ?? form.querySelector(text));
         };
-        if (typed.length && !kept) place(read(key));
+        if (typed.length && !kept) place(isUndone || read(key).of === of);
 
         form.addEventListener("input", () => (at = Date.now()));
         const keep = () => {
@@ -170,6 +176,23 @@
         };
         addEventListener("pagehide", keep);
         document.addEventListener("visibilitychange", () => document.hidden && keep());
+    });
+
+    /* The seconds that are left to undo a decision. */
+
+    all("[data-hitl-undo]").forEach((form) => {
+        const count = form.querySelector("[data-hitl-seconds]");
+        if (!count) return;
+        const end = performance.now() + 1000 * Number(count.textContent);
+        const tick = setInterval(() => {
+            const left = Math.ceil((end - performance.now()) / 1000);
+            if (left > 0) {
+                count.textContent = left;
+                return;
+            }
+            clearInterval(tick);
+            form.remove();
+        }, 250);
     });
 
     /* News: where a run is, what became of a page's questions, who else looks, what is new in the
@@ -320,6 +343,11 @@
             const details = first?.closest("details");
             if (details) details.open = true;
             return focus(first);
+        },
+        z: () => {
+            const form = document.querySelector("form[data-hitl-undo]");
+            form?.requestSubmit();
+            return Boolean(form);
         },
         "?": () => !help.showModal(),
     };

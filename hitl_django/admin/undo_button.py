@@ -1,0 +1,32 @@
+"""The button that undoes a decision, as long as its run waits for that."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+from django.http import HttpRequest
+from django.template.loader import render_to_string
+from django.utils import timezone
+
+from hitl_django.services import UndoInfo
+
+
+def render_undo_button(
+    request: HttpRequest, info: UndoInfo | None, url: str, made: Any = ()
+) -> str:
+    """Returns the form with the button; "" where nothing can be undone.
+
+    It names the decision of ``info`` or, of several, what was ``made``. It says the seconds that
+    are left; without any, the run waits for other answers. A script counts them down.
+    """
+    if info is None:
+        return ""
+    left = None if info.until is None else (info.until - timezone.now()).total_seconds()
+    context = {
+        "url": url,
+        "made": made or [info.decision_id],
+        "several": bool(made),
+        "seconds": None if left is None else max(math.ceil(left), 1),
+    }
+    return render_to_string("hitl_django/admin/undo_button.html", context, request)

@@ -1,0 +1,96 @@
+"""Whether a run goes on when one of its questions is answered, and when."""
+
+from __future__ import annotations
+
+import logging
+from datetime import datetime, timedelta
+from uuid import UUID
+
+from django.db import transaction
+from django.db.models import QuerySet
+from django.db.models.functions import Now
+
+from hitl_django import leases, notifications
+from hitl_django.conf import hitl
+from hitl_django.db.alias import write_alias
+from hitl_django.db.retry import retry_on_conflict
+from hitl_django.db.write_batch import WriteBatch
+from hitl_django.graph_registry import registry
+from hitl_django.models import Interrupt, Run, Thread
+from hitl_django.task_queue import dispatcher
+
+from .. import queries
+
+logger = logging.getLogger("hitl_django")
+
+
+def resumes_run(interrupt: Interrupt) -> bool:
+    """Says whether the answer to this question lets its run go on; the thread is locked.
+
+    Where the graph's policy waits for all, it does if nothing else waits. Whoever answers the
+    question before holds the thread's lock, so of several that come at once one is the last.
+    """
+    if goes_on_with_each(interrupt.graph):
+        return True
+    waiting = Interrupt.objects.using(write_alias()).filter(
+        run=interrupt.run_id, status=Interrupt.Status.PENDING
+    )
+    return not waiting.exclude(pk=interrupt.pk).exists()
+
+
+def goes_on_with_each(graph: str) -> bool:
+    """Says whether runs of a graph go on with each answer, rather than with the last of them."""
+    return registry.get_review_policy(graph).goes_on == "each"
+
+
+def waits_for_undo(run: Run, *, by_person: bool) -> bool:
+    """Says whether a decision by a person, or by code, leaves its run waiting for an undo."""
+    if run.state != Run.State.INTERRUPTED:
+        return False  # a worker may find the answer at any moment
+    return run.resumes_at is not None or (by_person and hitl.UNDO_SECONDS > 0)
+
+
+def resumption_time(run: Run, thread: Thread) -> datetime:
+    """Returns when a run goes on that waits for an undo: later, if another decision joins it."""
+    wanted = thread.now + timedelta(seconds=hitl.UNDO_SECONDS)
+    return wanted if run.resumes_at is None else max(run.resumes_at, wanted)
+
+
+def queue_run(batch: WriteBatch, run: Run, reason: str) -> None:
+    """Adds that a run which waits goes on, and the message to a worker; its thread is locked."""
+    last_event = notifications.append_queued(batch, run, reason)
+    batch.guard(queries.RESUME, {"run": run.pk, "last_event": last_event})
+    dispatcher.enqueue(run.pk, batch)
+
+
+def select_due() -> QuerySet[Run]:
+    """Returns the runs whose time for an undo is over."""
+    waiting = Run.objects.using(write_alias()).filter(state=Run.State.INTERRUPTED)
+    return waiting.filter(resumes_at__lte=Now())
+
+
+def resume_due() -> int:
+    """Queues the runs whose time for an undo is over, a batch of them; returns how many."""
+    done = 0
+    found = select_due().order_by("resumes_at").values_list("pk", "thread_id")[: hitl.SWEEP_BATCH]
+    for run_id, thread in list(found):
+        try:
+            done += _resume(run_id, thread)
+        except Exception:
+            # It stays due. The others aren't to wait for it.
+            logger.exception("run %s could not be queued", run_id)
+    return done
+
+
+@retry_on_conflict
+def _resume(run_id: UUID, thread: int) -> bool:
+    using = write_alias()
+    with transaction.atomic(using=using):
+        leases.lock_thread(pk=thread)
+        # No row: it was undone, cancelled, or another process has queued it.
+        run = select_due().filter(pk=run_id).first()
+        if run is None:
+            return False
+        batch = WriteBatch(using)
+        queue_run(batch, run, "answered")
+        return bool(batch.run())

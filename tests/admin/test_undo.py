@@ -1,0 +1,162 @@
+"""The button that undoes a decision, after it and on the question's page."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import timedelta
+from typing import Any
+
+import pytest
+from django.db.models.functions import Now
+from django.test import Client
+from django.urls import reverse
+
+from hitl_django import services
+from hitl_django.models import Decision, Interrupt, Run
+
+from .browsing import post_of, text_of
+from .conftest import page_of
+from .test_bulk import BULK, confirmed, select
+from .test_queue import words
+
+Asked = Callable[..., Interrupt]
+QUEUE = reverse("admin:hitl_django_reviewitem_changelist")
+UNDO_BULK = reverse("admin:hitl_django_reviewitem_undo_bulk")
+
+
+@pytest.fixture(autouse=True)
+def _undoable(advance: Callable[[], int], settings: Any) -> None:
+    settings.HITL = {**settings.HITL, "UNDO_SECONDS": 60}
+
+
+def undo_of(item: Interrupt) -> str:
+    return reverse("admin:hitl_django_reviewitem_undo", args=[item.pk])
+
+
+def decide(client: Client, item: Interrupt) -> Any:
+    """Approve a question on its page, and return the page that follows."""
+    form = text_of(client.get(page_of(item))).split("<article")[1].split("</article>")[0]
+    return client.post(page_of(item), {**post_of(form), "decision": "approve"}, follow=True)
+
+
+def undo_form(page: Any) -> dict[str, Any]:
+    """Return what the button to undo posts; fails where there is none."""
+    return post_of(text_of(page).split("data-hitl-undo>")[1].split("</form>")[0])
+
+
+def now(item: Interrupt) -> Interrupt:
+    return Interrupt.objects.get(pk=item.pk)
+
+
+def test_after_a_decision_a_button_undoes_it(reviewer: Client, asked: Asked) -> None:
+    item, other = asked("approval"), asked("approval", text="more")
+    page = decide(reviewer, item)
+    assert page.redirect_chain[-1][0] == page_of(other)
+    assert "Undo ( 60 s)" in words(page)
+    assert "unless that is undone" in words(page)
+    back = reviewer.post(undo_of(item), undo_form(page), follow=True)
+    assert back.redirect_chain == [(page_of(item), 302)]
+    assert "is open again" in words(back)
+    assert now(item).status == "pending"
+    assert now(item).claimed_label == "reviewer"
+
+
+def test_the_page_of_what_was_decided_has_the_button(
+    reviewer: Client, browse: Callable[[str], Client], asked: Asked
+) -> None:
+    item = asked("approval")
+    decide(reviewer, item)
+    page = reviewer.get(page_of(item))
+    assert "Undo (" in words(page)
+    assert "Undo (" not in words(browse("operator").get(page_of(item)))
+    reviewer.post(undo_of(item), undo_form(page))
+    assert now(item).status == "pending"
+
+
+def test_without_the_setting_there_is_no_button(
+    reviewer: Client, asked: Asked, settings: Any
+) -> None:
+    settings.HITL = {**settings.HITL, "UNDO_SECONDS": 0}
+    item = asked("approval")
+    assert "data-hitl-undo" not in text_of(decide(reviewer, item))
+    assert "data-hitl-undo" not in text_of(reviewer.get(page_of(item)))
+
+
+def test_who_comes_too_late_is_told_so(reviewer: Client, asked: Asked) -> None:
+    item = asked("approval")
+    form = undo_form(decide(reviewer, item))
+    Run.objects.filter(pk=item.run_id).update(resumes_at=Now() - timedelta(seconds=1))
+    page = reviewer.post(undo_of(item), form)
+    assert page.status_code == 409
+    assert "be undone any more" in words(page)
+    assert now(item).status == "decided"
+
+
+def test_a_second_click_leads_to_the_open_question(reviewer: Client, asked: Asked) -> None:
+    item = asked("approval")
+    form = undo_form(decide(reviewer, item))
+    for _ in range(2):
+        back = reviewer.post(undo_of(item), form)
+        assert (back.status_code, back["Location"]) == (302, page_of(item))
+    assert Decision.objects.count() == 1
+
+
+def test_an_old_button_does_not_undo_a_later_decision(reviewer: Client, asked: Asked) -> None:
+    item = asked("approval")
+    form = undo_form(decide(reviewer, item))
+    reviewer.post(undo_of(item), form)
+    decide(reviewer, item)
+    assert reviewer.post(undo_of(item), form).status_code == 409
+    assert now(item).status == "decided"
+
+
+def test_somebody_else_undoes_nothing(
+    reviewer: Client, browse: Callable[[str], Client], asked: Asked
+) -> None:
+    item = asked("approval")
+    form = undo_form(decide(reviewer, item))
+    page = browse("operator").post(undo_of(item), form)
+    assert page.status_code == 403
+    assert "You may not undo this decision" in words(page)
+    assert browse("nobody").post(undo_of(item), form).status_code == 404
+    assert now(item).status == "decided"
+
+
+def test_a_page_that_was_sent_before_the_undo_is_not_said_to_be_recorded(
+    reviewer: Client, asked: Asked
+) -> None:
+    item = asked("approval")
+    form = text_of(reviewer.get(page_of(item))).split("<article")[1].split("</article>")[0]
+    sent = {**post_of(form), "decision": "approve"}
+    page = reviewer.post(page_of(item), sent, follow=True)
+    reviewer.post(undo_of(item), undo_form(page))
+    again = reviewer.post(page_of(item), sent)
+    assert again.status_code == 409
+    assert "has changed since you opened it" in words(again)
+    assert now(item).status == "pending"
+
+
+def test_all_that_was_decided_together_is_undone_together(reviewer: Client, asked: Asked) -> None:
+    three = [asked("approval", text=text) for text in ("one", "two", "three")]
+    page = reviewer.post(BULK, confirmed(reviewer.post(BULK, select(three))))
+    assert "Undo all ( 60 s)" in words(page)
+    form = undo_form(page)
+    assert len(form["made"]) == 3
+    services.resume_due()
+    Run.objects.filter(pk=three[0].run_id).update(state="queued", resumes_at=None)
+    back = reviewer.post(UNDO_BULK, form, follow=True)
+    assert back.redirect_chain == [(QUEUE, 302)]
+    assert "2 were undone" in words(back)
+    assert "be undone any more" in words(back)
+    assert [now(item).status for item in three] == ["decided", "pending", "pending"]
+
+
+def test_what_was_undone_says_so_in_the_history(
+    reviewer: Client, browse: Callable[[str], Client], asked: Asked
+) -> None:
+    item = asked("approval")
+    reviewer.post(undo_of(item), undo_form(decide(reviewer, item)))
+    decision = Decision.objects.get()
+    assert "Undone" in words(reviewer.get(page_of(decision, "decision")))
+    assert "Undone" in words(reviewer.get(reverse("admin:hitl_django_decision_changelist")))
+    assert "Undid a decision" in words(reviewer.get(page_of(item.thread_id, "thread")))

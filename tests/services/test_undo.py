@@ -1,0 +1,517 @@
+"""A decision that who made it takes back, as long as its run has not gone on."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import timedelta
+from typing import Any
+
+import pytest
+from django.contrib.auth.models import User
+from django.db.models.functions import Now
+from django.utils.timezone import localdate
+
+from hitl_django import audit, leases, services, signals, testing
+from hitl_django.errors import (
+    AlreadyDecidedError,
+    InterruptNotFound,
+    LinkSpentError,
+    NotAllowedError,
+    UndoRefusedError,
+)
+from hitl_django.models import (
+    AuditEntry,
+    Decision,
+    Delivery,
+    Interrupt,
+    PendingWrite,
+    Run,
+    SecondLook,
+    Thread,
+)
+from hitl_django.worker import sweep
+from tests.chaos import invariants
+from tests.reading import values_of
+
+from .conftest import asked
+
+Make = Callable[..., User]
+Advance = Callable[[], int]
+
+pytestmark = pytest.mark.django_db
+
+
+@pytest.fixture(autouse=True)
+def _undoable(advance: Advance, settings: Any) -> None:
+    settings.HITL = {**settings.HITL, "UNDO_SECONDS": 60}
+
+
+@pytest.fixture
+def other(user: Make) -> User:
+    return user("ravi", "view_interrupt", "decide_interrupt")
+
+
+def now(question: Interrupt) -> Interrupt:
+    return Interrupt.objects.select_related("run", "thread").get(pk=question.pk)
+
+
+def let_time_pass(question: Interrupt) -> None:
+    Run.objects.filter(pk=question.run_id).update(resumes_at=Now() - timedelta(seconds=1))
+
+
+def test_a_run_waits_until_the_time_to_undo_is_over(
+    advance: Advance, question: Interrupt, reviewer: User
+) -> None:
+    services.decide(question.pk, "approve", by=reviewer)
+    run = now(question).run
+    assert run.state == "interrupted"
+    assert run.resumes_at is not None
+    assert (services.resume_due(), advance()) == (0, 0)
+    let_time_pass(question)
+    assert (services.resume_due(), advance()) == (1, 1)
+    run = now(question).run
+    assert (run.state, run.resumes_at) == ("succeeded", None)
+    assert services.resume_due() == 0
+
+
+def test_the_sweep_queues_what_can_no_longer_be_undone(
+    advance: Advance, question: Interrupt, reviewer: User
+) -> None:
+    services.decide(question.pk, "approve", by=reviewer)
+    sweep()
+    assert now(question).run.state == "interrupted"
+    let_time_pass(question)
+    sweep()
+    assert now(question).run.state == "queued"
+    testing.run_ids.clear()  # the message is lost, and the row is there
+    Run.objects.filter(pk=question.run_id).update(hinted_at=Now() - timedelta(hours=1))
+    assert sweep() == [question.run_id]
+    assert advance() == 1
+
+
+def test_code_decides_without_a_wait(advance: Advance, question: Interrupt) -> None:
+    made = services.decide(question.pk, "approve")
+    assert advance() == 1
+    with pytest.raises(UndoRefusedError):
+        services.undo(question.pk)
+    assert Decision.objects.get(pk=made.id).undone_at is None
+
+
+def test_without_the_setting_nothing_waits_and_nothing_is_undone(
+    advance: Advance, question: Interrupt, reviewer: User, settings: Any
+) -> None:
+    settings.HITL = {**settings.HITL, "UNDO_SECONDS": 0}
+    services.decide(question.pk, "approve", by=reviewer)
+    assert services.find_undo(question.pk, by=reviewer) is None
+    with pytest.raises(UndoRefusedError, match="at once"):
+        services.undo(question.pk, by=reviewer)
+    assert advance() == 1
+
+
+@pytest.mark.promise("P1")
+def test_an_undone_question_is_open_again_and_takes_another_decision(
+    advance: Advance, question: Interrupt, reviewer: User
+) -> None:
+    writes = list(PendingWrite.objects.values_list())
+    before = now(question)
+    made = services.decide(question.pk, "approve", by=reviewer)
+    undone = services.undo(question.pk, by=reviewer, via="admin")
+    assert (undone.id, undone.complete) == (made.id, False)
+    assert undone.undone_at is not None
+
+    open_again = now(question)
+    assert (open_again.status, open_again.version, open_again.closed_at) == ("pending", 3, None)
+    assert open_again.claimed_by == reviewer
+    assert open_again.search_grams == before.search_grams
+    assert (open_again.run.state, open_again.run.resumes_at) == ("interrupted", None)
+    assert list(PendingWrite.objects.values_list()) == writes
+    assert open_again.closing() is None
+    assert services.resume_due() == 0
+    assert invariants.faults([question.thread_id]) == []
+
+    services.decide(question.pk, "reject", by=reviewer, version=3)
+    let_time_pass(question)
+    services.resume_due()
+    assert advance() == 1
+    assert now(question).run.state == "succeeded"
+    assert [(row.type, row.effective) for row in Decision.objects.order_by("created_at")] == [
+        ("approve", None),
+        ("reject", True),
+    ]
+
+
+def test_an_undo_is_in_the_record_and_who_listens_hears_of_it(
+    question: Interrupt, reviewer: User, django_capture_on_commit_callbacks: Any
+) -> None:
+    webhook = services.create_webhook("https://shop.example/hook")
+    heard: list[Any] = []
+
+    def hear(decision: Any, **kwargs: Any) -> None:
+        heard.append(decision)
+
+    signals.decision_undone.connect(hear)
+    try:
+        made = services.decide(question.pk, "approve", by=reviewer)
+        with django_capture_on_commit_callbacks(execute=True):
+            services.undo(question.pk, by=reviewer, via="api")
+    finally:
+        signals.decision_undone.disconnect(hear)
+    assert [one.id for one in heard] == [made.id]
+    thread = Thread.objects.get(pk=question.thread_id)
+    assert audit.find_first_fault(thread) is None
+    entry = AuditEntry.objects.filter(thread=thread).latest("seq")
+    assert (entry.verb, entry.actor, entry.via) == ("undo", reviewer, "api")
+    assert entry.subject == str(question.pk)
+    assert entry.detail["decision"] == str(made.id)
+    sent = Delivery.objects.filter(endpoint=webhook.id).order_by("created_at", "id")
+    assert [row.event for row in sent] == ["interrupt.decided", "interrupt.undone"]
+    assert {row.data["decision_id"] for row in sent} == {str(made.id)}
+
+
+def test_what_was_undone_counts_in_no_figures(question: Interrupt, reviewer: User) -> None:
+    services.decide(question.pk, "approve", by=reviewer)
+    services.undo(question.pk, by=reviewer)
+    today = localdate()
+    period = services.Period.build(today - timedelta(days=1), today + timedelta(days=1))
+    assert services.review_figures(None, period).decided == 0
+    assert list(services.export_decisions(None, period)) == []
+    assert services.review_stats(None).median_seconds is None
+    history = services.thread_history(question.thread.thread_id)
+    assert [made for step in history.steps for made in step.decisions] == []
+
+
+def test_a_second_look_at_what_was_undone_is_dropped(question: Interrupt, reviewer: User) -> None:
+    made = services.decide(question.pk, "approve", by=reviewer)
+    SecondLook.objects.create(interrupt=question, decision_id=made.id)
+    services.undo(question.pk, by=reviewer)
+    assert not SecondLook.objects.exists()
+
+
+def test_only_who_decided_undoes_it_and_superusers(
+    question: Interrupt, reviewer: User, other: User, user: Make, unchanged: Callable[..., None]
+) -> None:
+    services.decide(question.pk, "approve", by=reviewer)
+    unchanged()
+    with pytest.raises(NotAllowedError):
+        services.undo(question.pk, by=other)
+    with pytest.raises(InterruptNotFound):
+        services.undo(question.pk, by=user("blind"))
+    unchanged(refused=1)
+    assert services.find_undo(question.pk, by=other) is None
+    admin = User.objects.create_superuser("admin")
+    services.undo(question.pk, by=admin)
+    assert now(question).status == "pending"
+    assert now(question).claimed_by is None
+
+
+def test_who_may_decide_no_more_undoes_nothing(question: Interrupt, reviewer: User) -> None:
+    services.decide(question.pk, "approve", by=reviewer)
+    reviewer.user_permissions.remove(*reviewer.user_permissions.filter(codename="decide_interrupt"))
+    with pytest.raises(NotAllowedError):
+        services.undo(question.pk, by=User.objects.get(pk=reviewer.pk))
+
+
+def test_an_undo_is_refused_once_the_time_is_over(
+    question: Interrupt, reviewer: User, unchanged: Callable[..., None]
+) -> None:
+    services.decide(question.pk, "approve", by=reviewer)
+    found = services.find_undo(question.pk, by=reviewer)
+    assert found is not None
+    assert found.until == now(question).run.resumes_at
+    let_time_pass(question)
+    unchanged()
+    assert services.find_undo(question.pk, by=reviewer) is None
+    with pytest.raises(UndoRefusedError, match="time"):
+        services.undo(question.pk, by=reviewer)
+    unchanged()
+
+
+@pytest.mark.parametrize("claimed", [False, True])
+def test_an_undo_is_refused_once_the_run_goes_on(
+    question: Interrupt, reviewer: User, unchanged: Callable[..., None], claimed: bool
+) -> None:
+    services.decide(question.pk, "approve", by=reviewer)
+    let_time_pass(question)
+    services.resume_due()
+    if claimed:
+        assert leases.claim(question.run_id) is not None
+    unchanged()
+    with pytest.raises(UndoRefusedError, match="gone on"):
+        services.undo(question.pk, by=reviewer)
+    unchanged()
+
+
+def test_a_decision_of_an_earlier_pause_is_not_undone(
+    advance: Advance, reviewer: User, settings: Any
+) -> None:
+    first = asked("interview", {}, advance)
+    services.decide(first.pk, "approve", by=reviewer)
+    let_time_pass(first)
+    services.resume_due()
+    advance()
+    second = Interrupt.objects.get(run=first.run_id, status="pending")
+    services.decide(second.pk, "approve", by=reviewer)
+    with pytest.raises(UndoRefusedError, match="gone on"):
+        services.undo(first.pk, by=reviewer)
+    services.undo(second.pk, by=reviewer)
+
+
+def test_what_nobody_decided_is_not_undone(
+    question: Interrupt, reviewer: User, unchanged: Callable[..., None]
+) -> None:
+    unchanged()
+    with pytest.raises(UndoRefusedError, match="no decision"):
+        services.undo(question.pk, by=reviewer)
+    unchanged()
+    services.cancel(question.run_id)
+    with pytest.raises(UndoRefusedError, match="no decision"):
+        services.undo(question.pk, by=reviewer)
+
+
+def test_an_undo_names_the_decision_that_it_means(question: Interrupt, reviewer: User) -> None:
+    first = services.decide(question.pk, "approve", by=reviewer)
+    services.undo(question.pk, by=reviewer, decision_id=first.id)
+    second = services.decide(question.pk, "reject", by=reviewer)
+    with pytest.raises(UndoRefusedError):
+        services.undo(question.pk, by=reviewer, decision_id=first.id)
+    services.undo(question.pk, by=reviewer, decision_id=str(second.id))
+
+
+def test_a_cancelled_run_is_not_brought_back(question: Interrupt, reviewer: User) -> None:
+    services.decide(question.pk, "approve", by=reviewer)
+    services.cancel(question.run_id)
+    with pytest.raises(UndoRefusedError):
+        services.undo(question.pk, by=reviewer)
+    let_time_pass(question)
+    assert services.resume_due() == 0
+
+
+def test_a_repeated_request_gets_its_outcome_though_it_was_undone(
+    question: Interrupt, reviewer: User
+) -> None:
+    made = services.decide(question.pk, "approve", by=reviewer, key="k")
+    services.undo(question.pk, by=reviewer)
+    again = services.decide(question.pk, "approve", by=reviewer, key="k")
+    assert (again.id, again.repeated) == (made.id, True)
+    assert again.undone_at is not None
+    assert now(question).status == "pending"
+
+
+def open_ones(run_id: Any) -> list[Interrupt]:
+    return list(Interrupt.objects.filter(run=run_id, status="pending").order_by("title"))
+
+
+def answered(run_id: Any) -> Any:
+    run = Run.objects.get(pk=run_id)
+    assert run.state == "succeeded"
+    return values_of(run.thread)["answers"]
+
+
+def test_a_run_that_goes_on_with_each_answer_waits_for_the_last_undo(
+    advance: Advance, reviewer: User
+) -> None:
+    left, right = open_ones(asked("panel", {}, advance).run_id)
+    services.decide(left.pk, "respond", "a", by=reviewer)
+    first = now(left).run.resumes_at
+    services.decide(right.pk, "respond", "b", by=reviewer)
+    latest = now(left).run.resumes_at
+    assert first is not None
+    assert latest is not None
+    assert latest > first
+    services.undo(right.pk, by=reviewer)
+    assert now(left).run.resumes_at == latest  # the other answer is there to go on with
+    services.undo(left.pk, by=reviewer)
+    assert now(left).run.resumes_at is None
+    assert [row.status for row in map(now, (left, right))] == ["pending", "pending"]
+
+
+def test_an_answer_that_was_not_undone_reaches_its_node(advance: Advance, reviewer: User) -> None:
+    left, right = open_ones(asked("panel", {}, advance).run_id)
+    services.decide(left.pk, "respond", "a", by=reviewer)
+    services.decide(right.pk, "respond", "b", by=reviewer)
+    services.undo(left.pk, by=reviewer)
+    let_time_pass(left)
+    assert services.resume_due() == 1
+    advance()
+    assert [row.pk for row in open_ones(left.run_id)] == [left.pk]
+    services.decide(left.pk, "respond", "c", by=reviewer)
+    let_time_pass(left)
+    services.resume_due()
+    advance()
+    assert sorted(answered(left.run_id)) == [("left", "c"), ("right", "b")]
+
+
+def test_where_the_last_answer_counts_an_earlier_one_is_undone_as_long_as_the_run_waits(
+    advance: Advance, reviewer: User
+) -> None:
+    questions = open_ones(asked("jury", {}, advance).run_id)
+    for question in questions[:4]:
+        services.decide(question.pk, "respond", "x", by=reviewer)
+    assert now(questions[0]).run.resumes_at is None
+    found = services.find_undo(questions[0].pk, by=reviewer)
+    assert found is not None
+    assert found.until is None
+    services.decide(questions[4].pk, "respond", "x", by=reviewer)
+    services.undo(questions[0].pk, by=reviewer)
+    assert now(questions[0]).run.resumes_at is None
+    services.decide(questions[0].pk, "respond", "y", by=reviewer)
+    let_time_pass(questions[0])
+    services.resume_due()
+    advance()
+    assert sorted(answered(questions[0].run_id)) == [
+        ("a", "y"),
+        *((name, "x") for name in ("b", "c", "d", "e")),
+    ]
+
+
+def test_code_that_answers_beside_it_waits_along_and_is_not_lost(
+    advance: Advance, reviewer: User
+) -> None:
+    left, right = open_ones(asked("panel", {}, advance).run_id)
+    services.decide(left.pk, "respond", "a", by=reviewer)
+    services.decide(right.pk, "respond", "b")
+    assert now(left).run.state == "interrupted"
+    services.undo(left.pk, by=reviewer)
+    let_time_pass(left)
+    assert services.resume_due() == 1
+    advance()
+    assert [row.pk for row in open_ones(left.run_id)] == [left.pk]
+
+
+def test_a_question_beside_it_does_not_expire_while_an_undo_is_possible(
+    advance: Advance, reviewer: User
+) -> None:
+    left, right = open_ones(asked("panel", {}, advance).run_id)
+    Interrupt.objects.filter(pk=right.pk).update(
+        expires_at=Now() - timedelta(seconds=1),
+        expiry={"seconds": 1, "then": "answer", "answer": "late"},
+    )
+    services.decide(left.pk, "respond", "a", by=reviewer)
+    assert services.expire_due() == 0
+    services.undo(left.pk, by=reviewer)
+    assert services.expire_due() == 1
+    assert now(right).status == "expired"
+    with pytest.raises(UndoRefusedError):
+        services.undo(right.pk)
+
+
+@pytest.mark.parametrize("graph", ["interview", "keyed"])
+def test_an_undo_leaves_the_answers_that_came_before(
+    advance: Advance, reviewer: User, graph: str
+) -> None:
+    first = asked(graph, {}, advance)
+    services.decide(first.pk, "respond", "one", by=reviewer)
+    let_time_pass(first)
+    services.resume_due()
+    advance()
+    second = open_ones(first.run_id)[0]
+    before = sorted(map(str, PendingWrite.objects.values_list("task_id", "slot", "data")))
+    services.decide(second.pk, "respond", "two", by=reviewer)
+    services.undo(second.pk, by=reviewer)
+    after = sorted(map(str, PendingWrite.objects.values_list("task_id", "slot", "data")))
+    assert after == before
+    assert invariants.faults([first.thread_id]) == []
+
+
+def test_a_breakpoint_stops_again(advance: Advance, reviewer: User) -> None:
+    stop = asked("gated", {"text": "x"}, advance)
+    services.decide(stop.pk, "approve", by=reviewer)
+    services.undo(stop.pk, by=reviewer)
+    assert not PendingWrite.objects.filter(thread=stop.thread_id).exists()
+    services.decide(stop.pk, "approve", by=reviewer)
+    let_time_pass(stop)
+    services.resume_due()
+    advance()
+    assert now(stop).run.state == "succeeded"
+
+
+def test_several_answers_of_one_task_are_undone_apart(advance: Advance, reviewer: User) -> None:
+    ann, bob = open_ones(asked("essay", {"topic": "t"}, advance).run_id)
+    services.decide(ann.pk, "respond", "a", by=reviewer)
+    services.decide(bob.pk, "respond", "b", by=reviewer)
+    services.undo(ann.pk, by=reviewer)
+    services.decide(ann.pk, "respond", "c", by=reviewer)
+    let_time_pass(ann)
+    services.resume_due()
+    advance()
+    run = now(ann).run
+    assert run.state == "succeeded"
+    assert "c" in str(services.run_result(run.pk))
+    assert invariants.faults([ann.thread_id]) == []
+
+
+def test_an_undo_leaves_the_votes_of_others(advance: Advance, reviewer: User, other: User) -> None:
+    given = {"payload": {"amount": 5}, "terms": {"quorum": 2}}
+    question = asked("reviewed", given, advance)
+    services.decide(question.pk, "approve", by=other)
+    services.decide(question.pk, "approve", by=reviewer)
+    services.undo(question.pk, by=reviewer)
+    assert (now(question).approvals, now(question).status) == (1, "pending")
+    assert invariants.faults([question.thread_id]) == []
+    with pytest.raises(AlreadyDecidedError):
+        services.decide(question.pk, "approve", by=other)
+    made = services.decide(question.pk, "approve", by=reviewer)
+    assert (made.complete, made.approvals) == (True, 2)
+
+
+def test_who_rejects_after_approving_undoes_the_rejection_alone(
+    advance: Advance, reviewer: User, other: User
+) -> None:
+    given = {"payload": {"amount": 5}, "terms": {"quorum": 2}}
+    question = asked("reviewed", given, advance)
+    services.decide(question.pk, "approve", by=reviewer)
+    services.decide(question.pk, "reject", by=reviewer)
+    services.undo(question.pk, by=reviewer)
+    services.decide(question.pk, "reject", by=reviewer)
+    services.undo(question.pk, by=reviewer)
+    made = services.decide(question.pk, "approve", by=other)
+    assert made.complete
+    assert invariants.faults([question.thread_id]) == []
+
+
+def test_what_was_edited_is_asked_as_it_was(advance: Advance, reviewer: User) -> None:
+    question = asked("plain", {"payload": {"amount": 5}}, advance)
+    services.decide(question.pk, "edit", {"amount": 6}, by=reviewer)
+    services.undo(question.pk, by=reviewer)
+    assert now(question).payload == {"amount": 5}
+    assert now(question).payload_digest == question.payload_digest
+
+
+def test_a_vote_that_others_have_to_follow_is_not_undone(advance: Advance, reviewer: User) -> None:
+    question = asked("reviewed", {"payload": {}, "terms": {"quorum": 2}}, advance)
+    services.decide(question.pk, "approve", by=reviewer)
+    with pytest.raises(UndoRefusedError, match="no decision"):
+        services.undo(question.pk, by=reviewer)
+
+
+def test_a_link_can_be_used_again_after_an_undo(question: Interrupt, settings: Any) -> None:
+    used, unused = (services.make_link(question.pk, name=name) for name in ("Dana", "Eli"))
+    token, other_token = (link.url.rstrip("/").rsplit("/", 1)[1] for link in (used, unused))
+    with pytest.raises(UndoRefusedError):
+        services.undo_by_link(token)
+    services.decide_by_link(token, "approve")
+    assert services.find_undo_by_link(token) is not None
+    assert services.find_undo_by_link(other_token) is None
+    with pytest.raises(UndoRefusedError):
+        services.undo_by_link(other_token)
+    services.undo_by_link(token)
+    entry = AuditEntry.objects.latest("seq", "id")
+    assert (entry.verb, entry.actor_label, entry.via) == ("undo", "Dana", "link")
+    assert {services.follow_link(one).state for one in (token, other_token)} == {"open"}
+    services.decide_by_link(other_token, "reject")
+    assert services.follow_link(token).state == "decided"
+    with pytest.raises(UndoRefusedError):
+        services.undo_by_link(token)
+
+
+def test_a_link_undoes_nothing_once_its_maker_may_not_make_it(
+    question: Interrupt, user: Make
+) -> None:
+    maker = user("olga", "view_interrupt", "decide_interrupt", "link_interrupt")
+    link = services.make_link(question.pk, name="Dana", by=maker)
+    token = link.url.rstrip("/").rsplit("/", 1)[1]
+    services.decide_by_link(token, "approve")
+    maker.is_active = False
+    maker.save()
+    with pytest.raises(LinkSpentError):
+        services.undo_by_link(token)
