@@ -32,17 +32,20 @@ MORE = {
 }
 POSTS = [pattern.name for pattern in urlpatterns if hasattr(pattern.callback.cls, "post")]
 #: What the record has of something made, and is another each time.
-IDS = {"link", "comment"}
+IDS = {"link", "comment", "decision"}
 
 
 @pytest.fixture
-def outcome(api: Any, arguments: dict[str, tuple[Any, ...]], make_user: Any) -> Any:
+def outcome(api: Any, arguments: dict[str, tuple[Any, ...]], make_user: Any, settings: Any) -> Any:
     """Post a body to an address; return the answer and what the record has of it."""
+    settings.HITL = {**settings.HITL, "UNDO_SECONDS": 60}
     rita = make_user(is_superuser=True)
     get_user_model().objects.filter(pk=rita.pk).update(username="rita")
 
     def post(name: str, body: bytes, **options: Any) -> Any:
         with transaction.atomic():
+            if name == "undo":  # of something
+                api.post("decisions", *arguments[name], body={"type": "approve"})
             response = api.post(name, *arguments[name], body=body, **options)
             noted = [
                 (verb, {name: told for name, told in detail.items() if name not in IDS})

@@ -84,6 +84,7 @@ def test_a_decision_is_stored_and_queued(
         "approvals": 1,
         "quorum": 1,
         "patch": body["patch"],
+        "undone_at": None,
     }
     assert response["Location"].endswith(f"/hitl/api/v1/runs/{question.run_id}/")
     assert decided(question)

@@ -39,6 +39,7 @@ def test_a_run_in_the_list(api: Any, make_run: Any) -> None:
         "step": -1,
         "started_by": "Dana",
         "finished_at": None,
+        "resumes_at": None,
     }
 
 

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import contextvars
 import threading
 from collections.abc import AsyncIterator, Callable
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from functools import partial
 from typing import Annotated, Any
 
 import pytest
 from asgiref.sync import async_to_sync
+from django.db import connection, transaction
 from langchain_core.documents import Document
 from langchain_core.messages import AIMessage, AnyMessage, HumanMessage
 from langgraph.checkpoint.conformance import checkpointer_test, validate
@@ -20,6 +24,7 @@ from typing_extensions import TypedDict
 
 from hitl_django.checkpoints import DjangoSaver
 from hitl_django.contrib.langgraph import DjangoCheckpointer
+from hitl_django.contrib.langgraph.borrowed_connection import call_with_connection
 from hitl_django.engine.errors import UnserializableError
 from hitl_django.engine.savers.checkpoint import BaseCheckpointSaver, Commit
 from hitl_django.engine.serde import Codec
@@ -124,6 +129,22 @@ def test_the_threads_that_langgraph_stores_on_leave_no_connection_behind() -> No
 def test_a_call_within_a_transaction_that_its_threads_dont_see_is_refused() -> None:
     with pytest.raises(OpenTransactionError, match="outside of it"):
         build(DjangoCheckpointer(types=[Refund, Note])).invoke({"refund": Refund(1)}, CONFIG)
+
+
+@pytest.mark.django_db(transaction=True)
+def test_what_its_caller_stores_at_the_same_time_is_no_transaction_of_the_callers() -> None:
+    def store() -> int:
+        with transaction.atomic():
+            # As LangGraph's threads do: in the context of the call, on no connection of their own.
+            context = contextvars.copy_context()
+            with ThreadPoolExecutor(1) as pool:
+                call = partial(call_with_connection, "default", threading.get_ident)
+                return pool.submit(context.run, call).result(60)
+
+    connection.ensure_connection()
+    assert call_with_connection("default", store) != threading.get_ident()
+    with transaction.atomic(), pytest.raises(OpenTransactionError):
+        call_with_connection("default", store)
 
 
 def test_a_class_that_nobody_named_is_refused_when_it_is_stored() -> None:

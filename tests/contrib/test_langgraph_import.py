@@ -72,16 +72,13 @@ def build_theirs(**compiled: Any) -> Any:
 @pytest.fixture(autouse=True)
 def graphs() -> Iterator[None]:
     """Registers the graph as one of ours, as LangGraph's own, and another one."""
-    before = registry.list_names()
-    register("ported", version="3")(build_ours)
-    register_langgraph("kept")(build_theirs)
-    register("other")(
-        lambda: StateGraph(write.State).add_node("n", dict).add_edge("__start__", "n")
-    )
+    other = StateGraph(write.State).add_node("n", dict).add_edge("__start__", "n")
     write.ran.clear()
-    yield
-    for name in set(registry.list_names()) - set(before):
-        registry.unregister(name)
+    with registry.hide_graphs():
+        register("ported", version="3")(build_ours)
+        register_langgraph("kept")(build_theirs)
+        register("other")(lambda: other)
+        yield
 
 
 class Import:
@@ -574,7 +571,7 @@ def test_what_is_no_database_of_langgraphs_is_refused(tmp_path: Path) -> None:
     assert "can't be read as a database of LangGraph" in Import(url).failure
 
 
-@pytest.mark.skipif(connection.vendor != "postgresql", reason="needs a server")
+@pytest.mark.database("postgresql")
 def test_threads_are_taken_from_postgresql() -> None:
     url = databases.to_url(connection)
     name = f"langgraph_{connection.settings_dict['NAME']}"[:60]

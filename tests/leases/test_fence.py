@@ -162,10 +162,9 @@ def test_a_step_writes_the_thread_only_where_there_are_attempts_to_set_back(
         commit(lease, None)
     after = Thread.objects.values().get()
     assert (before.pop("attempts"), after.pop("attempts")) == (tries, 1)
-    assert (before == after) is (tries == 1)
-    if tries > 1:  # it is leased from now on
-        assert after.pop("lease_until") > before.pop("lease_until")
-        assert after == before
+    if tries > 1:  # it is leased from now on, which may be the millisecond of before
+        assert after.pop("lease_until") >= before.pop("lease_until")
+    assert after == before
 
 
 @pytest.mark.promise("P10")

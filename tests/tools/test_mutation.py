@@ -64,7 +64,7 @@ DATABASES = {
 
 PYTEST = """
 [tool.pytest.ini_options]
-addopts = ["--import-mode=importlib"]
+addopts = ["--import-mode=importlib", "-p", "no:hitl_django"]  # the fixture of the real package
 DJANGO_SETTINGS_MODULE = "tests.settings"
 markers = ["crash", "cluster", "browser", "race", "long"]
 """

@@ -36,6 +36,8 @@ IMPORTED = """
     django.views.generic django.views.debug hypothesis.strategies jsonschema ormsgpack psutil
     pydantic xxhash
 """
+#: The package's own plugin for pytest: each child imports it, and the package, from its tree.
+OWN = "hitl_django"
 #: Where pytest-django puts the copy of a database: its name is the template's with this before it.
 TEST = "test_"
 
@@ -46,7 +48,8 @@ def warm_up() -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         for point in entry_points(group="pytest11"):
-            point.load()
+            if point.name != OWN:
+                point.load()
         for name in IMPORTED.split():
             importlib.import_module(name)
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from concurrent.futures import Future
 from contextvars import ContextVar
+from functools import partial
 from typing import Any, ParamSpec, TypeVar
 
 from django.db import connections
@@ -17,6 +18,8 @@ R = TypeVar("R")
 
 #: The connection of who called a graph. LangGraph hands the context on to its threads.
 _caller: ContextVar[Any] = ContextVar("caller", default=None)
+#: Of the connections on which such a call is being made: whether a transaction was open before it.
+_before: dict[int, bool] = {}
 
 
 def call_with_connection(
@@ -30,8 +33,8 @@ def call_with_connection(
     own = connections[using]
     if own.connection is not None:
         _caller.set(own)
-        return function(*args, **kwargs)
-    if (caller := _caller.get()) is not None and caller.in_atomic_block:
+        return _call_on(own, partial(function, *args, **kwargs))
+    if (caller := _caller.get()) is not None and _has_transaction(caller):
         raise OpenTransactionError(
             "LangGraph stores from threads of its own, which see nothing of the transaction "
             "that is open here. Call the graph outside of it; a test is a TransactionTestCase."
@@ -39,3 +42,20 @@ def call_with_connection(
     result: Future[R] = Future()
     commit_threads.submit(lambda: result.set_result(function(*args, **kwargs))).result()
     return result.result()
+
+
+def _call_on(connection: Any, call: Callable[[], R]) -> R:
+    if id(connection) in _before:
+        return call()  # within another call
+    _before[id(connection)] = connection.in_atomic_block
+    try:
+        return call()
+    finally:
+        del _before[id(connection)]
+
+
+def _has_transaction(connection: Any) -> bool:
+    """Says whether another thread has a transaction open, but for what it is storing just now."""
+    if connection.connection is None or not connection.in_atomic_block:
+        return False
+    return _before.get(id(connection), True)
