@@ -28,6 +28,7 @@ from .archive_admin import ArchivedThreadAdmin
 from .checkpoint_admin import ChannelBlobAdmin, CheckpointAdmin, PendingWriteAdmin
 from .history_admin import DecisionAdmin, InterruptAdmin
 from .link_admin import ReviewLinkAdmin
+from .login_landing import land_in_queue
 from .queue_admin import ReviewItemAdmin
 from .run_admin import RunAdmin
 from .second_look_admin import SecondLookAdmin
@@ -73,12 +74,14 @@ PAGES = {
 def register(site: admin.AdminSite) -> None:
     """Registers all pages on an admin site; one that has its own for a model keeps it.
 
-    Its index says how many questions wait for the user, unless it has a template of its own.
+    Its index says how many questions wait for the user, unless it has a template of its own. Who
+    has nothing but reviews in it comes to the queue by logging in.
     """
     for model, pages in PAGES.items():
         if not site.is_registered(model):
             site.register(model, pages)
     site.index_template = site.index_template or "hitl_django/admin/index.html"
+    land_in_queue(site)
 
 
 register(admin.site)

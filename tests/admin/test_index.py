@@ -72,6 +72,38 @@ def test_takes_five_queries_more_at_the_most(
         assert "5 questions" in text_of(reviewer.get(INDEX))
 
 
+def log_in(user: Any, next: str = INDEX) -> str:  # noqa: A002
+    """Logs in by the form; returns where that leads."""
+    user.set_password("secret")
+    user.save()
+    data = {"username": user.username, "password": "secret", "next": next}
+    return Client().post(reverse("admin:login"), data)["Location"]
+
+
+def test_who_only_reviews_comes_to_the_queue_by_logging_in(person: Callable[[str], Any]) -> None:
+    make_question({})
+    assert log_in(person("reviewer")) == list_of()
+    # But not instead of a page that they wanted.
+    asked_for = reverse("admin:hitl_django_run_changelist")
+    assert log_in(person("reviewer"), asked_for) == asked_for
+
+
+@pytest.mark.parametrize("role", ["nobody", "reader", "operator", "blind"])
+def test_who_decides_nothing_comes_to_the_index(role: str, person: Callable[[str], Any]) -> None:
+    make_question({})
+    assert log_in(person(role)) == INDEX
+
+
+def test_who_has_something_else_to_do_or_nothing_to_review_comes_to_the_index(
+    person: Callable[[str], Any],
+) -> None:
+    assert log_in(person("reviewer")) == INDEX
+    make_question({})
+    user = person("reviewer")
+    user.user_permissions.add(Permission.objects.get(codename="view_group"))
+    assert log_in(user) == INDEX
+
+
 def test_a_site_with_an_index_of_its_own_keeps_it() -> None:
     site = admin.AdminSite("own")
     site.index_template = "own/index.html"
