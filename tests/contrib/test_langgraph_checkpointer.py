@@ -12,7 +12,7 @@ from typing import Annotated, Any
 
 import pytest
 from asgiref.sync import async_to_sync
-from django.db import connection, transaction
+from django.db import connection, connections, transaction
 from langchain_core.documents import Document
 from langchain_core.messages import AIMessage, AnyMessage, HumanMessage
 from langgraph.checkpoint.conformance import checkpointer_test, validate
@@ -145,6 +145,18 @@ def test_what_its_caller_stores_at_the_same_time_is_no_transaction_of_the_caller
     assert call_with_connection("default", store) != threading.get_ident()
     with transaction.atomic(), pytest.raises(OpenTransactionError):
         call_with_connection("default", store)
+
+
+@pytest.mark.django_db(transaction=True)
+def test_a_transaction_that_was_left_open_is_over_with_its_connection() -> None:
+    connection.ensure_connection()
+    mine = call_with_connection("default", threading.get_ident)
+    # As a run does with what its node left open.
+    transaction.atomic().__enter__()
+    connections["default"].close()
+    del connections["default"]
+
+    assert call_with_connection("default", threading.get_ident) != mine
 
 
 def test_a_class_that_nobody_named_is_refused_when_it_is_stored() -> None:

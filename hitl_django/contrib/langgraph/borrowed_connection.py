@@ -58,4 +58,6 @@ def _has_transaction(connection: Any) -> bool:
     """Says whether another thread has a transaction open, but for what it is storing just now."""
     if connection.connection is None or not connection.in_atomic_block:
         return False
+    if connection.closed_in_transaction:
+        return False  # a run closed what its node had left open, and has had a new one since
     return _before.get(id(connection), True)
