@@ -8,6 +8,7 @@ from uuid import UUID
 from langchain_core.callbacks import BaseCallbackHandler
 
 from hitl_django.engine.constants import NS_SEP
+from hitl_django.engine.errors import GraphBubbleUp
 from hitl_django.engine.task.tool_stream import ToolCallChunks, ToolStream
 
 from .tool_outputs import unwrap_output
@@ -50,7 +51,7 @@ class ToolCallbacks(BaseCallbackHandler):
             chunks.finish(unwrap_output(output))
 
     def on_tool_error(self, error: BaseException, *, run_id: UUID, **kwargs: Any) -> None:
-        """Emits what a tool has raised."""
+        """Emits what a tool has raised; one that pauses is called again, and has not failed."""
         chunks = self._running.pop(run_id, None)
-        if chunks is not None:
+        if chunks is not None and not isinstance(error, GraphBubbleUp):
             chunks.fail(error)
