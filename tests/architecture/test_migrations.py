@@ -2,17 +2,34 @@
 
 from __future__ import annotations
 
+import hashlib
+from pathlib import Path
+
 import pytest
 from django.core.management import call_command
 from django.db import connection
 from django.db.migrations.executor import MigrationExecutor
 
 APP = "hitl_django"
+ROOT = Path(__file__).resolve().parents[2]
+#: Whoever adds a migration adds its line, as ``sha256sum`` prints it, and nobody changes one.
+FROZEN = Path(__file__).parent / "migrations.sha256"
 
 
 @pytest.mark.django_db
 def test_no_migration_is_missing() -> None:
     call_command("makemigrations", APP, check=True, dry_run=True, verbosity=0)
+
+
+@pytest.mark.promise("P16")
+@pytest.mark.any_database
+def test_no_migration_is_rewritten() -> None:
+    digests = {
+        str(path.relative_to(ROOT)): hashlib.sha256(path.read_bytes()).hexdigest()
+        for path in (ROOT / APP).rglob("migrations/[0-9]*.py")
+    }
+    frozen = (line.split() for line in FROZEN.read_text().splitlines())
+    assert digests == {path: digest for digest, path in frozen}
 
 
 def schema() -> dict[str, int]:

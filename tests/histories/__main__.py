@@ -17,7 +17,7 @@ from typing import Any
 HERE = Path(__file__).resolve().parent
 MODELS = (
     "GraphShape", "Thread", "Run", "Checkpoint", "ChannelBlob", "PendingWrite", "Interrupt",
-    "Decision", "AuditEntry",
+    "Decision", "AuditEntry", "RunEvent",
 )  # fmt: skip
 
 

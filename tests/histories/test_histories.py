@@ -2,25 +2,31 @@
 
 from __future__ import annotations
 
+import json
+import os
+import subprocess
+import sys
 from collections.abc import Iterator
-from datetime import timedelta
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import pytest
 from django.core.management import call_command
-from django.db.models.functions import Now
+from django.db import connection
 
-from hitl_django import audit, testing
+from hitl_django import audit
 from hitl_django.models import Run, Thread
-from hitl_django.worker.sweeper import sweep
+from tests import databases
 from tests.chaos import invariants
 from tests.reading import values_of
 
 from . import graphs
 from .__main__ import HERE
-from .stages import answer, ended, make
+from .stages import ended, finish, make
+from .upgrade import SCHEMAS
 
+ROOT = HERE.parents[1]
 SAVED = sorted(HERE.glob("*.json"))
 
 
@@ -34,16 +40,6 @@ def registered(db: None) -> Iterator[None]:
 def content_of(message: Any) -> str:
     """Returns a message's text: what was stored as a dict becomes a LangChain message later."""
     return str(message["content"] if isinstance(message, dict) else message.content)
-
-
-def finish() -> None:
-    """Lets every thread come to its end."""
-    with testing.inline() as advance:
-        Run.objects.update(hinted_at=Now() - timedelta(days=1))
-        sweep()
-        advance()
-        for thread_id in Thread.objects.values_list("thread_id", flat=True):
-            answer(thread_id, advance, most=99)
 
 
 @pytest.mark.promise("P16")
@@ -69,8 +65,47 @@ def test_a_thread_saved_by_a_version_is_resumed_and_finished(path: Path) -> None
     assert invariants.faults() == []
 
 
-def test_there_is_something_saved() -> None:
-    assert SAVED
+@contextmanager
+def new_database(path: Path) -> Iterator[str]:
+    """Gives the URL of an empty database of the kind that is tested."""
+    if connection.vendor == "sqlite":
+        yield databases.to_url(connection, NAME=path / "upgraded.sqlite3")
+        return
+    name = f"upgraded_{os.getpid()}"
+    with connection.cursor() as cursor:
+        cursor.execute(f'CREATE DATABASE "{name}"')
+    try:
+        yield databases.to_url(connection, NAME=name)
+    finally:
+        with connection.cursor() as cursor:
+            cursor.execute(f'DROP DATABASE "{name}" WITH (FORCE)')
+
+
+@pytest.mark.process
+@pytest.mark.promise("P16")
+@pytest.mark.django_db(transaction=True)
+@pytest.mark.parametrize("name", SCHEMAS)
+def test_a_database_of_a_version_is_migrated_and_its_threads_finished(
+    name: str, tmp_path: Path
+) -> None:
+    with new_database(tmp_path) as url:
+        upgraded = subprocess.run(
+            [sys.executable, "-m", "tests.histories.upgrade", name],
+            cwd=ROOT,
+            env={**os.environ, "DATABASE_URL": url},
+            capture_output=True,
+            text=True,
+            timeout=120,
+            check=False,
+        )
+    assert upgraded.returncode == 0, upgraded.stderr
+    assert json.loads(upgraded.stdout) == {
+        "left": [], "errors": [], "record": [], "invariants": []
+    }  # fmt: skip
+
+
+def test_there_is_something_saved_and_its_schema_is_known() -> None:
+    assert {path.stem for path in SAVED} == SCHEMAS.keys() != set()
 
 
 @pytest.mark.promise("P16")

@@ -1,0 +1,85 @@
+"""Takes a database of an earlier version to this one's schema, and its threads to their ends.
+
+    DATABASE_URL=… python -m tests.histories.upgrade NAME
+
+The database is an empty one. What version NAME saved is written into the schema of that version,
+not into today's, and migrated as a site that is upgraded does it.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from typing import Any
+
+from .__main__ import HERE
+
+#: The last migration of each version that saved threads.
+SCHEMAS = {"0.1": "0001_initial", "2026-11-23": "0002_store"}
+
+
+def main(name: str) -> None:
+    os.environ.setdefault("DJANGO_SETTINGS_MODULE", "tests.settings")
+    import django
+
+    django.setup()
+    from django.core.management import call_command
+
+    from hitl_django import audit
+    from hitl_django.models import Run, Thread
+    from tests.chaos import invariants
+
+    from . import graphs
+    from .stages import ended, finish
+
+    call_command("migrate", "hitl_django", SCHEMAS[name], verbosity=0)
+    write_rows(name)
+    call_command("migrate", verbosity=0)
+    graphs.register()
+    finish()
+
+    threads = Thread.objects.all()
+    print(
+        json.dumps(
+            {
+                "left": sorted(set(threads.values_list("thread_id", flat=True)) - ended()),
+                "errors": sorted(set(Run.objects.values_list("error", flat=True)) - {""}),
+                "record": [str(fault) for one in threads if (fault := audit.find_first_fault(one))],
+                "invariants": [str(fault) for fault in invariants.faults()],
+            }
+        )
+    )
+
+
+def write_rows(name: str) -> None:
+    """Writes what a version saved with the models as its last migration has them."""
+    from django.core.management.color import no_style
+    from django.db import connection
+    from django.db.migrations.executor import MigrationExecutor
+
+    loader = MigrationExecutor(connection).loader
+    models = loader.project_state(("hitl_django", SCHEMAS[name])).apps
+    rows: dict[Any, list[Any]] = {}
+    for row in json.loads((HERE / f"{name}.json").read_text()):
+        model = models.get_model(row["model"])
+        rows.setdefault(model, []).append(model(pk=row["pk"], **convert(model, row["fields"])))
+    for model, instances in rows.items():
+        model.objects.bulk_create(instances)
+    with connection.cursor() as cursor:
+        for statement in connection.ops.sequence_reset_sql(no_style(), list(rows)):
+            cursor.execute(statement)
+
+
+def convert(model: Any, fields: dict[str, Any]) -> dict[str, Any]:
+    """Returns a saved row's values as its model takes them; a column that is gone is left out."""
+    known = {field.name: field for field in model._meta.concrete_fields}
+    return {
+        known[name].attname: value if known[name].is_relation else known[name].to_python(value)
+        for name, value in fields.items()
+        if name in known
+    }
+
+
+if __name__ == "__main__":
+    main(sys.argv[1])
