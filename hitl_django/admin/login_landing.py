@@ -33,7 +33,7 @@ def land_in_queue(site: AdminSite) -> None:
             response["Location"] = _find_queue(site, request) or index
         return response
 
-    site.login = login  # type: ignore[method-assign,assignment]
+    site.login = login  # type: ignore[method-assign]
 
 
 def _find_queue(site: AdminSite, request: HttpRequest) -> str:

@@ -1,0 +1,15 @@
+"""Procrastinate's app for tests that have other apps installed for a while."""
+
+from __future__ import annotations
+
+import procrastinate
+from procrastinate.contrib.django import procrastinate_app
+from procrastinate.contrib.django.apps import ProcrastinateConfig
+
+
+class QueueConfig(ProcrastinateConfig):
+    """Is made ready once a process; Procrastinate refuses a second time, as Django has it."""
+
+    def ready(self) -> None:
+        if not isinstance(procrastinate_app.current_app, procrastinate.App):
+            super().ready()
