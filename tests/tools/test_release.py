@@ -1,0 +1,60 @@
+"""What a release is made of, and which combinations it is tested on."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import tomllib
+from pathlib import Path
+
+import pytest
+
+from tools.matrix.__main__ import DJANGOS, PYTHONS
+from tools.release.__main__ import find_notes, main
+
+ROOT = Path(__file__).resolve().parents[2]
+PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+CHANGELOG = """# Changelog
+## [Unreleased]
+### Added
+- later
+## [1.2.0] - 2027-01-02
+### Fixed
+- a fault
+## [1.1.0] - 2026-12-01
+"""
+
+
+def test_the_notes_are_the_section_of_the_version_alone() -> None:
+    assert find_notes(CHANGELOG, "1.2.0") == "### Fixed\n- a fault\n"
+
+
+@pytest.mark.parametrize("version", ["1.1.0", "1.3.0", "1.2"])
+def test_a_version_that_the_changelog_says_nothing_of_is_not_released(version: str) -> None:
+    with pytest.raises(SystemExit, match=f"no section of version {version}"):
+        find_notes(CHANGELOG, version)
+
+
+def test_a_tag_that_is_no_version_of_ours_is_refused() -> None:
+    with pytest.raises(SystemExit, match=PROJECT["version"]):
+        main("v99.0.0")
+
+
+def test_the_matrix_has_what_the_package_says_it_supports() -> None:
+    names = [one.rpartition(" :: ")[2] for one in PROJECT["classifiers"]]
+    assert set(PYTHONS) | set(DJANGOS) == {name for name in names if name.count(".") == 1}
+
+
+def test_the_matrix_names_no_django_on_a_python_that_it_does_not_run_on() -> None:
+    command = [sys.executable, "-m", "tools.matrix", "--list"]
+    listed = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True)
+    combinations = {line for line in listed.stdout.splitlines() if "PostgreSQL" not in line}
+    assert combinations == {
+        "Python 3.11, Django 5.2",
+        *(f"Python {python}, Django {django}" for python in PYTHONS[1:] for django in DJANGOS),
+    }
+
+
+def test_the_forge_runs_what_has_to_hold() -> None:
+    for name in ("ci", "release"):
+        assert "- run: .ci/run\n" in (ROOT / ".github" / "workflows" / f"{name}.yml").read_text()

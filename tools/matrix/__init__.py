@@ -1,0 +1,1 @@
+"""Runs the tests on every combination of the versions that are supported."""

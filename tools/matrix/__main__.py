@@ -1,0 +1,107 @@
+"""Runs the tests on each Python with each Django, on SQLite and on each PostgreSQL there is.
+
+    python -m tools.matrix                     the README's test command on all of them
+    python -m tools.matrix --python 3.13 --django 6.1 -- tests/services
+    python -m tools.matrix --list
+
+What stands behind ``--`` goes to ``python -m tests``. Every combination has an environment of its
+own in ``var/matrix``, which is kept and brought up to date. PostgreSQL is the wheel's, and on the
+newest combination each release that Debian has installed as well. The exit code is 1 where tests
+failed or a Python is missing.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import shutil
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+from .servers import find_releases, open_server
+
+ROOT = Path(__file__).resolve().parents[2]
+PYTHONS = ("3.11", "3.12", "3.13")
+#: Each Django, and the oldest Python that it runs on.
+DJANGOS = {"5.2": "3.11", "6.0": "3.12", "6.1": "3.12"}
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(prog="python -m tools.matrix", description=__doc__)
+    parser.formatter_class = argparse.RawDescriptionHelpFormatter
+    parser.add_argument("--python", action="append", choices=PYTHONS)
+    parser.add_argument("--django", action="append", choices=DJANGOS)
+    parser.add_argument("--list", action="store_true", help="name the combinations and end")
+    parser.add_argument("tests", nargs="*", help="arguments of python -m tests")
+    chosen = parser.parse_args()
+
+    pairs = [
+        (python, django)
+        for python in chosen.python or PYTHONS
+        for django in chosen.django or DJANGOS
+        if minor(DJANGOS[django]) <= minor(python)
+    ]
+    runs: list[tuple[str, str, str]] = [(python, django, "") for python, django in pairs]
+    runs += [(*pairs[-1], release) for release in find_releases()] if pairs else []
+    if chosen.list:
+        print(*(describe(*run) for run in runs), sep="\n")
+        return 0
+
+    results = {describe(*run): run_tests(*run, chosen.tests) for run in runs}
+    print("\n=== The matrix ===")
+    for name, result in results.items():
+        print(f"{name:<40} {result}")
+    return any(not result.startswith("passed") for result in results.values())
+
+
+def minor(version: str) -> int:
+    """Returns the second number of a version of Python 3."""
+    return int(version.partition(".")[2])
+
+
+def describe(python: str, django: str, release: str) -> str:
+    return f"Python {python}, Django {django}" + (f", PostgreSQL {release}" if release else "")
+
+
+def run_tests(python: str, django: str, release: str, arguments: list[str]) -> str:
+    """Runs the tests on one combination, and returns in words how that went."""
+    print(f"\n=== {describe(python, django, release)} ===", flush=True)
+    began = time.monotonic()
+    found = find_python(python)
+    if found is None:
+        return "is not here"
+    environment = ROOT / "var" / "matrix" / f"python-{python}-django-{django}"
+    executable = environment / "bin" / "python"
+    if not executable.exists():
+        subprocess.run([found, "-m", "venv", str(environment)], check=True)
+    packages = ["-e", f"{ROOT}[test]", f"django~={django}.0"]
+    subprocess.run([str(executable), "-m", "pip", "install", "--quiet", *packages], check=True)
+
+    command = [str(executable), "-m", "tests", *arguments]
+    if not release:
+        code = subprocess.call(command, cwd=ROOT)
+    else:
+        with open_server(release) as url:
+            code = subprocess.call(command, cwd=ROOT, env={**os.environ, "DATABASE_URL": url})
+    minutes, seconds = divmod(round(time.monotonic() - began), 60)
+    return f"{'passed' if code == 0 else f'failed ({code})'} in {minutes}:{seconds:02}"
+
+
+def find_python(version: str) -> str | None:
+    """Returns an interpreter of this version that works: on the PATH, or pyenv's."""
+    root = Path(os.environ.get("PYENV_ROOT", Path.home() / ".pyenv"))
+    candidates = [
+        shutil.which(f"python{version}"),
+        *map(str, sorted(root.glob(f"versions/{version}.*/bin/python{version}"))),
+    ]
+    for candidate in filter(None, candidates):
+        # A shim can be on the PATH without a Python behind it.
+        if subprocess.call([candidate, "-c", "import venv"], stderr=subprocess.DEVNULL) == 0:
+            return candidate
+    return None
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,1 @@
+"""Builds a release: the packages, what they are made of, and what is new in them."""
