@@ -8,6 +8,7 @@ from django.core.management.base import BaseCommand, CommandError, CommandParser
 
 from .. import (
     archive,
+    backup_check,
     decide,
     doctor,
     export_audit,
@@ -27,6 +28,7 @@ from ..diagnosis import find_obstacle
 
 VERBS = {
     "archive": archive,
+    "backup-check": backup_check,
     "decide": decide,
     "doctor": doctor,
     "export-audit": export_audit,

@@ -1,0 +1,87 @@
+"""``hitl backup-check``: what a restored database lacks is named before anything runs on it."""
+
+from __future__ import annotations
+
+import io
+import json
+from collections.abc import Callable
+
+import pytest
+from django.core.management import CommandError, call_command
+from django.db.models import F
+
+from hitl_django.models import AuditEntry, ChannelBlob, Checkpoint, Interrupt, Run
+from hitl_django.testing import GraphEnvironment
+
+pytestmark = pytest.mark.django_db
+
+
+def check(*arguments: str) -> tuple[str, str]:
+    """Returns what is printed, and why it failed."""
+    out = io.StringIO()
+    try:
+        call_command("hitl", "backup-check", *arguments, stdout=out, stderr=io.StringIO())
+    except CommandError as error:
+        return out.getvalue(), str(error)
+    return out.getvalue(), ""
+
+
+@pytest.fixture(autouse=True)
+def threads() -> None:
+    """A thread that waits and one that has ended, each with a state of some size."""
+    with GraphEnvironment() as hitl:
+        for name in ("waits", "ended"):
+            hitl.start("approval", {"text": "long " * 5000}, thread_id=name)
+        ended = Run.objects.get(thread__thread_id="ended")
+        hitl.decide(run=ended.pk, type="approve")
+
+
+def test_a_whole_database_is_said_to_be_whole() -> None:
+    assert check() == ("2 threads read: all is there.\n", "")
+    assert check("--json") == ("", "")
+
+
+def damage_a_blob() -> None:
+    ChannelBlob.objects.filter(thread__thread_id="waits").update(data=b"\xc1")
+
+
+def damage_a_checkpoint() -> None:
+    Checkpoint.objects.filter(thread__thread_id="waits").update(data=b"\xc1")
+
+
+def lose_the_question() -> None:
+    Interrupt.objects.filter(thread__thread_id="waits").delete()
+
+
+def ask_after_the_end() -> None:
+    Interrupt.objects.filter(thread__thread_id="ended").update(status="pending")
+
+
+def change_the_record() -> None:
+    AuditEntry.objects.filter(thread__thread_id="waits").update(actor_label=F("subject"), via="x")
+
+
+@pytest.mark.parametrize(
+    ("damage", "thread", "words"),
+    [
+        (damage_a_blob, "waits", "its state can't be read: CorruptPayloadError"),
+        (damage_a_checkpoint, "waits", "its state can't be read: CorruptPayloadError"),
+        (lose_the_question, "waits", " waits, and nothing is asked"),
+        (ask_after_the_end, "ended", " is open, and its run has ended"),
+        (change_the_record, "waits", "its record is broken at entry 1"),
+    ],
+)
+def test_what_is_missing_or_damaged_is_named(
+    damage: Callable[[], None], thread: str, words: str
+) -> None:
+    damage()
+    said, failure = check()
+    (line,) = said.splitlines()
+    assert line.startswith(f"{thread}: ")
+    assert words in line
+    assert failure == "Of 2 threads 1 can't go on as they were."
+
+    found = json.loads(check("--json")[0])
+    assert found["thread"] == thread
+    assert words in found["fault"]
+    assert "long" not in line
