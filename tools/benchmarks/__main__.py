@@ -18,7 +18,7 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
-from tools.benchmarks import durable, report, stores, values
+from tools.benchmarks import durable, hosted, report, stores, values
 
 from .engines import ENGINES, FLOOR, OURS
 from .workloads import WORKLOADS, Workload
@@ -51,7 +51,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 def parse(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m tools.benchmarks", description=__doc__)
     parser.formatter_class = argparse.RawDescriptionHelpFormatter
-    names = [*WORKLOADS, *values.WORKLOADS, *durable.WORKLOADS]
+    names = [*WORKLOADS, *values.WORKLOADS, *durable.WORKLOADS, *hosted.WORKLOADS]
     parser.add_argument(
         "--only",
         nargs="+",
@@ -77,7 +77,8 @@ def parse(arguments: Sequence[str] | None) -> argparse.Namespace:
 
 def chosen(starts: Iterable[str]) -> list[Workload]:
     """Returns the workloads of those names, or those whose name begins so, or all."""
-    rows = [*WORKLOADS.values(), *values.WORKLOADS.values(), *durable.WORKLOADS.values()]
+    tables = (WORKLOADS, values.WORKLOADS, durable.WORKLOADS, hosted.WORKLOADS)
+    rows = [row for table in tables for row in table.values()]
     exact = [row for row in rows if row.name in starts]
     loose = [start for start in starts if start not in {row.name for row in exact}]
     picked = [

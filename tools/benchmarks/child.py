@@ -8,7 +8,7 @@ import statistics
 import sys
 import time
 
-from tools.benchmarks import counts, durable, engines, stores, values, workloads
+from tools.benchmarks import counts, durable, engines, hosted, stores, values, workloads
 
 from .workloads import Once
 
@@ -45,7 +45,7 @@ def measure(engine: str, workload: str, size: int) -> dict[str, float]:
     A durable workload of ours is then done once more to count its statements, and on PostgreSQL
     another time to count its round trips.
     """
-    row = (workloads.WORKLOADS | values.WORKLOADS | durable.WORKLOADS)[workload]
+    row = (workloads.WORKLOADS | values.WORKLOADS | durable.WORKLOADS | hosted.WORKLOADS)[workload]
     once = row.build(engines.load(engine), size)
     first, spent = timed(once)
     # What takes seconds has warmed up long before it ends; taking it once is enough.
