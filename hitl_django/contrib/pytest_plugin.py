@@ -1,7 +1,8 @@
-"""The pytest fixture ``hitl``, which comes with the package where pytest-django is installed."""
+"""The pytest fixture ``hitl``, and what a test leaves behind, for who tests with pytest-django."""
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
@@ -19,3 +20,9 @@ def hitl(db: None) -> Iterator[GraphEnvironment]:
 
     with GraphEnvironment() as environment:
         yield environment
+
+
+def pytest_runtest_teardown() -> None:
+    """Closes the connections that wait to be lent: PostgreSQL removes no database that has some."""
+    if (module := sys.modules.get("hitl_django.db.lent_connections")) is not None:
+        module.lent_connections.close()

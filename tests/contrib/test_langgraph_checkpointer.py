@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextvars
-import threading
 from collections.abc import AsyncIterator, Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
@@ -25,6 +24,7 @@ from typing_extensions import TypedDict
 from hitl_django.checkpoints import DjangoSaver
 from hitl_django.contrib.langgraph import DjangoCheckpointer
 from hitl_django.contrib.langgraph.borrowed_connection import call_with_connection
+from hitl_django.db.lent_connections import lent_connections
 from hitl_django.engine.errors import UnserializableError
 from hitl_django.engine.savers.checkpoint import BaseCheckpointSaver, Commit
 from hitl_django.engine.serde import Codec
@@ -107,11 +107,11 @@ def test_a_graph_is_taken_up_from_what_another_has_stored(invoke: Callable[..., 
 
 @pytest.mark.django_db(transaction=True)
 def test_the_threads_that_langgraph_stores_on_leave_no_connection_behind() -> None:
-    opened: list[threading.Thread] = []
+    used: list[Any] = []
 
     class Counted(DjangoSaver):
         def commit(self, commit: Commit) -> None:
-            opened.append(threading.current_thread())
+            used.append(connections["default"])
             super().commit(commit)
 
     checkpointer = DjangoCheckpointer(types=[Refund, Note])
@@ -120,15 +120,21 @@ def test_the_threads_that_langgraph_stores_on_leave_no_connection_behind() -> No
         config: Any = {"configurable": {"thread_id": str(number)}}
         build(checkpointer).invoke({"refund": Refund(1)}, config)
 
-    mine = threading.current_thread()
-    kept = {thread.name for thread in opened if thread is not mine}
-    assert kept == {"hitl-commit"}
+    # LangGraph began some threads for each call: they were lent what waits for the next now.
+    lent = {id(one): one for one in used if one is not connections["default"]}
+    assert 1 <= len(lent) < len(used)
+    lent_connections.close()
+    assert [one.connection for one in lent.values()] == [None] * len(lent)
 
 
 @pytest.mark.django_db
 def test_a_call_within_a_transaction_that_its_threads_dont_see_is_refused() -> None:
     with pytest.raises(OpenTransactionError, match="outside of it"):
         build(DjangoCheckpointer(types=[Refund, Note])).invoke({"refund": Refund(1)}, CONFIG)
+
+
+def find_connection() -> int:
+    return id(connections["default"])
 
 
 @pytest.mark.django_db(transaction=True)
@@ -138,11 +144,11 @@ def test_what_its_caller_stores_at_the_same_time_is_no_transaction_of_the_caller
             # As LangGraph's threads do: in the context of the call, on no connection of their own.
             context = contextvars.copy_context()
             with ThreadPoolExecutor(1) as pool:
-                call = partial(call_with_connection, "default", threading.get_ident)
+                call = partial(call_with_connection, "default", find_connection)
                 return pool.submit(context.run, call).result(60)
 
     connection.ensure_connection()
-    assert call_with_connection("default", store) != threading.get_ident()
+    assert call_with_connection("default", store) != find_connection()
     with transaction.atomic(), pytest.raises(OpenTransactionError):
         call_with_connection("default", store)
 
@@ -150,13 +156,14 @@ def test_what_its_caller_stores_at_the_same_time_is_no_transaction_of_the_caller
 @pytest.mark.django_db(transaction=True)
 def test_a_transaction_that_was_left_open_is_over_with_its_connection() -> None:
     connection.ensure_connection()
-    mine = call_with_connection("default", threading.get_ident)
+    mine = call_with_connection("default", find_connection)
     # As a run does with what its node left open.
     transaction.atomic().__enter__()
     connections["default"].close()
     del connections["default"]
 
-    assert call_with_connection("default", threading.get_ident) != mine
+    assert call_with_connection("default", find_connection) != mine
+    assert connections["default"].connection is None
 
 
 def test_a_class_that_nobody_named_is_refused_when_it_is_stored() -> None:

@@ -42,6 +42,5 @@ def _rows(kind: str, name: str, target: float) -> list[Workload]:
 
 
 WORKLOADS = {
-    row.name: row
-    for row in (*_rows(SQLITE, "SQLite", 1.5), *_rows(POSTGRES, "PostgreSQL", 2))
+    row.name: row for row in (*_rows(SQLITE, "SQLite", 1.5), *_rows(POSTGRES, "PostgreSQL", 2))
 }

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from concurrent.futures import Future
-from contextvars import ContextVar
+from contextvars import ContextVar, copy_context
 from functools import partial
 from typing import Any, ParamSpec, TypeVar
 
 from django.db import connections
 
-from hitl_django.db.commit_threads import commit_threads
+from hitl_django.db.lent_connections import lent_connections
 from hitl_django.errors import OpenTransactionError
 
 P = ParamSpec("P")
@@ -25,23 +24,23 @@ _before: dict[int, bool] = {}
 def call_with_connection(
     using: str, function: Callable[P, R], *args: P.args, **kwargs: P.kwargs
 ) -> R:
-    """Makes a call, on a thread that keeps its connection where this one has none.
+    """Makes a call on this thread's connection, or on one that it is lent where it has none.
 
     A connection that such a thread opened would be left to the garbage collector. Raises
     OpenTransactionError where whoever called the graph has a transaction open.
     """
-    own = connections[using]
+    own, call = connections[using], partial(function, *args, **kwargs)
     if own.connection is not None:
         _caller.set(own)
-        return _call_on(own, partial(function, *args, **kwargs))
+        return _call_on(own, call)
     if (caller := _caller.get()) is not None and _has_transaction(caller):
         raise OpenTransactionError(
             "LangGraph stores from threads of its own, which see nothing of the transaction "
             "that is open here. Call the graph outside of it; a test is a TransactionTestCase."
         )
-    result: Future[R] = Future()
-    commit_threads.submit(lambda: result.set_result(function(*args, **kwargs))).result()
-    return result.result()
+    with lent_connections.lend(using) as lent:
+        # In a context of its own: for what this thread does next nobody with a connection called.
+        return copy_context().run(_call_on, lent, call)
 
 
 def _call_on(connection: Any, call: Callable[[], R]) -> R:
