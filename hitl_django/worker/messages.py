@@ -25,12 +25,39 @@ def perform(function: str, argument: str) -> None:
     """
     if function not in dispatcher.FUNCTIONS:
         raise ValueError(f"No message is for {function!r}.")
-    supervisor_pipe.report_status("busy", dispatcher.get_time_slice() or 0)
-    with _draining():
-        import_string(function)(argument)
-    heartbeat.report_work()
-    supervisor_pipe.report_status("idle")
-    supervisor_pipe.report_status("settled")
+    begin_task()
+    try:
+        with _draining():
+            import_string(function)(argument)
+        heartbeat.report_work()
+    finally:
+        end_task()
+
+
+class _Tasks:
+    """How many tasks the threads of this process carry out; a supervisor only knows processes."""
+
+    lock = threading.Lock()
+    count = 0
+
+
+def begin_task() -> None:
+    """Reports that this process is busy, for as long as its node likes.
+
+    The time slice bounds the run and not the node, and these queues kill nothing that takes long.
+    """
+    with _Tasks.lock:
+        _Tasks.count += 1
+        supervisor_pipe.report_status("busy")
+
+
+def end_task() -> None:
+    """Reports that this process is idle, unless another of its threads is busy."""
+    with _Tasks.lock:
+        _Tasks.count = max(0, _Tasks.count - 1)
+        if not _Tasks.count:
+            supervisor_pipe.report_status("idle")
+            supervisor_pipe.report_status("settled")
 
 
 def drain_when_asked() -> None:

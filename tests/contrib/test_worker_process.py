@@ -70,3 +70,16 @@ def test_a_worker_that_is_told_to_end_where_nothing_can_be_raised_takes_no_more(
             worker_process._ends()
     finally:
         signal.signal(signal.SIGTERM, before)
+
+
+def test_what_is_not_ours_is_busy_until_django_q2_itself_ends_it(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    said: list[object] = []
+    monkeypatch.setattr(supervisor_pipe, "report_status", lambda *words: said.append(words))
+    for name, value in {"pid": os.getpid(), "task": None, "until": 0.0}.items():
+        monkeypatch.setattr(worker_process._Process, name, value)
+    # A task may have a timeout of its own, which its signal doesn't tell.
+    worker_process._begins(task={"func": "shop.mails.send_all"})
+    worker_process._begins(task={"func": dispatcher.ADVANCE})
+    assert said == [("busy", 0.0), ("busy", float(Conf.TIMEOUT))]

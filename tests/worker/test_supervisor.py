@@ -5,8 +5,10 @@ from __future__ import annotations
 import io
 import os
 import signal
+import threading
 from datetime import timedelta
 from typing import Any
+from unittest.mock import Mock
 from uuid import uuid4
 
 import pytest
@@ -17,10 +19,11 @@ from django.db.models.functions import Now
 
 from hitl_django import services, testing
 from hitl_django.conf import hitl
+from hitl_django.contrib.django_tasks import framework
 from hitl_django.models import Run, Thread
 from hitl_django.task_queue import dispatcher, supervisor_pipe
 from hitl_django.task_queue.supervisor_pipe import StatusReport
-from hitl_django.worker import child_process, supervisor, sweep_loop
+from hitl_django.worker import child_process, messages, supervisor, sweep_loop
 from hitl_django.worker import sweeper as sweeping
 from hitl_django.worker.supervisor import PATIENCE, WorkerWatch
 
@@ -59,6 +62,91 @@ def test_a_busy_worker_that_is_gone_counts_no_more(due: Any) -> None:
     watch.record(StatusReport("busy", NOBODY), 0.0)
     watch.expect([due], 1.0)
     assert watch.find_fault(1.0 + PATIENCE) is not None
+
+
+@pytest.fixture
+def reported(monkeypatch: pytest.MonkeyPatch) -> Any:
+    """The pipe to which this process reports, as one of a queue's worker processes."""
+    pipe = supervisor_pipe.SupervisorPipe()
+    monkeypatch.setenv(supervisor_pipe.VARIABLE, str(pipe.writing))
+    yield pipe
+    pipe.close()
+
+
+def hear(watch: WorkerWatch, pipe: supervisor_pipe.SupervisorPipe, now: float) -> None:
+    for report in pipe.read_reports():
+        watch.record(report, now)
+
+
+def test_a_node_is_busy_for_as_long_as_it_takes_where_the_queue_kills_nothing(
+    due: Any, reported: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    watch = WorkerWatch()
+
+    def advance(run_id: str) -> None:
+        hear(watch, reported, 0.0)
+        watch.expect([due], 35.0)
+        assert watch.find_fault(61.0) is None
+        assert watch.find_fault(3600.0) is None
+
+    monkeypatch.setattr(messages, "import_string", lambda path: advance)
+    messages.perform(dispatcher.ADVANCE, "an id")
+    hear(watch, reported, 3600.0)
+    watch.expect([due], 3600.0)
+    assert watch.find_fault(3600.0 + PATIENCE) is not None
+
+
+def test_a_process_is_busy_as_long_as_one_of_its_threads_is(
+    due: Any, reported: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    begun, release = threading.Event(), threading.Event()
+
+    def advance(run_id: str) -> None:
+        if run_id == "long":
+            begun.set()
+            assert release.wait(60)
+
+    monkeypatch.setattr(messages, "import_string", lambda path: advance)
+    thread = threading.Thread(target=messages.perform, args=(dispatcher.ADVANCE, "long"))
+    thread.start()
+    assert begun.wait(60)
+    messages.perform(dispatcher.ADVANCE, "short")
+    watch = WorkerWatch()
+    hear(watch, reported, 0.0)
+    watch.expect([due], 1.0)
+    assert watch.find_fault(1.0 + PATIENCE) is None
+    release.set()
+    thread.join(60)
+    hear(watch, reported, 20.0)
+    watch.expect([due], 20.0)
+    assert watch.find_fault(20.0 + PATIENCE) is not None
+
+
+def test_a_task_that_ends_by_an_exception_leaves_its_process_idle(
+    due: Any, reported: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def advance(run_id: str) -> None:
+        raise SystemExit(1)
+
+    monkeypatch.setattr(messages, "import_string", lambda path: advance)
+    watch = WorkerWatch()
+    with pytest.raises(SystemExit):
+        messages.perform(dispatcher.ADVANCE, "an id")
+    hear(watch, reported, 0.0)
+    watch.expect([due], 1.0)
+    assert watch.find_fault(1.0 + PATIENCE) is not None
+
+
+def test_a_products_own_task_of_djangos_is_work_too(due: Any, reported: Any) -> None:
+    watch = WorkerWatch()
+    framework.task_started.send(sender=None, task_result=Mock())
+    hear(watch, reported, 0.0)
+    watch.expect([due], 1.0)
+    assert watch.find_fault(3600.0) is None
+    framework.task_finished.send(sender=None, task_result=Mock())
+    hear(watch, reported, 3600.0)
+    watch.expect([due], 3600.0)
+    assert watch.find_fault(3600.0 + PATIENCE) is not None
 
 
 @pytest.mark.parametrize("state", ["succeeded", "interrupted", "running"])

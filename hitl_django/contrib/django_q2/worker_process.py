@@ -28,6 +28,8 @@ from hitl_django.worker import runner
 
 ENDED = 128 + signal.SIGTERM  # as a shell reports a process that SIGTERM has ended
 
+OURS = dispatcher.FUNCTIONS | {dispatcher.SWEEP}
+
 #: qcluster forks its sentinel, and that forks workers, monitor and pusher: two generations. What a
 #: node forks lives as long as the node likes.
 FORKS = 2
@@ -78,7 +80,10 @@ def _begins(task: dict[str, Any], **kwargs: Any) -> None:
         return
     _Process.task = str(task["func"])
     _Process.until = time.monotonic() + Conf.TIMEOUT if Conf.TIMEOUT else float("inf")
-    supervisor_pipe.report_status("busy", float(Conf.TIMEOUT or 0))
+    # A task of the product's may have a timeout of its own, which isn't told here; django-q2 ends
+    # the process that goes beyond it.
+    limit = Conf.TIMEOUT if _Process.task in OURS else None
+    supervisor_pipe.report_status("busy", float(limit or 0))
 
 
 def _ends(**kwargs: Any) -> None:

@@ -10,6 +10,8 @@ _home = "django.tasks" if find_spec("django.tasks") else "django_tasks"
 _tasks: Any = import_module(_home)
 
 task, task_backends = _tasks.task, _tasks.task_backends
+_signals: Any = import_module(f"{_home}.signals")
+task_started, task_finished = _signals.task_started, _signals.task_finished
 InvalidTaskBackend: type[Exception] = (
     getattr(import_module(f"{_home}.exceptions"), "InvalidTaskBackend", None)
     or import_module(f"{_home}.exceptions").InvalidTaskBackendError
