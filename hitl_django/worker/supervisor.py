@@ -171,6 +171,7 @@ class Supervisor:
             "worker",
             [sys.executable, "-m", "django", *self.command],
             environment={
+                **dispatcher.get_dispatcher().environment(),
                 **pipe.environment(),
                 "DJANGO_SETTINGS_MODULE": str(settings.SETTINGS_MODULE),
                 # Started as a module, Python would look for the project elsewhere.
