@@ -8,6 +8,7 @@ import signal
 import subprocess
 import sys
 from abc import ABC, abstractmethod
+from collections import Counter
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -15,18 +16,21 @@ from typing import Any
 import psutil
 import pytest
 from django.apps import apps
-from django.db import transaction
+from django.db import connection, transaction
 
 from hitl_django import services
-from hitl_django.models import Interrupt, Run
+from hitl_django.models import Checkpoint, Interrupt, Run
 from hitl_django.task_queue import dispatcher
 from hitl_django.worker import messages
 from hitl_django.worker.supervisor import PATIENCE
-from tests import celery_app
+from tests import celery_app, databases
+from tests.chaos import invariants
+from tests.chaos.proxy import Proxy
 from tests.messages import enqueue_run
 
 from .conftest import IMPATIENT, ROOT, Cluster, all_succeeded, begun, start_laps, states
 from .redis_server import RedisServer
+from .test_outage import nobody_holds_anything
 
 pytestmark = [
     pytest.mark.cluster,
@@ -42,6 +46,8 @@ class Queue(ABC):
 
     path: str
     environment: dict[str, str]
+    #: Of ``hitl worker``.
+    arguments: tuple[str, ...] = ()
     #: Messages that its workers carry out side by side.
     width = 1
 
@@ -60,6 +66,10 @@ class Queue(ABC):
     @abstractmethod
     def worker(self) -> int:
         """Return the process id of one that works."""
+
+    def overtaken(self, workers: Cluster) -> int:
+        """Return how many workers lived to find that another had their run."""
+        return workers.overtaken()
 
     @abstractmethod
     def stop(self) -> None:
@@ -80,7 +90,7 @@ class DjangoTasks(Queue):
         apps.get_model("django_tasks_database", "DBTaskResult")._default_manager.all().delete()
 
     def work(self) -> Cluster:
-        self.supervisor = self.start("hitl", "worker", **self.environment)
+        self.supervisor = self.start("hitl", "worker", *self.arguments, **self.environment)
         return self.supervisor
 
     def worker(self) -> int:
@@ -133,11 +143,14 @@ class CeleryOverRedis(Queue):
                 stderr=subprocess.STDOUT,
                 start_new_session=True,
             )
-        return self.start("hitl", "worker", **self.environment)
+        return self.start("hitl", "worker", *self.arguments, **self.environment)
 
     def worker(self) -> int:
         assert self.process is not None
         return psutil.Process(self.process.pid).children()[0].pid
+
+    def overtaken(self, workers: Cluster) -> int:
+        return self.log.read_text().count("was taken over")
 
     def stop(self) -> None:
         assert self.process is not None
@@ -204,6 +217,18 @@ def queue(request: pytest.FixtureRequest) -> Queue:
     return found
 
 
+@pytest.fixture(
+    params=[
+        "tasks_queue",
+        pytest.param("procrastinate_queue", marks=pytest.mark.database("postgresql")),
+    ]
+)
+def supervised(request: pytest.FixtureRequest) -> Queue:
+    """A queue whose workers are those of ``hitl worker``."""
+    found: Queue = request.getfixturevalue(request.param)
+    return found
+
+
 @pytest.mark.promise("P3")
 def test_a_message_follows_the_commit_or_vanishes_with_it(queue: Queue) -> None:
     with transaction.atomic():
@@ -232,7 +257,7 @@ def test_a_worker_that_is_killed_loses_no_run(queue: Queue, book: Path) -> None:
     os.kill(queue.worker(), signal.SIGKILL)
     workers.wait_for(all_succeeded(runs))
     # At most the laps in which it was killed, one for each of its threads, were begun again.
-    assert begun(book).total() <= 4 * 5 + queue.width + workers.overtaken()
+    assert begun(book).total() <= 4 * 5 + queue.width + queue.overtaken(workers)
 
 
 def test_messages_that_are_lost_are_sent_again(queue: Queue, book: Path) -> None:
@@ -268,6 +293,61 @@ def test_workers_that_are_stopped_leave_their_runs_at_an_edge(queue: Queue, book
     again = queue.work()
     again.wait_for(all_succeeded(runs))
     assert set(begun(book).values()) == {1}
+
+
+@pytest.mark.promise("P7")
+def test_a_worker_that_stands_still_is_started_anew(supervised: Queue, book: Path) -> None:
+    workers = supervised.work()
+    os.kill(supervised.worker(), signal.SIGSTOP)
+    workers.wait_for(all_succeeded(start_laps(book, 3, laps=1, seconds=0)))
+    assert "a run waits, and no worker takes it up" in workers.log.read_text()
+
+
+@pytest.mark.promise("P7")
+def test_no_worker_outlives_a_supervisor_that_is_killed(supervised: Queue, book: Path) -> None:
+    workers = supervised.work()
+    runs = start_laps(book, supervised.width + 1, laps=100)
+    workers.wait_for(lambda: len(begun(book)) >= supervised.width)
+    worker = psutil.Process(supervised.worker())
+    workers.process.kill()
+    assert psutil.wait_procs([worker], timeout=60)[1] == []
+    assert not all_succeeded(runs)()
+
+
+@pytest.mark.database("postgresql")
+@pytest.mark.promise("P7")
+@pytest.mark.promise("P10")
+def test_a_database_that_is_away_for_some_seconds_costs_each_worker_the_step_it_was_in(
+    queue: Queue, book: Path, tmp_path: Path
+) -> None:
+    health = tmp_path / "health"
+    count, laps = 8, 6
+    with Proxy(lambda: "pass") as proxy:
+        queue.environment["DATABASE_URL"] = databases.to_url(connection, **proxy.settings())
+        queue.arguments = ("--health-file", str(health))
+        workers = queue.work()
+        workers.wait_for(health.exists)
+        workers.wait_for(lambda: health.read_text() == "ready\n")
+        asked = services.start("interview", {"log": []})
+        workers.wait_for(lambda: states([asked.id]) == {"interrupted": 1})
+        runs = start_laps(book, count, laps=laps)
+        workers.wait_for(lambda: len(begun(book)) >= 4)
+        with proxy.down():
+            question = Interrupt.objects.get(run=asked.id, status="pending")
+            services.decide(question.pk, "respond", "one")
+            workers.wait_for(nobody_holds_anything)
+            workers.wait_for(lambda: health.read_text() == "waiting\n")
+        workers.wait_for(all_succeeded(runs))
+        workers.wait_for(lambda: states([asked.id]) == {"interrupted": 1})
+        workers.wait_for(lambda: health.read_text() == "ready\n")
+        overtaken = queue.overtaken(workers)
+        assert workers.stop() == 0
+    assert not health.exists()
+    assert len(begun(book)) == count * laps
+    assert begun(book).total() <= count * laps + queue.width + overtaken
+    assert (invariants.faults(), invariants.unfinished()) == ([], [])
+    steps = Counter(Checkpoint.objects.filter(thread__runs__in=runs).values_list("thread", "step"))
+    assert set(steps.values()) == {1}
 
 
 def test_a_broker_that_is_away_undoes_nothing(celery_queue: CeleryOverRedis, book: Path) -> None:
