@@ -132,11 +132,15 @@ class CeleryOverRedis(Queue):
         self.server.kill()
         self.server.start()
 
+    def command(self) -> list[str]:
+        """Return what starts the queue's own workers, behind the interpreter."""
+        command = ["-m", "celery", "-A", "tests.celery_app", "worker", "--concurrency", "2"]
+        return [*command, "--loglevel", "INFO", "--without-gossip"]
+
     def work(self) -> Cluster:
-        command = ["celery", "-A", "tests.celery_app", "worker", "--concurrency", "2"]
         with self.log.open("ab") as output:
             self.process = subprocess.Popen(
-                [sys.executable, "-m", *command, "--loglevel", "INFO", "--without-gossip"],
+                [sys.executable, *self.command()],
                 cwd=ROOT,
                 env={**os.environ, **self.environment},
                 stdout=output,
@@ -164,6 +168,17 @@ class CeleryOverRedis(Queue):
             except ProcessLookupError:
                 pass
             self.process.wait()
+
+
+class DjangoTasksOverRedis(CeleryOverRedis):
+    path = "hitl_django.contrib.django_tasks.Dispatcher"
+    width = 1
+
+    def length(self) -> int:
+        return self.server.length_of("rq:queue:default")
+
+    def command(self) -> list[str]:
+        return ["manage.py", "rqworker", "default", "--job-class", "django_tasks_rq.Job"]
 
 
 @pytest.fixture
@@ -200,6 +215,20 @@ def celery_queue(cluster: Start, environment: Any, tmp_path: Path) -> Iterator[C
 
 
 @pytest.fixture
+def rq_queue(
+    cluster: Start, environment: Any, tmp_path: Path, settings: Any
+) -> Iterator[DjangoTasksOverRedis]:
+    server = RedisServer(tmp_path).start()
+    settings.RQ_QUEUES = {"default": {"UNIX_SOCKET_PATH": str(server.socket), "DB": 0}}
+    settings.TASKS = {"default": {"BACKEND": "django_tasks_rq.RQBackend"}}
+    chosen = environment(DjangoTasksOverRedis) | {"TEST_RQ_SOCKET": str(server.socket)}
+    found = DjangoTasksOverRedis(cluster, chosen, server, tmp_path)
+    yield found
+    found.clear_up()
+    server.kill()
+
+
+@pytest.fixture
 def procrastinate_queue(cluster: Start, environment: Any) -> Procrastinate:
     return Procrastinate(cluster, environment(Procrastinate))
 
@@ -208,6 +237,7 @@ def procrastinate_queue(cluster: Start, environment: Any) -> Procrastinate:
     params=[
         "tasks_queue",
         "celery_queue",
+        "rq_queue",
         pytest.param("procrastinate_queue", marks=pytest.mark.database("postgresql")),
     ]
 )

@@ -107,7 +107,7 @@ def test_every_source_is_there(path: str | tuple[str, ...]) -> None:
 
 
 def test_every_queue_that_is_brought_is_documented() -> None:
-    brought = {f"hitl_django.contrib.{each.name}.Dispatcher" for each in find_queues()}
+    brought = {f"{each.name}.Dispatcher" for each in find_queues()}
     assert brought == set(sources.DISPATCHERS)
     assert all(path in names.dispatchers() for path in brought)
 
