@@ -390,6 +390,15 @@ def test_a_broker_that_is_away_undoes_nothing(celery_queue: CeleryOverRedis, boo
     workers.wait_for(all_succeeded(runs))
 
 
+def test_a_redis_that_is_away_undoes_nothing(rq_queue: DjangoTasksOverRedis, book: Path) -> None:
+    rq_queue.server.kill()
+    runs = start_laps(book, 2, laps=1, seconds=0)
+    assert states(runs) == {"queued": 2}
+    rq_queue.server.start()
+    assert rq_queue.length() == 0
+    rq_queue.work().wait_for(all_succeeded(runs))
+
+
 def test_no_message_calls_anything_else() -> None:
     with pytest.raises(ValueError, match=r"No message is for 'os\.system'\."):
         messages.perform("os.system", "true")
