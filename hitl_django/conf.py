@@ -30,6 +30,11 @@ class Settings:
         "hitl_django.contrib.django_q2.Dispatcher",
         "Dotted path of the class that tells a worker about a queued run.",
     )
+    CLUSTER: str = _key(
+        "",
+        "Name of a cluster of django-q2's that is for runs alone, so that a product's own tasks "
+        "and runs don't wait for each other; '': the one of Q_CLUSTER.",
+    )
     LEASE_SECONDS: float = _key(
         30, "How long a silent worker, or process that calls a graph, keeps a thread to itself."
     )

@@ -90,6 +90,12 @@ Q_CLUSTER: dict[str, object] = {
 # Django's Tasks, for the tests of that queue.
 TASKS = {"default": {"BACKEND": "django_tasks_db.DatabaseBackend"}}
 
+# The same over Redis, as a product sets it up.
+if RQ_SOCKET := os.environ.get("TEST_RQ_SOCKET", ""):
+    INSTALLED_APPS += ["django_rq", "django_tasks_rq"]
+    TASKS = {"default": {"BACKEND": "django_tasks_rq.RQBackend"}}
+    RQ_QUEUES = {"default": {"UNIX_SOCKET_PATH": RQ_SOCKET, "DB": 0}}
+
 # What a test wants of the processes that it starts.
 if REDIS_URL := os.environ.get("TEST_REDIS_URL", ""):
     del Q_CLUSTER["orm"]

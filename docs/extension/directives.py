@@ -32,6 +32,7 @@ from . import (
 PARTS: Mapping[str, Callable[[], str]] = {
     "hitl-checks": checks.page,
     "hitl-dispatcher": lambda: names.one(sources.DISPATCHER),
+    "hitl-dispatchers": names.dispatchers,
     "hitl-errors": errors.tree,
     "hitl-http-objects": operations.objects,
     "hitl-http-operations": operations.page,

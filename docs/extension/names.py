@@ -187,6 +187,15 @@ def signals() -> str:
     )
 
 
+def dispatchers() -> str:
+    """Return the documentation of the queues that the package brings, and what to call them."""
+    found = [(path, sources.load(path)) for path in sources.DISPATCHERS]
+    return markdown.page(
+        f"`{path}`\n\n" + _autodoc("class", f"{value.__module__}.{value.__name__}")
+        for path, value in found
+    )
+
+
 def one(path: str) -> str:
     """Return the documentation of one class, with its methods."""
     return _autodoc("class", path, "members")

@@ -41,6 +41,13 @@ MODELS = (
 POLICY = "hitl_django.permissions.ModelPermissionPolicy"
 #: The seam to a queue.
 DISPATCHER = "hitl_django.task_queue.dispatcher.Dispatcher"
+#: Those that the package brings, by the names that ``HITL["DISPATCH"]`` has for them.
+DISPATCHERS = (
+    "hitl_django.contrib.django_q2.Dispatcher",
+    "hitl_django.contrib.django_tasks.Dispatcher",
+    "hitl_django.contrib.celery.Dispatcher",
+    "hitl_django.contrib.procrastinate.Dispatcher",
+)
 SIGNALS = "hitl_django.signals"
 SERVICES = "hitl_django.services"
 TESTING = "hitl_django.testing"

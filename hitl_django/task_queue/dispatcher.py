@@ -9,7 +9,7 @@ reviewer's side imports the worker.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import cache, partial
 
 from django.core.checks import CheckMessage
@@ -70,6 +70,10 @@ class Dispatcher(ABC):
     def command(self) -> Sequence[str]:
         """Returns the management command that starts workers; empty where none is needed."""
         return ()
+
+    def environment(self) -> Mapping[str, str]:
+        """Returns what the environment of that command has to hold."""
+        return {}
 
 
 class InlineDispatcher(Dispatcher):

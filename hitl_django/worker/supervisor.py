@@ -27,6 +27,7 @@ from hitl_django.task_queue import dispatcher
 from hitl_django.task_queue.supervisor_pipe import StatusReport, SupervisorPipe
 
 from .child_process import Child, Program, Stopped, StopSignals
+from .health_file import HealthFile
 from .sweeper import is_any_due, sweep
 
 logger = logging.getLogger("hitl_django")
@@ -96,8 +97,14 @@ class WorkerWatch:
 class Supervisor:
     """Keeps one queue's processes running until somebody stops it."""
 
-    def __init__(self, command: Sequence[str], grace: float, say: Callable[[str], None]) -> None:
-        self.command, self.grace, self.say = command, grace, say
+    def __init__(
+        self,
+        command: Sequence[str],
+        grace: float,
+        say: Callable[[str], None],
+        health: HealthFile,
+    ) -> None:
+        self.command, self.grace, self.say, self.health = command, grace, say, health
         self.listener = StopSignals()
         self._swept = -float("inf")
 
@@ -116,6 +123,7 @@ class Supervisor:
         except Stopped as stopped:
             self.say(f"Stopped by {stopped}.")
         finally:
+            self.health.remove()
             connections.close_all()
 
     def _run_once(self) -> str:
@@ -130,12 +138,14 @@ class Supervisor:
             return reason
         finally:
             with self.listener.deferred():
+                self.health.write(is_ready=False)
                 if child is not None:
                     self._stop(child, grace)
                 pipe.close()
 
     def _watch(self, child: Child, pipe: SupervisorPipe) -> str:
-        watch = WorkerWatch()
+        watch, is_ready = WorkerWatch(), False
+        self._swept = -float("inf")  # so that the database is asked at once
         while (code := child.exit_code()) is None:
             select.select([pipe.reading], [], [], TICK)
             self.listener.sleep(BREATH)
@@ -147,6 +157,7 @@ class Supervisor:
                     self._swept = now
                     close_old_connections()
                     watch.expect(sweep(), now)
+                    is_ready = True
                 elif hitl.UNDO_SECONDS:
                     services.resume_due()
                 if (fault := watch.find_fault(now)) is not None:
@@ -155,7 +166,9 @@ class Supervisor:
                 # Without the database nobody can work, and there is nothing to start anew.
                 logger.exception("the supervisor can't look after runs")
                 watch.reset()
+                is_ready = False
                 connections.close_all()
+            self.health.write(is_ready=is_ready)
         return f"ended by themselves with code {code}"
 
     def _stop(self, child: Child, grace: float) -> None:
@@ -171,6 +184,7 @@ class Supervisor:
             "worker",
             [sys.executable, "-m", "django", *self.command],
             environment={
+                **dispatcher.get_dispatcher().environment(),
                 **pipe.environment(),
                 "DJANGO_SETTINGS_MODULE": str(settings.SETTINGS_MODULE),
                 # Started as a module, Python would look for the project elsewhere.

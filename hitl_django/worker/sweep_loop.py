@@ -11,6 +11,7 @@ from hitl_django import services
 from hitl_django.conf import hitl
 
 from .child_process import Stopped, StopSignals
+from .health_file import HealthFile
 from .sweeper import sweep
 
 logger = logging.getLogger("hitl_django")
@@ -22,8 +23,8 @@ TICK = 1.0
 class Sweeper:
     """Sweeps until somebody stops it, for a queue that brings workers of its own."""
 
-    def __init__(self, say: Callable[[str], None]) -> None:
-        self.say = say
+    def __init__(self, say: Callable[[str], None], health: HealthFile) -> None:
+        self.say, self.health = say, health
 
     def run(self) -> None:
         """Sweep three times in SWEEP_SECONDS until a signal asks for the end."""
@@ -42,6 +43,7 @@ class Sweeper:
         except Stopped as stopped:
             self.say(f"Stopped by {stopped}.")
         finally:
+            self.health.remove()
             connections.close_all()
 
     def _act(self, listener: StopSignals, act: Callable[[], object]) -> None:
@@ -49,6 +51,9 @@ class Sweeper:
         with listener.deferred():  # what was begun is ended
             try:
                 act()
+                is_ready = True
             except Exception:
                 logger.exception("the sweep failed")
+                is_ready = False
                 connections.close_all()
+            self.health.write(is_ready=is_ready)

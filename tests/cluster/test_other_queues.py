@@ -8,6 +8,7 @@ import signal
 import subprocess
 import sys
 from abc import ABC, abstractmethod
+from collections import Counter
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -15,18 +16,21 @@ from typing import Any
 import psutil
 import pytest
 from django.apps import apps
-from django.db import transaction
+from django.db import connection, transaction
 
 from hitl_django import services
-from hitl_django.models import Interrupt, Run
+from hitl_django.models import Checkpoint, Interrupt, Run
 from hitl_django.task_queue import dispatcher
 from hitl_django.worker import messages
 from hitl_django.worker.supervisor import PATIENCE
-from tests import celery_app
+from tests import celery_app, databases
+from tests.chaos import invariants
+from tests.chaos.proxy import Proxy
 from tests.messages import enqueue_run
 
 from .conftest import IMPATIENT, ROOT, Cluster, all_succeeded, begun, start_laps, states
 from .redis_server import RedisServer
+from .test_outage import nobody_holds_anything
 
 pytestmark = [
     pytest.mark.cluster,
@@ -42,6 +46,8 @@ class Queue(ABC):
 
     path: str
     environment: dict[str, str]
+    #: Of ``hitl worker``.
+    arguments: tuple[str, ...] = ()
     #: Messages that its workers carry out side by side.
     width = 1
 
@@ -60,6 +66,10 @@ class Queue(ABC):
     @abstractmethod
     def worker(self) -> int:
         """Return the process id of one that works."""
+
+    def overtaken(self, workers: Cluster) -> int:
+        """Return how many workers lived to find that another had their run."""
+        return workers.overtaken()
 
     @abstractmethod
     def stop(self) -> None:
@@ -80,7 +90,7 @@ class DjangoTasks(Queue):
         apps.get_model("django_tasks_database", "DBTaskResult")._default_manager.all().delete()
 
     def work(self) -> Cluster:
-        self.supervisor = self.start("hitl", "worker", **self.environment)
+        self.supervisor = self.start("hitl", "worker", *self.arguments, **self.environment)
         return self.supervisor
 
     def worker(self) -> int:
@@ -122,22 +132,29 @@ class CeleryOverRedis(Queue):
         self.server.kill()
         self.server.start()
 
+    def command(self) -> list[str]:
+        """Return what starts the queue's own workers, behind the interpreter."""
+        command = ["-m", "celery", "-A", "tests.celery_app", "worker", "--concurrency", "2"]
+        return [*command, "--loglevel", "INFO", "--without-gossip"]
+
     def work(self) -> Cluster:
-        command = ["celery", "-A", "tests.celery_app", "worker", "--concurrency", "2"]
         with self.log.open("ab") as output:
             self.process = subprocess.Popen(
-                [sys.executable, "-m", *command, "--loglevel", "INFO", "--without-gossip"],
+                [sys.executable, *self.command()],
                 cwd=ROOT,
                 env={**os.environ, **self.environment},
                 stdout=output,
                 stderr=subprocess.STDOUT,
                 start_new_session=True,
             )
-        return self.start("hitl", "worker", **self.environment)
+        return self.start("hitl", "worker", *self.arguments, **self.environment)
 
     def worker(self) -> int:
         assert self.process is not None
         return psutil.Process(self.process.pid).children()[0].pid
+
+    def overtaken(self, workers: Cluster) -> int:
+        return self.log.read_text().count("was taken over")
 
     def stop(self) -> None:
         assert self.process is not None
@@ -151,6 +168,17 @@ class CeleryOverRedis(Queue):
             except ProcessLookupError:
                 pass
             self.process.wait()
+
+
+class DjangoTasksOverRedis(CeleryOverRedis):
+    path = "hitl_django.contrib.django_tasks.Dispatcher"
+    width = 1
+
+    def length(self) -> int:
+        return self.server.length_of("rq:queue:default")
+
+    def command(self) -> list[str]:
+        return ["manage.py", "rqworker", "default", "--job-class", "django_tasks_rq.Job"]
 
 
 @pytest.fixture
@@ -187,6 +215,20 @@ def celery_queue(cluster: Start, environment: Any, tmp_path: Path) -> Iterator[C
 
 
 @pytest.fixture
+def rq_queue(
+    cluster: Start, environment: Any, tmp_path: Path, settings: Any
+) -> Iterator[DjangoTasksOverRedis]:
+    server = RedisServer(tmp_path).start()
+    settings.RQ_QUEUES = {"default": {"UNIX_SOCKET_PATH": str(server.socket), "DB": 0}}
+    settings.TASKS = {"default": {"BACKEND": "django_tasks_rq.RQBackend"}}
+    chosen = environment(DjangoTasksOverRedis) | {"TEST_RQ_SOCKET": str(server.socket)}
+    found = DjangoTasksOverRedis(cluster, chosen, server, tmp_path)
+    yield found
+    found.clear_up()
+    server.kill()
+
+
+@pytest.fixture
 def procrastinate_queue(cluster: Start, environment: Any) -> Procrastinate:
     return Procrastinate(cluster, environment(Procrastinate))
 
@@ -195,11 +237,24 @@ def procrastinate_queue(cluster: Start, environment: Any) -> Procrastinate:
     params=[
         "tasks_queue",
         "celery_queue",
+        "rq_queue",
         pytest.param("procrastinate_queue", marks=pytest.mark.database("postgresql")),
     ]
 )
 def queue(request: pytest.FixtureRequest) -> Queue:
     """A queue to which this process sends, and whose workers a test may start."""
+    found: Queue = request.getfixturevalue(request.param)
+    return found
+
+
+@pytest.fixture(
+    params=[
+        "tasks_queue",
+        pytest.param("procrastinate_queue", marks=pytest.mark.database("postgresql")),
+    ]
+)
+def supervised(request: pytest.FixtureRequest) -> Queue:
+    """A queue whose workers are those of ``hitl worker``."""
     found: Queue = request.getfixturevalue(request.param)
     return found
 
@@ -231,8 +286,8 @@ def test_a_worker_that_is_killed_loses_no_run(queue: Queue, book: Path) -> None:
     workers.wait_for(lambda: book.read_text() != "")
     os.kill(queue.worker(), signal.SIGKILL)
     workers.wait_for(all_succeeded(runs))
-    # At most the lap in which it was killed was begun again.
-    assert sum(begun(book).values()) <= 4 * 5 + 2
+    # At most the laps in which it was killed, one for each of its threads, were begun again.
+    assert begun(book).total() <= 4 * 5 + queue.width + queue.overtaken(workers)
 
 
 def test_messages_that_are_lost_are_sent_again(queue: Queue, book: Path) -> None:
@@ -270,6 +325,61 @@ def test_workers_that_are_stopped_leave_their_runs_at_an_edge(queue: Queue, book
     assert set(begun(book).values()) == {1}
 
 
+@pytest.mark.promise("P7")
+def test_a_worker_that_stands_still_is_started_anew(supervised: Queue, book: Path) -> None:
+    workers = supervised.work()
+    os.kill(supervised.worker(), signal.SIGSTOP)
+    workers.wait_for(all_succeeded(start_laps(book, 3, laps=1, seconds=0)))
+    assert "a run waits, and no worker takes it up" in workers.log.read_text()
+
+
+@pytest.mark.promise("P7")
+def test_no_worker_outlives_a_supervisor_that_is_killed(supervised: Queue, book: Path) -> None:
+    workers = supervised.work()
+    runs = start_laps(book, supervised.width + 1, laps=100)
+    workers.wait_for(lambda: len(begun(book)) >= supervised.width)
+    worker = psutil.Process(supervised.worker())
+    workers.process.kill()
+    assert psutil.wait_procs([worker], timeout=60)[1] == []
+    assert not all_succeeded(runs)()
+
+
+@pytest.mark.database("postgresql")
+@pytest.mark.promise("P7")
+@pytest.mark.promise("P10")
+def test_a_database_that_is_away_for_some_seconds_costs_each_worker_the_step_it_was_in(
+    queue: Queue, book: Path, tmp_path: Path
+) -> None:
+    health = tmp_path / "health"
+    count, laps = 8, 6
+    with Proxy(lambda: "pass") as proxy:
+        queue.environment["DATABASE_URL"] = databases.to_url(connection, **proxy.settings())
+        queue.arguments = ("--health-file", str(health))
+        workers = queue.work()
+        workers.wait_for(health.exists)
+        workers.wait_for(lambda: health.read_text() == "ready\n")
+        asked = services.start("interview", {"log": []})
+        workers.wait_for(lambda: states([asked.id]) == {"interrupted": 1})
+        runs = start_laps(book, count, laps=laps)
+        workers.wait_for(lambda: len(begun(book)) >= 4)
+        with proxy.down():
+            question = Interrupt.objects.get(run=asked.id, status="pending")
+            services.decide(question.pk, "respond", "one")
+            workers.wait_for(nobody_holds_anything)
+            workers.wait_for(lambda: health.read_text() == "waiting\n")
+        workers.wait_for(all_succeeded(runs))
+        workers.wait_for(lambda: states([asked.id]) == {"interrupted": 1})
+        workers.wait_for(lambda: health.read_text() == "ready\n")
+        overtaken = queue.overtaken(workers)
+        assert workers.stop() == 0
+    assert not health.exists()
+    assert len(begun(book)) == count * laps
+    assert begun(book).total() <= count * laps + queue.width + overtaken
+    assert (invariants.faults(), invariants.unfinished()) == ([], [])
+    steps = Counter(Checkpoint.objects.filter(thread__runs__in=runs).values_list("thread", "step"))
+    assert set(steps.values()) == {1}
+
+
 def test_a_broker_that_is_away_undoes_nothing(celery_queue: CeleryOverRedis, book: Path) -> None:
     celery_queue.server.kill()
     assert [each.id for each in dispatcher.get_dispatcher().probe()] == ["hitl_django.E037"]
@@ -278,6 +388,15 @@ def test_a_broker_that_is_away_undoes_nothing(celery_queue: CeleryOverRedis, boo
     workers = celery_queue.work()
     celery_queue.server.start()
     workers.wait_for(all_succeeded(runs))
+
+
+def test_a_redis_that_is_away_undoes_nothing(rq_queue: DjangoTasksOverRedis, book: Path) -> None:
+    rq_queue.server.kill()
+    runs = start_laps(book, 2, laps=1, seconds=0)
+    assert states(runs) == {"queued": 2}
+    rq_queue.server.start()
+    assert rq_queue.length() == 0
+    rq_queue.work().wait_for(all_succeeded(runs))
 
 
 def test_no_message_calls_anything_else() -> None:

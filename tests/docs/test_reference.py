@@ -5,6 +5,8 @@ from __future__ import annotations
 import ast
 import re
 from dataclasses import fields
+from importlib.util import find_spec
+from pkgutil import ModuleInfo, iter_modules
 
 import pytest
 
@@ -20,6 +22,7 @@ from docs.extension import (
     sources,
     states,
 )
+from hitl_django import contrib
 from hitl_django.api.urls import urlpatterns
 from hitl_django.conf import Settings
 
@@ -101,3 +104,18 @@ def test_every_permission_is_one_that_the_policy_asks_for() -> None:
 def test_every_source_is_there(path: str | tuple[str, ...]) -> None:
     for each in [path] if isinstance(path, str) else path:
         sources.load(each)
+
+
+def test_every_queue_that_is_brought_is_documented() -> None:
+    brought = {f"{each.name}.Dispatcher" for each in find_queues()}
+    assert brought == set(sources.DISPATCHERS)
+    assert all(path in names.dispatchers() for path in brought)
+
+
+def find_queues() -> list[ModuleInfo]:
+    """Return the packages of contrib that have a dispatcher."""
+    return [
+        each
+        for each in iter_modules(contrib.__path__, "hitl_django.contrib.")
+        if each.ispkg and find_spec(f"{each.name}.dispatcher") is not None
+    ]

@@ -232,6 +232,13 @@ def test_a_queue_setting_that_hurts_is_named(name: str, value: Any, id_: str) ->
         assert list(found_alone("check_queue")) == [id_]
 
 
+def test_a_cluster_for_runs_that_is_the_products_own_is_named() -> None:
+    with override_settings(HITL={"CLUSTER": "runs"}):
+        assert found_alone("check_queue") == {}
+    with override_settings(HITL={"CLUSTER": "hitl"}):  # Q_CLUSTER's name
+        assert list(found_alone("check_queue")) == ["hitl_django.W040"]
+
+
 def test_redis_without_its_package_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
     from django_q.conf import Conf
 

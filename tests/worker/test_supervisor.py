@@ -25,6 +25,7 @@ from hitl_django.task_queue import dispatcher, supervisor_pipe
 from hitl_django.task_queue.supervisor_pipe import StatusReport
 from hitl_django.worker import child_process, messages, supervisor, sweep_loop
 from hitl_django.worker import sweeper as sweeping
+from hitl_django.worker.health_file import HealthFile
 from hitl_django.worker.supervisor import PATIENCE, WorkerWatch
 
 NOBODY = 2**22 + 1  # no Linux has so many processes
@@ -296,7 +297,9 @@ def test_a_supervisor_looks_for_them_between_two_sweeps(
     monkeypatch.setattr(supervisor, "sweep", list)
     watching: Any = Child()
     try:
-        assert "by themselves" in supervisor.Supervisor([], 1.0, print)._watch(watching, pipe)
+        assert "by themselves" in supervisor.Supervisor([], 1.0, print, HealthFile(None))._watch(
+            watching, pipe
+        )
     finally:
         pipe.close()
 
@@ -319,7 +322,7 @@ def test_a_signal_that_comes_where_nothing_can_be_raised_ends_the_supervisor(
 
     monkeypatch.setattr(supervisor, "sweep", sweep)
     out = io.StringIO()
-    supervisor.Supervisor(["check"], 30.0, out.write).run()
+    supervisor.Supervisor(["check"], 30.0, out.write, HealthFile(None)).run()
     assert "Stopped by SIGTERM." in out.getvalue()
 
 
@@ -335,7 +338,7 @@ def test_a_signal_that_comes_during_the_start_leaves_no_process_behind(
             signal.raise_signal(signal.SIGTERM)
 
     monkeypatch.setattr(supervisor, "Child", Child)
-    supervisor.Supervisor(["check"], 30.0, lambda text: None).run()
+    supervisor.Supervisor(["check"], 30.0, lambda text: None, HealthFile(None)).run()
     assert [child.exit_code() is not None for child in started] == [True]
 
 

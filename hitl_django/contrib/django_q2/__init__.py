@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from . import worker_process
+from . import named_cluster, worker_process
 from .dispatcher import DjangoQ2Dispatcher as Dispatcher
 
 __all__ = ["Dispatcher"]
 
+named_cluster.join_cluster()
 worker_process.connect_signals()

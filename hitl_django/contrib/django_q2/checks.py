@@ -12,6 +12,8 @@ from django_q.conf import Conf
 
 from hitl_django.db.alias import write_alias
 
+from . import named_cluster
+
 
 def check_cluster() -> list[checks.CheckMessage]:
     """Reports values in Q_CLUSTER that are known to lose, double or stall work."""
@@ -31,6 +33,13 @@ def check_cluster() -> list[checks.CheckMessage]:
 def _faults() -> Iterator[checks.CheckMessage]:
     yield from _broker()
     yield from _times()
+    if named_cluster.get_name() == Conf.PREFIX:
+        yield checks.Warning(
+            f"HITL['CLUSTER'] is {Conf.PREFIX!r}, the cluster of Q_CLUSTER itself, so runs wait "
+            "behind the product's own tasks.",
+            hint="Name another one, which 'manage.py hitl worker' then starts.",
+            id="hitl_django.W040",
+        )
     if Conf.SYNC and not settings.DEBUG:
         yield checks.Warning(
             "Q_CLUSTER['sync'] runs every task in the process that queues it, inside its "

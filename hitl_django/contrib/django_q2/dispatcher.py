@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from django.core.checks import CheckMessage
@@ -15,7 +15,7 @@ from django_q.tasks import async_task
 from hitl_django.db.alias import write_alias
 from hitl_django.task_queue.dispatcher import Dispatcher
 
-from . import checks, health, schedules
+from . import checks, health, named_cluster, schedules
 from .packing_broker import PackingBroker
 
 #: A run is left at a super-step's edge after this part of the task's timeout, so that django-q2
@@ -64,11 +64,15 @@ class DjangoQ2Dispatcher(Dispatcher):
     def command(self) -> Sequence[str]:
         return ["qcluster"]
 
+    def environment(self) -> Mapping[str, str]:
+        return named_cluster.build_environment()
+
 
 def _send(function: str, argument: str, **options: Any) -> None:
     # save=False: the outcome is in the rows. ack_failure=True: a message is never redelivered for
     # its failure, because what is still due gets a new one from the sweep.
-    async_task(function, argument, ack_failure=True, save=False, **options)
+    cluster = named_cluster.get_name()
+    async_task(function, argument, cluster=cluster, ack_failure=True, save=False, **options)
 
 
 def shares_transaction() -> bool:

@@ -13,7 +13,7 @@ from django_q.models import Schedule
 
 from hitl_django.db.alias import write_alias
 
-from . import schedules
+from . import named_cluster, schedules
 
 
 def probe_queue() -> list[checks.CheckMessage]:
@@ -23,7 +23,7 @@ def probe_queue() -> list[checks.CheckMessage]:
 
 def _broker() -> Iterator[checks.CheckMessage]:
     try:
-        broker = get_broker()
+        broker = get_broker(named_cluster.get_name())
         broker.ping()
         broker.queue_size()
     except Exception as error:  # whatever the broker's own library raises

@@ -6,12 +6,14 @@ from typing import Any
 
 from django_q.conf import Conf
 
+from . import named_cluster
+
 
 class PackingBroker:
     """Takes one task, which ``async_task`` has signed and packed."""
 
     def __init__(self) -> None:
-        self.list_key: Any = Conf.CLUSTER_NAME
+        self.list_key: Any = named_cluster.get_name() or Conf.CLUSTER_NAME
         self.payload = ""
 
     def enqueue(self, task: str) -> None:

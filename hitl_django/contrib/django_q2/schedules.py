@@ -11,6 +11,8 @@ from django_q.models import Schedule
 from hitl_django.conf import hitl
 from hitl_django.task_queue import dispatcher
 
+from . import named_cluster
+
 NAME = "hitl_django sweep"
 #: django-q2 looks at its schedules twice a minute, and a schedule's unit is a minute.
 TICK = 30
@@ -22,7 +24,7 @@ FORMER_SWEEP = "hitl_django.sweep.sweep"
 def install_schedules(using: str) -> None:
     """Creates the schedules that are missing; one that an operator changed stays as it is.
 
-    Only the function's name is kept up to date in it.
+    Only the function's name and the cluster's are kept up to date in it.
     """
     table = Schedule._meta.db_table
     if using != router.db_for_write(Schedule):
@@ -34,6 +36,7 @@ def install_schedules(using: str) -> None:
     installed = Schedule.objects.using(using).filter(name__startswith=NAME)
     installed.exclude(name__in=wanted).delete()
     installed.filter(func=FORMER_SWEEP).update(func=dispatcher.SWEEP)
+    installed.update(cluster=named_cluster.get_name())
     known = set(installed.values_list("name", flat=True))
     for number, name in enumerate(wanted):
         if name not in known:
@@ -49,6 +52,7 @@ def _create(name: str, using: str, *, delay: int) -> None:
     Schedule.objects.using(using).create(
         name=name,
         func=dispatcher.SWEEP,
+        cluster=named_cluster.get_name(),
         kwargs="q_options={'save': False, 'ack_failure': True}",
         schedule_type=Schedule.MINUTES,
         minutes=max(1, round(hitl.SWEEP_SECONDS / MINUTE)),

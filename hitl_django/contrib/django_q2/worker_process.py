@@ -82,8 +82,8 @@ def _begins(task: dict[str, Any], **kwargs: Any) -> None:
     _Process.until = time.monotonic() + Conf.TIMEOUT if Conf.TIMEOUT else float("inf")
     # A task of the product's may have a timeout of its own, which isn't told here; django-q2 ends
     # the process that goes beyond it.
-    is_ours = _Process.task in OURS
-    supervisor_pipe.report_status("busy", float((is_ours and Conf.TIMEOUT) or 0))
+    limit = Conf.TIMEOUT if _Process.task in OURS else None
+    supervisor_pipe.report_status("busy", float(limit or 0))
 
 
 def _ends(**kwargs: Any) -> None:

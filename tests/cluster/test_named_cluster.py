@@ -1,0 +1,114 @@
+"""Runs in a cluster of their own beside the product's: neither waits for the other."""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import re
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from django_q.models import OrmQ
+from django_q.tasks import async_task
+
+from hitl_django import services
+from hitl_django.apps import install_schedules
+from hitl_django.contrib.django_q2 import schedules
+from hitl_django.models import Interrupt
+
+from .conftest import (
+    IMPATIENT,
+    PATIENCE,
+    SAYS,
+    Cluster,
+    all_succeeded,
+    begun,
+    start_laps,
+    states,
+)  # fmt: skip
+
+pytestmark = [pytest.mark.cluster, pytest.mark.django_db(transaction=True)]
+
+Start = Callable[..., Cluster]
+
+
+@pytest.fixture(params=["unmentioned", "described"])
+def worker(request: pytest.FixtureRequest, cluster: Start, settings: Any) -> Callable[[], Cluster]:
+    """Give a function that starts ``hitl worker`` with one worker for runs alone.
+
+    The product's Q_CLUSTER doesn't mention its cluster, or says that it has one worker.
+    """
+    settings.HITL = {**IMPATIENT, "CLUSTER": "runs"}
+    is_described = request.param == "described"
+    q = {"workers": 2, "ALT_CLUSTERS": {"runs": {"workers": 1}}} if is_described else {"workers": 1}
+
+    def start() -> Cluster:
+        told = json.dumps(settings.HITL)
+        return cluster("hitl", "worker", q=q, TEST_HITL=told).ready(workers=1)
+
+    return start
+
+
+@pytest.fixture
+def gate(tmp_path: Path) -> Iterator[Path]:
+    """A file that keeps the task "hold" until the test ends."""
+    path = tmp_path / "gate"
+    with path.open("w") as file:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        yield path
+
+
+@pytest.fixture
+def product(cluster: Start) -> Callable[[], Cluster]:
+    """Give a function that starts the product's own cluster, with one worker."""
+    return lambda: cluster("qcluster", q={"workers": 1}).ready(workers=1)
+
+
+def test_runs_go_on_while_the_products_own_cluster_is_held_up(
+    worker: Callable[[], Cluster], product: Callable[[], Cluster], gate: Path, tmp_path: Path
+) -> None:
+    mark = tmp_path / "mark"
+    async_task("tests.tasks.hold", str(gate), str(mark), save=False, ack_failure=True)
+    product().wait_for(mark.exists)
+    workers = worker()
+    run = services.start("interview", {"log": []})
+    for answer in ("one", "two"):
+        workers.wait_for(lambda: states([run.id]) == {"interrupted": 1})
+        services.decide(Interrupt.objects.get(status="pending").pk, "respond", answer)
+    workers.wait_for(all_succeeded([run.id]))
+    assert len(re.findall(SAYS["worker"], workers.log.read_text())) == 1
+
+
+def test_the_products_own_tasks_go_on_while_all_workers_for_runs_are_held_up(
+    worker: Callable[[], Cluster], product: Callable[[], Cluster], book: Path, tmp_path: Path
+) -> None:
+    mark = tmp_path / "mark"
+    workers = worker()
+    runs = start_laps(book, 1, laps=1, seconds=PATIENCE)
+    workers.wait_for(lambda: bool(begun(book)))
+    async_task("tests.tasks.note", str(mark), save=False, ack_failure=True)
+    product().wait_for(mark.exists)
+    assert states(runs) == {"running": 1}
+
+
+def test_messages_that_are_lost_are_sent_to_it_again(
+    worker: Callable[[], Cluster], book: Path
+) -> None:
+    runs = start_laps(book, 3, laps=1, seconds=0)
+    assert set(OrmQ.objects.values_list("key", flat=True)) == {"runs"}
+    OrmQ.objects.all().delete()
+    worker().wait_for(all_succeeded(runs))
+
+
+def test_the_sweep_is_scheduled_for_it(settings: Any) -> None:
+    def clusters() -> set[str | None]:
+        installed = schedules.Schedule.objects.filter(name__startswith=schedules.NAME)
+        return set(installed.values_list("cluster", flat=True))
+
+    install_schedules(using="default")
+    assert clusters() == {None}
+    settings.HITL = {"CLUSTER": "runs"}
+    install_schedules(using="default")
+    assert clusters() == {"runs"}

@@ -1,0 +1,121 @@
+"""What a probe finds in the health file while workers run, while they don't, and afterwards."""
+
+from __future__ import annotations
+
+import io
+import signal
+from pathlib import Path
+from typing import Any
+
+import pytest
+from django.core.management import CommandError, call_command
+from django.db import OperationalError
+
+from hitl_django import testing
+from hitl_django.task_queue import supervisor_pipe
+from hitl_django.worker import child_process, supervisor, sweep_loop
+from hitl_django.worker.health_file import HealthFile
+
+
+class FailingSweep:
+    """Fails at every second call, as while the database is away."""
+
+    calls = 0
+
+    def __call__(self) -> list[Any]:
+        self.calls += 1
+        if self.calls % 2 == 0:
+            raise OperationalError("the database is away")
+        return []
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    return tmp_path / "health"
+
+
+@pytest.mark.django_db
+def test_a_supervisor_is_ready_while_the_database_answers(
+    path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    found: list[str] = []
+
+    class Child:
+        """Ends when the file was looked at three times."""
+
+        def exit_code(self) -> int | None:
+            if path.exists():
+                found.append(path.read_text().strip())
+            return 0 if len(found) == 3 else None
+
+    monkeypatch.setattr(supervisor, "TICK", 0.01)
+    monkeypatch.setattr(supervisor.hitl, "SWEEP_SECONDS", 0)
+    monkeypatch.setattr(supervisor, "sweep", FailingSweep())
+    pipe = supervisor_pipe.SupervisorPipe()
+    watching: Any = Child()
+    try:
+        supervisor.Supervisor([], 1.0, print, HealthFile(path))._watch(watching, pipe)
+    finally:
+        pipe.close()
+    assert found == ["ready", "waiting", "ready"]
+
+
+def test_a_supervisor_that_has_ended_leaves_no_file(
+    transactional_db: None, path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    found: list[str] = []
+
+    def pause(seconds: float) -> None:
+        if path.exists():
+            found.append(path.read_text().strip())
+        if found == ["waiting"]:  # its processes have ended, and are to be started anew
+            signal.raise_signal(signal.SIGTERM)
+
+    class Child:
+        """Has ended as soon as it was started."""
+
+        def __init__(self, program: child_process.Program) -> None:
+            self.process = self
+
+        pid = 0
+
+        def exit_code(self) -> int:
+            return 1
+
+    monkeypatch.setattr(supervisor, "Child", Child)
+    monkeypatch.setattr(supervisor.Supervisor, "_stop", lambda self, child, grace: None)
+    monkeypatch.setattr(child_process.time, "sleep", pause)
+    supervisor.Supervisor([], 1.0, lambda text: None, HealthFile(path)).run()
+    assert found == ["waiting"]
+    assert list(path.parent.iterdir()) == []
+
+
+def test_what_only_sweeps_is_ready_while_the_database_answers(
+    transactional_db: None, path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    found: list[str] = []
+
+    def pause(seconds: float) -> None:
+        found.append(path.read_text().strip())
+        if len(found) == 3:
+            signal.raise_signal(signal.SIGTERM)
+
+    monkeypatch.setattr(child_process.time, "sleep", pause)
+    monkeypatch.setattr(sweep_loop, "sweep", FailingSweep())
+    with testing.inline():
+        call_command("hitl", "worker", "--health-file", str(path), stdout=io.StringIO())
+    assert found == ["ready", "waiting", "ready"]
+    assert list(path.parent.iterdir()) == []
+
+
+def test_a_file_that_can_not_be_written_stops_no_work(
+    path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    HealthFile(path / "away").write(is_ready=True)
+    assert "can't be written" in caplog.text
+
+
+@pytest.mark.django_db
+def test_a_folder_that_is_missing_is_said_at_the_start(path: Path) -> None:
+    with pytest.raises(CommandError, match="no folder"):
+        call_command("hitl", "worker", "--health-file", str(path / "away"))
