@@ -40,7 +40,7 @@ INSTALLED_APPS = [
     "rest_framework",
     "django_q",
     "django_tasks_db",
-    *(["procrastinate.contrib.django"] if DATABASE_URL else []),
+    *(["procrastinate.contrib.django"] if DATABASE_URL.startswith("postgres") else []),
     "hitl_django",
     "hitl_django.contrib.alerts",
     "tests",
