@@ -27,6 +27,10 @@ from .thread_tables import THREAD_TABLES
 ArchivedRows = Mapping[type[models.Model], Sequence[models.Model]]
 
 FORMAT = 1
+
+#: Bytes that are decompressed at a time: a few that become gigabytes are refused before they do.
+AT_A_TIME = 1 << 20
+
 _LENGTH = struct.Struct(">I")
 _TABLES = {model._meta.model_name: model for model in THREAD_TABLES}
 
@@ -54,22 +58,17 @@ def read_document(archived: ArchivedThread) -> ArchivedRows:
     CorruptPayloadError where the document isn't what was written.
     """
     data = verify(archived.document, archived.digest, f"archived thread {archived.pk}")
-    try:
-        unpacker = zlib.decompressobj(zdict=DICTIONARY)
-        frames = _read_frames(unpacker.decompress(data) + unpacker.flush())
-    except (zlib.error, struct.error) as error:
-        raise CorruptPayloadError("A document of the archive is damaged.") from error
-    if not (frames and unpacker.eof):
-        raise CorruptPayloadError("A document of the archive is not whole.")
-
-    head, *rest = frames
+    frames = _read_frames(data)
+    head = next(frames, None)
+    if head is None:
+        raise CorruptPayloadError("A document of the archive is empty.")
     if head["format"] != FORMAT:
         raise CorruptPayloadError(
             f"A document of the archive has the format {head['format']}; this release reads "
             f"{FORMAT}."
         )
     rows: dict[type[models.Model], list[models.Model]] = {model: [] for model in THREAD_TABLES}
-    for name, values in rest:
+    for name, values in frames:
         rows[_TABLES[name]].append(_make_row(_TABLES[name], head["columns"][name], values))
     return rows
 
@@ -83,17 +82,35 @@ def _frame(value: Any) -> bytes:
     return _LENGTH.pack(len(data)) + data
 
 
-def _read_frames(data: bytes) -> list[Any]:
-    return [codec.decode(frame) for frame in _split(data)]
+def _read_frames(data: bytes) -> Iterator[Any]:
+    """Yields the values of a document, decompressed a part at a time and each within the limits."""
+    buffer = bytearray()
+    for part in _decompress(data):
+        buffer += part
+        while len(buffer) >= _LENGTH.size:
+            (size,) = _LENGTH.unpack_from(buffer)
+            if size > codec.max_bytes:
+                raise CorruptPayloadError("A document of the archive is damaged.")
+            end = _LENGTH.size + size
+            if len(buffer) < end:
+                break
+            yield codec.decode(buffer[_LENGTH.size : end])
+            del buffer[:end]
+    if buffer:
+        raise CorruptPayloadError("A document of the archive is not whole.")
 
 
-def _split(data: bytes) -> Iterator[bytes]:
-    at = 0
-    while at < len(data):
-        (size,) = _LENGTH.unpack_from(data, at)
-        at += _LENGTH.size
-        yield data[at : at + size]
-        at += size
+def _decompress(data: bytes) -> Iterator[bytes]:
+    unpacker = zlib.decompressobj(zdict=DICTIONARY)
+    while not unpacker.eof:
+        try:
+            part = unpacker.decompress(data, AT_A_TIME)
+        except zlib.error as error:
+            raise CorruptPayloadError("A document of the archive is damaged.") from error
+        data = unpacker.unconsumed_tail
+        if not (part or data or unpacker.eof):
+            raise CorruptPayloadError("A document of the archive is not whole.")
+        yield part
 
 
 def _to_plain(field: models.Field[Any, Any], row: models.Model) -> Any:

@@ -54,6 +54,8 @@ def decode_checkpoints(
     if wanted:
         opened = [one for one in opened if _matches(one.metadata, wanted)]
         groups = _group_by_namespace(opened)
+    for one in opened:
+        one.decode()
     for group in groups:
         _fill_versions(group, using, cached)
         _fill_values(group, using, cached)
@@ -63,11 +65,11 @@ def decode_checkpoints(
 
 
 class _Decoded:
-    """A checkpoint's row, decoded, while its values and writes are gathered."""
+    """A checkpoint's row, whose metadata is decoded, while the rest of it is gathered."""
 
     __slots__ = (
         "checkpoint_id", "ended", "head", "is_whole", "led_here", "metadata", "ns", "parent_id",
-        "record",
+        "payloads", "record",
         "thread", "thread_id", "values", "writes",
     )  # fmt: skip
 
@@ -75,14 +77,20 @@ class _Decoded:
         self.thread, self.thread_id, self.ns = row.thread, row.thread_id, row.ns
         self.checkpoint_id, self.parent_id = row.checkpoint_id, row.parent_id
         payloads = inline_writes.verify_payloads(row, self.checkpoint_id)
-        self.led_here = payloads.writes
-        self.record = codec.decode(payloads.data)
-        self.head: version_deltas.Head = {}
+        self.led_here, self.payloads = payloads.writes, payloads
         self.metadata: CheckpointMetadata = codec.decode(payloads.metadata)
-        self.values, self.is_whole = inline_values.unpack(payloads.scalars)
+        self.record: Any = None
+        self.head: version_deltas.Head = {}
+        self.values: dict[str, Any] = {}
+        self.is_whole = False
         #: What led here from the parent, and what led on from here, as bytes.
         self.ended = b""
         self.writes: list[PendingWrite] = []
+
+    def decode(self) -> None:
+        """Decodes what nobody looks at who only asks whether it is wanted."""
+        self.record = codec.decode(self.payloads.data)
+        self.values, self.is_whole = inline_values.unpack(self.payloads.scalars)
 
     def tuple(self) -> CheckpointTuple:
         ref = CheckpointRef(self.thread_id, self.ns)

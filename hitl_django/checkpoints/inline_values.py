@@ -13,6 +13,7 @@ from __future__ import annotations
 from typing import Any
 
 from hitl_django.engine.constants import START
+from hitl_django.engine.errors import CorruptPayloadError
 
 from .codec import codec
 
@@ -59,4 +60,8 @@ def pack(few: dict[str, Any], *, is_whole: bool) -> bytes:
 def unpack(held: bytes) -> tuple[dict[str, Any], bool]:
     """Returns a checkpoint's scalars, and whether they are known to be all of its values."""
     found = codec.decode(held) if held else {}
-    return (found[0], True) if type(found) is list else (found, False)
+    is_whole = type(found) is list and len(found) == 1
+    values = found[0] if is_whole else found
+    if type(values) is not dict:
+        raise CorruptPayloadError("The stored scalars of a checkpoint are damaged.")
+    return values, is_whole

@@ -12,6 +12,8 @@ from collections.abc import Sequence
 from itertools import pairwise
 from typing import Any, NamedTuple, Protocol
 
+from hitl_django.engine.errors import CorruptPayloadError
+
 from . import queries
 from .codec import codec, verify
 from .encrypted_rows import decrypt_column, is_encrypted
@@ -102,7 +104,12 @@ def _writes_after(row: queries.ChildRow) -> bytes:
 
 def unpack_tasks(led_here: Any) -> Sequence[EndedTask]:
     """Returns the tasks that led to a checkpoint, by its column."""
-    return [EndedTask(*task) for task in codec.decode(led_here)] if led_here else ()
+    if not led_here:
+        return ()
+    try:
+        return [EndedTask(*task) for task in codec.decode(led_here)]
+    except TypeError as error:
+        raise CorruptPayloadError("The stored writes of tasks are damaged.") from error
 
 
 def decode_writes(checkpoint_id: str, ended: bytes) -> dict[WriteKey, list[tuple[str, Any]]]:

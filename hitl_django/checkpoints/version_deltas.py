@@ -25,6 +25,7 @@ from .codec import codec, verify
 
 MIN_ENTRIES = 64  # entries of a checkpoint that is stored whole in any case
 PREFIX = "__versions__:"  # of the channel whose row is a base
+_PARTS = 5  # of the record of a checkpoint that refers to a base
 _NONE = object()
 
 Versions = dict[str, Any]
@@ -79,7 +80,11 @@ def _changes(versions: Versions, seen: Versions, base: VersionBase) -> list[Any]
 
 def base_key(record: Any) -> RowKey | None:
     """Returns the key of the base that a stored checkpoint refers to, if it does."""
-    return (record[1], record[2]) if type(record) is list else None
+    if type(record) is dict:
+        return None
+    if type(record) is not list or len(record) != _PARTS:
+        raise CorruptPayloadError("A stored checkpoint is damaged: it isn't one.")
+    return record[1], record[2]
 
 
 def decode_base(key: RowKey, data: bytes, stored: str) -> VersionBase:
@@ -87,7 +92,10 @@ def decode_base(key: RowKey, data: bytes, stored: str) -> VersionBase:
     found = verify(data, stored, f"base {key[0]!r}")
     if key[0] != PREFIX + stored:
         raise CorruptPayloadError(f"The stored base {key[0]!r} is another's.")
-    return VersionBase(key, *codec.decode(found))
+    maps = codec.decode(found)
+    if type(maps) is not list or [*map(type, maps)] != [dict, dict]:
+        raise CorruptPayloadError(f"The stored base {key[0]!r} is damaged: it isn't one.")
+    return VersionBase(key, *maps)
 
 
 def restore_head(record: Any, bases: Mapping[RowKey, VersionBase]) -> Head:
@@ -100,11 +108,16 @@ def restore_head(record: Any, bases: Mapping[RowKey, VersionBase]) -> Head:
     if base is None:
         raise CorruptPayloadError(f"A stored checkpoint has lost its base {key[0]!r}.")
     rest, _, _, gone, unseen = record
-    return {
-        **rest,
-        "channel_versions": _apply(base.versions, rest["channel_versions"], gone),
-        "versions_seen": _apply(base.seen, rest["versions_seen"], unseen),
-    }
+    try:
+        return {
+            **rest,
+            "channel_versions": _apply(base.versions, rest["channel_versions"], gone),
+            "versions_seen": _apply(base.seen, rest["versions_seen"], unseen),
+        }
+    except (KeyError, TypeError) as error:
+        raise CorruptPayloadError(
+            f"A stored checkpoint is damaged: it doesn't fit its base {key[0]!r}."
+        ) from error
 
 
 def _apply(then: Versions, changed: Versions, gone: list[str]) -> Versions:

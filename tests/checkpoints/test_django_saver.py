@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from contextlib import nullcontext
-from typing import Any
+from typing import Any, TypedDict
 from unittest.mock import patch
 
 import pytest
 from django.db import IntegrityError, connection, transaction
 from django.test.utils import CaptureQueriesContext
 
+from hitl_django import END, START, StateGraph
 from hitl_django.checkpoints import DjangoSaver, ThreadKey, lease_queries, thread_rows
 from hitl_django.checkpoints import queries as saver_statements
 from hitl_django.checkpoints.codec import codec
@@ -17,7 +18,7 @@ from hitl_django.db.write_batch import WriteBatch
 from hitl_django.engine.constants import KEYED, RESUME
 from hitl_django.engine.errors import CorruptPayloadError, UnserializableError
 from hitl_django.engine.savers.checkpoint import Commit, Outcome, TaskWrites
-from hitl_django.engine.serde import digest
+from hitl_django.engine.serde import Codec, digest
 from hitl_django.errors import LeaseLostError
 from hitl_django.models import ChannelBlob, Checkpoint, PendingWrite, Thread
 
@@ -351,3 +352,40 @@ def test_a_page_of_history_asks_with_a_query_that_was_made_before(
 
     monkeypatch.setattr(saver_statements, "checkpoints", made_anew)
     assert (page(limit=2), page(limit=2, before=config)) == first == ([5, 4], [4, 3])
+
+
+class Counted(TypedDict):
+    n: int
+
+
+def test_a_page_of_history_is_decoded_and_nothing_beside_it(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    decoded = []
+    decode = Codec.decode
+
+    def counted(codec: Codec, data: Any) -> Any:
+        decoded.append(data)
+        return decode(codec, data)
+
+    monkeypatch.setattr(Codec, "decode", counted)
+    taken, filtered = [], []
+    for steps in (20, 100):
+        graph = StateGraph(Counted).add_node("a", lambda state: {"n": state["n"] + 1})
+        graph.add_edge(START, "a")
+        graph.add_conditional_edges("a", lambda state, n=steps: "a" if state["n"] < n else END)
+        saver = DjangoSaver()
+        app = graph.compile(checkpointer=saver)
+        config: Any = {"configurable": {"thread_id": f"of {steps}"}, "recursion_limit": 1000}
+        app.invoke({"n": 0}, config)
+        decoded.clear()
+        page = list(saver.list(config, limit=3))
+        assert [one.checkpoint["channel_values"]["n"] for one in page] == [
+            steps, steps - 1, steps - 2,
+        ]  # fmt: skip
+        taken.append(len(decoded))
+        decoded.clear()
+        assert [one.metadata["step"] for one in saver.list(config, filter={"step": 2})] == [2]
+        filtered.append(len(decoded) - steps)  # each one's metadata, for the filter
+    assert taken[0] == taken[1] < 25
+    assert filtered[0] == filtered[1] < 10

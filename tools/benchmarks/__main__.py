@@ -1,10 +1,13 @@
 """Measures every workload for LangGraph and for this package, side by side.
 
     python -m tools.benchmarks [--only NAME ...] [--repeat N] [--quick] [--growth] [--json FILE]
+    python -m tools.benchmarks --document FILE
 
 Each measurement is a fresh process; the two engines alternate, so that whatever else the machine
 does at the time meets both. Times are medians; absolute ones say little on another machine, the
-ratio is what is compared with its target.
+ratio is what is compared with its target. A target that lies below what the work takes without an
+engine, its floor, is met at 1.3 times the floor. What was measured once, ``--document`` writes into
+the tables of the documentation.
 """
 
 from __future__ import annotations
@@ -18,12 +21,15 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
-from tools.benchmarks import durable, hosted, report, stores, values
+from tools.benchmarks import document, durable, hosted, report, stores, values
 
 from .engines import ENGINES, FLOOR, OURS
 from .workloads import WORKLOADS, Workload
 
 ROOT = Path(__file__).resolve().parents[2]
+ROWS: dict[str, Workload] = (
+    WORKLOADS | values.WORKLOADS | durable.WORKLOADS | hosted.WORKLOADS
+)
 TIMEOUT = 300  # seconds that one process may take
 
 
@@ -33,52 +39,63 @@ class Failed(Exception):
 
 def main(arguments: Sequence[str] | None = None) -> int:
     options = parse(arguments)
+    if options.document:
+        measured = json.loads(Path(options.document).read_text())
+        print("\n".join(document.write_tables(ROWS, measured)))
+        return 0
     rows = chosen(options.only)
     results: dict[str, Any] = {}
     with stores.prepared({row.store for row in rows} - {""}) as environment:
         print(report.HEAD, flush=True)
         for row in rows:
             results[row.name] = compare(row, options, environment)
+            keep(results, options)
         if options.growth:
             print("\ngrowth: exponent of n in the total time (1 is linear)")
             for row in rows:
                 results[row.name]["growth"] = grow(row, options, environment)
+                keep(results, options)
+    return 0
+
+
+def keep(results: dict[str, Any], options: argparse.Namespace) -> None:
+    """Writes what has been measured so far: a run of all rows takes hours."""
     if options.json:
         Path(options.json).write_text(json.dumps(results, indent=1) + "\n")
-    return 0
 
 
 def parse(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m tools.benchmarks", description=__doc__)
     parser.formatter_class = argparse.RawDescriptionHelpFormatter
-    names = [*WORKLOADS, *values.WORKLOADS, *durable.WORKLOADS, *hosted.WORKLOADS]
     parser.add_argument(
         "--only",
         nargs="+",
         default=[],
         metavar="NAME",
-        help="workloads, or the beginnings of their names: " + ", ".join(names),
+        help="workloads, or the beginnings of their names: " + ", ".join(ROWS),
     )
     parser.add_argument("--engine", choices=ENGINES, help="measure this one only")
     parser.add_argument("--repeat", type=int, default=5, help="processes per engine (5)")
     parser.add_argument("--quick", action="store_true", help="small sizes, one process each")
     parser.add_argument("--growth", action="store_true", help="fit how time grows with n")
     parser.add_argument("--json", metavar="FILE", help="write the measurements here as well")
+    parser.add_argument(
+        "--document", metavar="FILE", help="measure nothing; write the tables of the docs from this"
+    )
     options = parser.parse_args(arguments)
     if options.quick:
         options.repeat = 1
     if options.repeat < 1:
         parser.error("--repeat is at least 1.")
-    unknown = [start for start in options.only if not any(name.startswith(start) for name in names)]
+    unknown = [start for start in options.only if not any(name.startswith(start) for name in ROWS)]
     if unknown:
-        parser.error(f"no workload begins with {', '.join(unknown)}; there are: {', '.join(names)}")
+        parser.error(f"no workload begins with {', '.join(unknown)}; there are: {', '.join(ROWS)}")
     return options
 
 
 def chosen(starts: Iterable[str]) -> list[Workload]:
     """Returns the workloads of those names, or those whose name begins so, or all."""
-    tables = (WORKLOADS, values.WORKLOADS, durable.WORKLOADS, hosted.WORKLOADS)
-    rows = [row for table in tables for row in table.values()]
+    rows = [*ROWS.values()]
     exact = [row for row in rows if row.name in starts]
     loose = [start for start in starts if start not in {row.name for row in exact}]
     picked = [
@@ -111,7 +128,8 @@ def compare(
         return {"error": str(failure)}
     found = report.summary(times, row.against) | counted
     print(report.line(row, found), flush=True)
-    return {"size": size, "target": row.target, "seconds": times, **found}
+    told: dict[str, Any] = {"size": size, "target": row.target, "seconds": times, **found}
+    return told | {"verdict": report.verdict(row, found)} if "ratio" in found else told
 
 
 def grow(
@@ -123,11 +141,11 @@ def grow(
         try:
             points = {n: measure(engine, row, n, environment)["seconds"] for n in row.growth}
         except Failed as failure:
-            print(f"{row.title:46} {engine}: {failure}", flush=True)
+            print(f"{row.title:54} {engine}: {failure}", flush=True)
             continue
         slopes[engine] = report.slope(points)
     spelled = "  ".join(f"{engine} {value:.2f}" for engine, value in slopes.items() if value)
-    print(f"{row.title:46} n = {', '.join(map(str, row.growth))}:  {spelled}", flush=True)
+    print(f"{row.title:54} n = {', '.join(map(str, row.growth))}:  {spelled}", flush=True)
     return slopes
 
 

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import logging
 import os
-from typing import Any
+from collections.abc import Sequence
+from typing import Any, NamedTuple
 
 from tools.benchmarks import floors, lasting, replaying, stores, values
 
@@ -34,7 +35,7 @@ _saver: Any = None  # kept: its connection lives as long as the process
 def saver(engine: str, kind: str) -> Any:
     """Returns the engine's saver for a database of this kind, its tables made."""
     global _saver
-    if engine == OURS:
+    if engine != LANGGRAPH:
         set_up_django(kind)
         from hitl_django.checkpoints import DjangoSaver
 
@@ -104,7 +105,7 @@ def _review(e: Any, n: int, kind: str, durability: str = "sync") -> Once:
         check(done.count(), n)
         return n
 
-    return replaying.Replayed(kind, once, n) if e.engine == FLOOR else once
+    return replaying.Replayed(kind, once) if e.engine == FLOOR else once
 
 
 def _many_threads(e: Any, n: int, kind: str) -> Once:
@@ -206,135 +207,148 @@ def _told(e: Any, n: int, kind: str) -> Once:
     return once
 
 
-def _rows(kind: str, title: str, sequential: float, pause: float) -> list[Workload]:
-    def line(e: Any, n: int) -> Once:
-        return sequential_saved(e, n, saver(e.engine, kind))
+class Targets(NamedTuple):
+    """LangGraph's time over ours, at least; of ``whole``, ours over its statements', at most."""
 
-    def asking(e: Any, n: int) -> Once:
-        return asking_sends(e, n, saver(e.engine, kind))
+    sequential: float
+    messages: float
+    nested: float
+    wide: float
+    invoked: float
+    pause: float
+    whole: float
 
-    def invoked(e: Any, n: int) -> Once:
-        return pause_and_resume(e, n, saver(e.engine, kind))
 
-    def review(e: Any, n: int) -> Once:
-        return _review(e, n, kind)
+TARGETS = {
+    SQLITE: Targets(12, 9, 5, 10, 5, 2, 1.8),
+    POSTGRES: Targets(12, 5.5, 4, 6, 3, 1.4, 1.3),
+}
 
-    def many(e: Any, n: int) -> Once:
-        return _many_threads(e, n, kind)
 
-    def lasting_rows(name: str, title: str, work: Any, unit: str, **how: Any) -> Workload:
-        def build(e: Any, n: int) -> Once:
-            return work(e, n, saver(e.engine, kind))
+def _with_saver(kind: str, work: Any, *options: Any) -> Any:
+    """Returns how a workload is built that stores with the engine's saver.
 
-        return Workload(f"{kind}-{name}", title, build, 1000, unit, store=kind, **how)
+    The floor is what ours asks of the database, by the driver alone.
+    """
 
-    def nested(e: Any, n: int) -> Once:
-        return values.growing(e, n, saver(e.engine, kind))
+    def build(e: Any, n: int) -> Once:
+        once: Once = work(e, n, saver(e.engine, kind), *options)
+        return replaying.Replayed(kind, once) if e.engine == FLOOR else once
 
-    def decisions(e: Any, n: int) -> Once:
-        return _Decisions(e, n, kind)
+    return build
 
-    def told(e: Any, n: int) -> Once:
-        return _told(e, n, kind)
+
+def _rows(kind: str, title: str) -> list[Workload]:
+    targets = TARGETS[kind]
+
+    def saved(
+        name: str,
+        words: str,
+        work: Any,
+        size: int,
+        unit: str,
+        target: float,
+        options: Sequence[Any] = (),
+        **how: Any,
+    ) -> Workload:
+        build = _with_saver(kind, work, *options)
+        how = {"floor": True, **how}
+        return Workload(
+            f"{kind}-{name}", f"{words}, {title}", build, size, unit, target, store=kind, **how
+        )
+
+    def against_floor(
+        name: str, words: str, build: Any, size: int, unit: str, target: float, **how: Any
+    ) -> Workload:
+        return Workload(
+            f"{kind}-{name}",
+            f"{words}, {title}",
+            build,
+            size,
+            unit,
+            target,
+            store=kind,
+            against=FLOOR,
+            **how,
+        )
+
+    def in_kind(work: Any, *options: Any) -> Any:
+        return lambda e, n: work(e, n, kind, *options)
 
     def in_mode(durability: str) -> list[Workload]:
-        def its_line(e: Any, n: int) -> Once:
-            return sequential_saved(e, n, saver(e.engine, kind), durability)
-
-        def its_review(e: Any, n: int) -> Once:
-            return _review(e, n, kind, durability)
-
-        def its_call(e: Any, n: int) -> Once:
-            return pause_and_resume(e, n, saver(e.engine, kind), durability)
-
-        name, how = f"{kind}-{durability}", f"{title}, durability {durability}"
+        # What another thread stores is not among the statements that can be replayed.
+        is_replayed = durability == "exit"
+        how = f"durability {durability}"
         return [
-            Workload(
-                f"{name}-sequential", f"sequential, {how}", its_line, 1000, "super-step",
-                sequential, store=kind,
-            ),
-            # What another thread stores is not among the statements that can be replayed.
-            Workload(
-                f"{name}-pause", f"pause and resume, {how}", its_review, 20, "thread", pause,
-                store=kind, floor=durability == "exit",
+            saved(
+                f"{durability}-sequential", f"sequential, {how}", sequential_saved, 1000,
+                "super-step", targets.sequential, (durability,), floor=is_replayed,
             ),
             Workload(
-                f"{name}-invoked", f"without queue and worker, {how}", its_call, 20, "thread",
-                pause, store=kind,
+                f"{kind}-{durability}-pause", f"pause and resume, {how}, {title}",
+                in_kind(_review, durability), 20, "thread", targets.pause, store=kind,
+                floor=is_replayed,
+            ),
+            saved(
+                f"{durability}-invoked", f"without queue and worker, {how}", pause_and_resume, 20,
+                "thread", targets.pause, (durability,), floor=is_replayed,
             ),
         ]  # fmt: skip
 
-    short = (10, 30, 100)
+    few, some, reads = (10, 30, 100), (10, 100, 300), (10, 10_000)
     return [
+        saved("sequential", "sequential, durability sync", sequential_saved, 1000, "super-step",
+              targets.sequential, growth=some),
         Workload(
-            f"{kind}-sequential", f"sequential, {title}, durability sync", line, 1000,
-            "super-step", sequential, growth=(10, 100, 300), store=kind,
+            f"{kind}-pause", f"pause and resume, 3 nodes, {title}", in_kind(_review), 20, "thread",
+            targets.pause, growth=few, store=kind, floor=True,
         ),
+        against_floor("pause-floor", "the same against its own statements", in_kind(_review), 20,
+                      "thread", targets.whole, growth=few),
+        saved("invoked", "the same without queue and worker", pause_and_resume, 20, "thread",
+              targets.invoked, growth=few),
+        saved("asking", "100 asking Sends, one map", asking_sends, 100, "question", 10,
+              growth=few),
         Workload(
-            f"{kind}-pause", f"pause and resume, 3 nodes, {title}", review, 20, "thread", pause,
-            growth=short, store=kind, floor=True,
+            f"{kind}-threads", f"1,000 threads paused, then resumed, {title}",
+            in_kind(_many_threads), 1000, "thread", 5, growth=few, store=kind,
         ),
-        Workload(
-            f"{kind}-invoked", f"the same without queue and worker, {title}", invoked, 20, "thread",
-            pause, growth=short, store=kind,
-        ),
-        Workload(
-            f"{kind}-asking", f"100 asking Sends, one map, {title}", asking, 100, "question", 10,
-            growth=short, store=kind,
-        ),
-        Workload(
-            f"{kind}-threads", f"1,000 threads paused, then resumed, {title}", many, 1000,
-            "thread", 5, growth=short, store=kind,
-        ),
-        Workload(
-            f"{kind}-floor", f"sequential against its rows by hand, {title}",
-            _super_steps(sequential_saved, kind), 300, "super-step", 1.5, growth=(10, 100, 300),
-            store=kind, against=FLOOR,
-        ),
+        against_floor("floor", "sequential against its rows by hand",
+                      _super_steps(sequential_saved, kind), 300, "super-step", 1.5, growth=some),
         *(
-            Workload(
-                f"{kind}-{name}-floor", f"{words} against its rows by hand, {title}",
-                _super_steps(work, kind), size, "super-step", 1.3, growth=(30, 100, 300),
-                store=kind, against=FLOOR,
-            )
+            against_floor(f"{name}-floor", f"{words} against its rows by hand",
+                          _super_steps(work, kind), size, "super-step", 1.3,
+                          growth=(30, 100, 300))
             for name, words, work, size in (
                 ("messages", "1,000 messages", lasting.messages, 1000),
                 ("nested", "a list of nested JSON", values.growing, 35),
             )
         ),
-        Workload(
-            f"{kind}-told", f"a run that tells its updates against none, {title}", told, 300,
-            "super-step", 1.5, growth=(10, 100, 300), store=kind, against=FLOOR,
-        ),
-        lasting_rows(
-            "wide", f"300 keys, one changed a step, {title}", wide_state, "super-step",
-            target=sequential, growth=(10, 100, 300),
-        ),
-        lasting_rows(
-            "messages", f"1,000 messages in one thread, {title}", lasting.messages, "super-step",
-            target=sequential,
-        ),
-        Workload(
-            f"{kind}-nested", f"a list of nested JSON that grows, {title}", nested, 35,
-            "super-step", 5 if kind == SQLITE else 4, growth=(5, 15, 45), store=kind,
-        ),
-        lasting_rows(
-            "state", f"state of a thread of 1,000 steps, {title}", lasting.state, "read",
-            target=2, growth=(10, 10_000),
-        ),
-        lasting_rows(
-            "page", f"10 states of a thread of 1,000 steps, {title}", lasting.page, "read",
-            target=2, growth=(10, 10_000),
-        ),
-        Workload(
-            f"{kind}-decide", f"a decision over HTTP against a bare view, {title}", decisions, 50,
-            "decision", 1.5, growth=short, store=kind, against=FLOOR,
-        ),
+        against_floor("told", "a run that tells its updates against none", in_kind(_told), 300,
+                      "super-step", 1.5, growth=some),
+        saved("wide", "300 keys, one changed a step", wide_state, 1000, "super-step",
+              targets.wide, growth=some),
+        saved("messages", "1,000 messages in one thread", lasting.messages, 1000, "super-step",
+              targets.messages),
+        saved("nested", "a list of nested JSON that grows", values.growing, 35, "super-step",
+              targets.nested, growth=(5, 15, 45)),
+        saved("nested-dict", "a dict of nested JSON that grows", values.boxed, 35, "super-step",
+              targets.nested, growth=(5, 15, 45)),
+        saved("nested-large", "a list that grows by 500 KB", values.growing, values.FEW,
+              "super-step", targets.nested, (values.LARGE,), growth=(5, 10, 20)),
+        saved("sized", "values of 30 KB, by their size", values.sized, 10, "3 KB",
+              targets.nested, growth=values.SIZES),
+        saved("state", "state of a thread of 1,000 steps", lasting.state, 1000, "read", 2,
+              growth=reads),
+        saved("page", "10 states of a thread of 1,000 steps", lasting.page, 1000, "read", 2,
+              growth=reads),
+        against_floor("decide", "a decision over HTTP against a bare view", in_kind(_Decisions),
+                      50, "decision", 1.5, growth=few),
         *in_mode("async"),
         *in_mode("exit"),
     ]  # fmt: skip
 
 
 WORKLOADS: dict[str, Workload] = {
-    row.name: row for row in [*_rows(SQLITE, "SQLite", 10, 5), *_rows(POSTGRES, "PostgreSQL", 6, 3)]
+    row.name: row for row in [*_rows(SQLITE, "SQLite"), *_rows(POSTGRES, "PostgreSQL")]
 }

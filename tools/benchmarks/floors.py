@@ -1,14 +1,20 @@
-"""The floor: the rows of a run's super-steps, written by hand with the driver alone."""
+"""The floor: the rows of a run's super-steps, written by hand with the driver alone.
+
+On PostgreSQL the statements of a super-step are sent in a pipeline, which waits for the server
+once: as often as ours does.
+"""
 
 from __future__ import annotations
 
 import itertools
 import sqlite3
+from contextlib import nullcontext
 from typing import Any
 
 from tools.benchmarks import stores
 
 from .engines import OURS
+from .replaying import BEGIN, marked
 from .stores import SQLITE
 from .workloads import Once
 
@@ -23,31 +29,36 @@ _threads = itertools.count()
 def super_steps(kind: str, run: Once, n: int) -> Once:
     """Writes what ``run``, an invocation of ``n`` super-steps, has stored: a transaction a step."""
     run()
-    steps, execute = _steps("?" if kind == SQLITE else "%s"), _connect(kind)
+    steps = [[(marked(text, kind), values) for text, values in step] for step in _steps()]
+    begin, commit = marked(BEGIN[kind], kind), marked("COMMIT", kind)
+    execute, pipeline = _connect(kind)
 
     def once() -> int:
         thread = _new_thread()
         for step in steps:
-            execute("BEGIN IMMEDIATE" if kind == SQLITE else "BEGIN", [])
-            for text, values in step:
-                execute(text, [thread if value is THREAD else value for value in values])
-            execute("COMMIT", [])
+            with pipeline():
+                execute(begin, [])
+                for text, values in step:
+                    execute(text, [thread if value is THREAD else value for value in values])
+                execute(commit, [])
         return n
 
     return once
 
 
 def _connect(kind: str) -> Any:
+    """Returns what executes a statement, and what sends several together."""
     database = stores.url(OURS, kind)
     if kind != SQLITE:
         import psycopg
 
-        return psycopg.ClientCursor(psycopg.connect(database, autocommit=True)).execute
+        server = psycopg.connect(database, autocommit=True, prepare_threshold=0)
+        return psycopg.RawCursor(server).execute, server.pipeline
     connection = sqlite3.connect(database.removeprefix("sqlite:///"), isolation_level=None)
     connection.execute("PRAGMA journal_mode=WAL")
     connection.execute("PRAGMA synchronous=NORMAL")
     connection.execute("PRAGMA foreign_keys=ON")
-    return connection.execute
+    return connection.execute, nullcontext
 
 
 def _new_thread() -> int:
@@ -56,7 +67,7 @@ def _new_thread() -> int:
     return Thread.objects.create(thread_id=f"floor {next(_threads)} {id(_threads)}").pk
 
 
-def _steps(mark: str) -> list[Step]:
+def _steps() -> list[Step]:
     """Returns what the newest thread's steps have stored, in the order they did."""
     from hitl_django.models import ChannelBlob, Checkpoint, PendingWrite, Thread
 
@@ -69,14 +80,14 @@ def _steps(mark: str) -> list[Step]:
     for at, checkpoint in enumerate(checkpoints, 1):
         writes = PendingWrite.objects.filter(thread=thread, checkpoint_id=checkpoint.parent_id)
         found = [list(writes), blobs.get(at, []), [checkpoint]]
-        steps.append([_insert(rows, mark) for rows in found if rows])
+        steps.append([_insert(rows) for rows in found if rows])
     return steps
 
 
-def _insert(rows: list[Any], mark: str) -> tuple[str, list[Any]]:
+def _insert(rows: list[Any]) -> tuple[str, list[Any]]:
     fields = [field for field in rows[0]._meta.concrete_fields if field.name not in _FILLED_IN]
     names = ", ".join(field.column for field in fields)
-    row = "(" + ", ".join([mark] * len(fields)) + ")"
+    row = "(" + ", ".join(["%s"] * len(fields)) + ")"
     values = [
         THREAD if field.name == "thread" else _plain(getattr(row, field.attname))
         for row in rows

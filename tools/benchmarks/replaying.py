@@ -1,36 +1,46 @@
-"""The floor of what people wait for: its very statements once more, by the driver alone."""
+"""The floor of durable work: its very statements once more, by the driver alone.
+
+On PostgreSQL those of a transaction are sent in a pipeline, which waits for the server once.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from typing import Any
 from unittest.mock import patch
 
 from tools.benchmarks import stores
 
 from .engines import OURS
-from .stores import SQLITE
+from .stores import POSTGRES, SQLITE
 from .workloads import Once, check
+
+Statement = tuple[Any, Any]  # its text and its parameters
+
+#: How a transaction that writes begins.
+BEGIN = {SQLITE: "BEGIN IMMEDIATE", POSTGRES: "BEGIN"}
 
 
 class Replayed:
-    """Takes n runs through the statements and the transactions that ``once`` took them through.
+    """Takes threads through the statements and the transactions that ``once`` took them through.
 
     Before each round their rows are removed, and the key of a thread begins where it did: so the
     same values stand for the same rows, and every condition holds as it did.
     """
 
-    def __init__(self, kind: str, once: Once, n: int) -> None:
+    def __init__(self, kind: str, once: Once) -> None:
         from hitl_django.models import Thread
 
-        self.kind, self.n = kind, n
+        self.kind = kind
         newest = Thread.objects.order_by("-pk").first()
         self.last = 0 if newest is None else newest.pk
         once()  # what is done once in a process is no part of it
         self.prepare()
-        with _recorded(kind) as self.statements:
-            once()
+        with _recorded(kind) as statements:
+            self.units = once()
+        self.transactions = _group(statements, kind)
+        self.expected = self._count_rows()
         self.execute = _driver(kind)
 
     def prepare(self) -> None:
@@ -50,22 +60,25 @@ class Replayed:
                 cursor.execute(f"SELECT {sequence}", [self.last + 1])
 
     def __call__(self) -> int:
-        from hitl_django.models import Run
+        for transaction in self.transactions:
+            self.execute(transaction)
+        check(self._count_rows(), self.expected)
+        return self.units
 
-        for text, parameters in self.statements:
-            self.execute(text, parameters)
-        done = Run.objects.filter(thread__gt=self.last, state=Run.State.SUCCEEDED)
-        check(done.count(), self.n)
-        return self.n
+    def _count_rows(self) -> tuple[int, int]:
+        """Returns the checkpoints and the runs at their ends: what there is if all was stored."""
+        from hitl_django.models import Checkpoint, Run
+
+        ended = Run.objects.filter(thread__gt=self.last, state=Run.State.SUCCEEDED)
+        return Checkpoint.objects.filter(thread__gt=self.last).count(), ended.count()
 
 
 @contextmanager
-def _recorded(kind: str) -> Iterator[list[tuple[Any, Any]]]:
+def _recorded(kind: str) -> Iterator[list[Statement]]:
     """Gives a list that is filled with what this thread's connection executes meanwhile."""
     from django.db import connection
 
-    found: list[tuple[Any, Any]] = []
-    begin = "BEGIN IMMEDIATE" if kind == SQLITE else "BEGIN"
+    found: list[Statement] = []
     inside = False
 
     def note(execute: Any, sql: str, parameters: Any, *rest: Any) -> Any:
@@ -73,8 +86,8 @@ def _recorded(kind: str) -> Iterator[list[tuple[Any, Any]]]:
         if not sql.startswith("BEGIN"):
             if connection.in_atomic_block and not inside:
                 inside = True
-                found.append((_marked(begin, kind), ()))
-            found.append((_marked(sql, kind), tuple(parameters or ())))
+                found.append((marked(BEGIN[kind], kind), ()))
+            found.append((marked(sql, kind), tuple(parameters or ())))
         return execute(sql, parameters, *rest)
 
     commit = connection.commit
@@ -82,14 +95,27 @@ def _recorded(kind: str) -> Iterator[list[tuple[Any, Any]]]:
     def committed() -> None:
         nonlocal inside
         commit()
-        found.append((_marked("COMMIT", kind), ()))
+        found.append((marked("COMMIT", kind), ()))
         inside = False
 
     with patch.object(connection, "commit", committed), connection.execute_wrapper(note):
         yield found
 
 
-def _marked(sql: str, kind: str) -> str | bytes:
+def _group(statements: list[Statement], kind: str) -> list[list[Statement]]:
+    """Returns the statements by transaction; one without is a transaction of its own."""
+    begin, commit = marked(BEGIN[kind], kind), marked("COMMIT", kind)
+    groups: list[list[Statement]] = []
+    inside = False
+    for statement in statements:
+        if not inside:
+            groups.append([])
+        groups[-1].append(statement)
+        inside = statement[0] == begin or (inside and statement[0] != commit)
+    return groups
+
+
+def marked(sql: str, kind: str) -> str | bytes:
     """Returns a statement as the driver takes it without another look at its text."""
     from hitl_django.db.raw_cursor import with_numbers, with_question_marks
 
@@ -97,7 +123,7 @@ def _marked(sql: str, kind: str) -> str | bytes:
 
 
 def _driver(kind: str) -> Any:
-    """Returns what executes a statement and fetches what it returns, on another connection."""
+    """Returns what executes a transaction and fetches what it returns, on another connection."""
     database = stores.url(OURS, kind)
     if kind == SQLITE:
         import sqlite3
@@ -112,18 +138,22 @@ def _driver(kind: str) -> Any:
             connection.execute(f"PRAGMA {pragma}")
         cursor = connection.cursor()
 
-        def execute(text: str, parameters: Any) -> None:
-            cursor.execute(text, parameters)
-            cursor.fetchall()
+        def execute(transaction: list[Statement]) -> None:
+            for text, parameters in transaction:
+                cursor.execute(text, parameters)
+                cursor.fetchall()
 
         return execute
 
     import psycopg
 
-    numbered = psycopg.RawCursor(psycopg.connect(database, autocommit=True, prepare_threshold=0))
+    server = psycopg.connect(database, autocommit=True, prepare_threshold=0)
+    numbered = psycopg.RawCursor(server)
 
-    def run(text: bytes, parameters: Any) -> None:
-        numbered.execute(text, parameters)
+    def run(transaction: list[Statement]) -> None:
+        with server.pipeline() if len(transaction) > 1 else nullcontext():
+            for text, parameters in transaction:
+                numbered.execute(text, parameters)
         if numbered.description:
             numbered.fetchall()
 

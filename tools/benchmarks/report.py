@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from .engines import FLOOR, LANGGRAPH, OURS
+from .workloads import Workload
 
 
 def summary(times: Mapping[str, Sequence[float]], against: str = LANGGRAPH) -> dict[str, Any]:
@@ -39,35 +40,54 @@ def slope(points: Mapping[int, float]) -> float | None:
     return statistics.linear_regression(xs, ys).slope
 
 
+MET, MET_BY_FLOOR, SHORT = "met", "met by the floor", "short"
+
+
+def verdict(row: Workload, found: Mapping[str, Any]) -> str:
+    """Returns how a row stands to its target, or within ``allowance`` of its floor."""
+    ratio = found["ratio"]
+    if row.against == FLOOR:
+        return MET if ratio <= row.target else SHORT
+    if ratio >= row.target:
+        return MET
+    is_near = "floor_ratio" in found and found["floor_ratio"] <= row.allowance * ratio
+    return MET_BY_FLOOR if is_near else SHORT
+
+
+def spell_target(row: Workload) -> str:
+    """Returns the target as text: at least so many times as fast, or at most so much longer."""
+    return f"{'≤' if row.against == FLOOR else '≥'} {row.target:g}"
+
+
 HEAD = (
-    f"{'workload':46} {'unit':>11} {'LangGraph':>11} {'ours':>10} {'ratio':>7} "
-    f"{'(min-max)':>13} {'target':>7}  met  statements, write transactions, bytes, "
-    "round trips of ours per unit"
+    f"{'workload':54} {'unit':>11} {'LangGraph':>11} {'ours':>10} {'floor':>10} {'ratio':>7} "
+    f"{'(min-max)':>13} {'target':>6} {'floor':>7}  {'verdict':16}  statements, write "
+    "transactions, bytes, round trips of ours per unit"
 )
 
 
-def line(row: Any, found: Mapping[str, Any], error: str = "") -> str:
+def line(row: Workload, found: Mapping[str, Any], error: str = "") -> str:
     """Returns a row of the table."""
-    start = f"{row.title:46} {row.unit:>11}"
+    start = f"{row.title:54} {row.unit:>11}"
     if error:
         return f"{start}  {error}"
 
     def micro(engine: str) -> str:
         return f"{found[engine]:,.1f}" if engine in found else "-"
 
-    both = f"{start} {micro(row.against):>11} {micro(OURS):>10}"
+    times = f"{start} {micro(LANGGRAPH):>11} {micro(OURS):>10} {micro(FLOOR):>10}"
     if "ratio" not in found:
-        return both
+        return times
     low, high = found["spread"]
-    is_floor = row.against == FLOOR
-    is_met = found["ratio"] <= row.target if is_floor else found["ratio"] >= row.target
-    target = f"<{row.target:.1f}" if is_floor else f"{row.target:.0f}"
     spread = f"({low:.1f}-{high:.1f})"
-    told = f"{both} {found['ratio']:6.1f}x {spread:>13} {target:>6}x  {'yes' if is_met else 'NO':3}"
-    if "statements" in found:
-        told += f"  {found['statements']:.1f}, {found['transactions']:.1f}, {found['bytes']:,.0f}"
-    if "trips" in found:
-        told += f", {found['trips']:.1f}"
-    if "floor_ratio" in found:
-        told += f"; these alone {micro(FLOOR)}, {found['floor_ratio']:.1f}x"
-    return told
+    floor = f"{found['floor_ratio']:.1f}x" if "floor_ratio" in found else "-"
+    told = f"{times} {found['ratio']:6.1f}x {spread:>13} {spell_target(row):>6} {floor:>7}"
+    return f"{told}  {verdict(row, found):16}  {spell_counts(found)}".rstrip()
+
+
+def spell_counts(found: Mapping[str, Any]) -> str:
+    """Returns what was counted, as far as it was."""
+    if "statements" not in found:
+        return ""
+    told = f"{found['statements']:.1f}, {found['transactions']:.1f}, {found['bytes']:,.0f}"
+    return f"{told}, {found['trips']:.1f}" if "trips" in found else told

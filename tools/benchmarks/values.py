@@ -96,6 +96,42 @@ def growing(e: Any, n: int, saver: Any, scale: int = 1) -> Once:
     return once
 
 
+class Boxed(TypedDict):
+    """A dict that grows by such a value in each step: a state in one channel."""
+
+    box: Annotated[dict[str, Any], operator.or_]
+    turn: int
+
+
+def boxed(e: Any, n: int, saver: Any) -> Once:
+    """Adds a value to a dict in each of n steps; to make the values isn't measured."""
+    made = [make_nested(at) for at in range(n + 1)]
+
+    def step(state: Boxed) -> dict[str, Any]:
+        turn = state["turn"] + 1
+        return {"box": {f"found {turn}": made[turn]}, "turn": turn}
+
+    app = chain(e, n, step, Boxed).compile(checkpointer=saver)
+    options = {"durability": "sync"} if saver else {}
+
+    def once() -> int:
+        start = {"box": {"found 0": made[0]}, "turn": 0}
+        check(len(app.invoke(start, on_thread(n), **options)["box"]), n + 1)
+        return n
+
+    return once
+
+
+def sized(e: Any, n: int, saver: Any) -> Once:
+    """Adds a value of n times 3 KB to a list in each of a few steps; its size is the unit."""
+    once = growing(e, STEPS, saver, n)
+
+    def scaled() -> int:
+        return once() * n
+
+    return scaled
+
+
 def _encoded_by_hand(n: int, scale: int) -> Once:
     """Encodes with msgpack what each step adds, and once what the run has come to."""
     import ormsgpack
@@ -120,8 +156,27 @@ def _growing(scale: int = 1, *, is_saved: bool = True) -> Callable[[Any, int], O
     return build
 
 
+def _boxed(*, is_saved: bool) -> Callable[[Any, int], Once]:
+    def build(e: Any, n: int) -> Once:
+        if e.engine == FLOOR:
+            return _encoded_by_hand(n, 1)
+        return boxed(e, n, e.InMemorySaver() if is_saved else None)
+
+    return build
+
+
+def _sized(e: Any, n: int) -> Once:
+    if e.engine != FLOOR:
+        return sized(e, n, e.InMemorySaver())
+    once = _encoded_by_hand(STEPS, n)
+    return lambda: once() * n
+
+
 #: Values of half a megabyte: 20 of them are within the 16 MB that a value may take.
 LARGE, FEW = 170, 20
+
+#: Steps that add one value each whose size is what grows, and the sizes: 3 KB to 300 KB.
+STEPS, SIZES = 10, (1, 10, 100)
 
 WORKLOADS: dict[str, Workload] = {
     row.name: row
@@ -141,9 +196,15 @@ WORKLOADS: dict[str, Workload] = {
                  _encoding(_nested), 1, "value", 2.5, growth=(1, 10, 100), against=FLOOR),
         Workload("nested", "a list of nested JSON that grows, no saver",
                  _growing(is_saved=False), 35, "super-step", 3, growth=(5, 15, 45)),
+        Workload("nested-dict", "a dict of nested JSON that grows, no saver",
+                 _boxed(is_saved=False), 35, "super-step", 3, growth=(5, 15, 45)),
         Workload("nested-memory", "a list of nested JSON that grows, in-memory saver",
                  _growing(), 35, "super-step", 8, growth=(5, 15, 45, 135), floor=True),
         Workload("nested-large", "the same with values of 500 KB, in-memory saver",
                  _growing(LARGE), FEW, "super-step", 8, growth=(5, 10, 20), floor=True),
+        Workload("nested-dict-memory", "a dict of nested JSON that grows, in-memory saver",
+                 _boxed(is_saved=True), 35, "super-step", 8, growth=(5, 15, 45), floor=True),
+        Workload("sized-memory", "values of 30 KB, by their size, in-memory saver",
+                 _sized, 10, "3 KB", 8, growth=SIZES, floor=True),
     )
 }  # fmt: skip

@@ -1,0 +1,179 @@
+"""Writes the tables of the documentation from what the benchmarks measured.
+
+Each stands between two comments, which name it, in the pages that show it.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from . import report
+from .engines import FLOOR, LANGGRAPH, OURS
+from .stores import POSTGRES, SQLITE
+from .workloads import Workload
+
+ROOT = Path(__file__).resolve().parents[2]
+
+#: The pages, and the tables that each of them has.
+PAGES = {
+    "docs/explanation/performance.md": ("overview", "targets", "growth"),
+    "README.md": ("excerpt",),
+}
+
+Rows = Mapping[str, Workload]
+Results = Mapping[str, Mapping[str, Any]]
+
+
+class Line(NamedTuple):
+    """A line of the overview: what is measured, and the workload in each store."""
+
+    words: str
+    memory: str = ""
+    sqlite: str = ""
+    postgres: str = ""
+    is_excerpt: bool = False
+
+
+def _in_all(words: str, memory: str, name: str, *, is_excerpt: bool = False) -> Line:
+    return Line(words, memory, f"{SQLITE}-{name}", f"{POSTGRES}-{name}", is_excerpt)
+
+
+LINES = (
+    _in_all("a super-step of a long run, each stored", "sequential-memory", "sequential",
+            is_excerpt=True),
+    Line("the same without a saver", "sequential"),
+    Line("a super-step of a run of ten nodes, each stored", "ten-memory"),
+    Line("the same without a saver", "ten"),
+    Line("a task of a fan-out to 100", "fanout"),
+    Line("a task that is a graph of four nodes, each step stored", "fanout-nodes-memory"),
+    Line("a turn of an agent with LangChain's model and tools", "agent-memory"),
+    Line("a step of an agent's loop, the messages LangChain's", "react"),
+    _in_all("a step of a conversation of 1,000 messages", "", "messages", is_excerpt=True),
+    _in_all("a step in which a list grows by 3 KB of nested JSON", "nested-memory", "nested",
+            is_excerpt=True),
+    _in_all("the same by 500 KB", "nested-large", "nested-large"),
+    _in_all("a step in which a dict grows by 3 KB of nested JSON", "nested-dict-memory",
+            "nested-dict"),
+    _in_all("one changed key of 300", "wide-memory", "wide"),
+    _in_all("100 questions at once, answered by one map", "asking", "asking"),
+    _in_all("a question and its answer, by `invoke` and `Command(resume=…)`", "pause", "invoked",
+            is_excerpt=True),
+    _in_all(
+        "a question and its answer as a run: queue, claim, lease, decision, audit, messages", "",
+        "pause", is_excerpt=True,
+    ),
+    _in_all("the same with `durability=\"async\"`", "", "async-pause"),
+    _in_all("the same with `durability=\"exit\"`", "", "exit-pause"),
+    _in_all("a super-step of a graph that stays LangGraph's, with our checkpointer", "", "hosted"),
+    _in_all("a question and its answer in such a graph", "", "hosted-pause"),
+)  # fmt: skip
+
+
+def write_tables(rows: Rows, results: Results, root: Path = ROOT) -> list[str]:
+    """Writes the tables into the pages below ``root``; returns the names of the pages."""
+    for page, names in PAGES.items():
+        path = root / page
+        text = path.read_text()
+        for name in names:
+            text = replace_table(text, name, TABLES[name](rows, results))
+        path.write_text(text)
+    return [*PAGES]
+
+
+def replace_table(text: str, name: str, table: str) -> str:
+    """Returns a page with what stands between a table's comments replaced."""
+    start, end = f"<!-- benchmarks: {name} -->", "<!-- end of benchmarks -->"
+    between = re.compile(f"(?<={re.escape(start)}\n).*?(?={re.escape(end)})", re.DOTALL)
+    found, count = between.subn(lambda _: f"\n{table}\n\n", text)
+    if count != 1:
+        raise ValueError(f"A page has {count} places for the table {name!r}, not one.")
+    return found
+
+
+def format_overview(rows: Rows, results: Results) -> str:
+    """Returns the ratios by store."""
+    return _format_lines(LINES, results)
+
+
+def format_excerpt(rows: Rows, results: Results) -> str:
+    """Returns the few of them that the README has."""
+    return _format_lines([line for line in LINES if line.is_excerpt], results)
+
+
+def format_targets(rows: Rows, results: Results) -> str:
+    """Returns every row with its times, target, floor and verdict."""
+    heads = ("row", "unit", "LangGraph, µs", "ours, µs", "floor, µs", "ratio", "target",
+             "floor's ratio", "verdict")  # fmt: skip
+    return _format_table(heads, _targets(rows, results))
+
+
+def format_growth(rows: Rows, results: Results) -> str:
+    """Returns the exponents of n in the total time, of what was measured at several sizes."""
+    heads = ("row", "n", "LangGraph", "ours", "floor")
+    return _format_table(heads, _growth(rows, results))
+
+
+TABLES: Mapping[str, Callable[[Rows, Results], str]] = {
+    "overview": format_overview,
+    "excerpt": format_excerpt,
+    "targets": format_targets,
+    "growth": format_growth,
+}
+
+
+def _format_lines(lines: Sequence[Line], results: Results) -> str:
+    def cell(name: str) -> str:
+        ratio = results.get(name, {}).get("ratio")
+        return "" if ratio is None else _spell_ratio(ratio)
+
+    heads = ("", "in memory", "SQLite", "PostgreSQL")
+    return _format_table(
+        heads,
+        ([line.words, *map(cell, (line.memory, line.sqlite, line.postgres))] for line in lines),
+    )
+
+
+def _targets(rows: Rows, results: Results) -> Iterator[Sequence[str]]:
+    for row, found in _measured(rows, results, "ratio"):
+        floor = found.get("floor_ratio")
+        yield (
+            row.title,
+            row.unit,
+            *(f"{found[one]:,.0f}" if one in found else "" for one in (LANGGRAPH, OURS, FLOOR)),
+            _spell_ratio(found["ratio"]),
+            report.spell_target(row),
+            "" if floor is None else _spell_ratio(floor),
+            report.verdict(row, found),
+        )
+
+
+def _growth(rows: Rows, results: Results) -> Iterator[Sequence[str]]:
+    for row, found in _measured(rows, results, "growth"):
+        slopes = found["growth"]
+        yield (
+            row.title,
+            ", ".join(f"{n:,}" for n in row.growth),
+            *(f"{slopes[one]:.2f}" if one in slopes else "" for one in (LANGGRAPH, OURS, FLOOR)),
+        )
+
+
+def _measured(
+    rows: Rows, results: Results, what: str
+) -> Iterator[tuple[Workload, Mapping[str, Any]]]:
+    for name, row in rows.items():
+        found = results.get(name, {})
+        if what in found:
+            yield row, found
+
+
+def _spell_ratio(ratio: float) -> str:
+    """Returns two digits of a ratio: more than that no run tells from another."""
+    return f"{ratio:.0f}" if ratio >= 9.95 else f"{ratio:.1f}".removesuffix(".0")
+
+
+def _format_table(heads: Sequence[str], lines: Iterator[Sequence[str]] | Any) -> str:
+    cells = [heads, ["---"] * len(heads), *lines]
+    return "\n".join("| " + " | ".join(line) + " |" for line in cells)
