@@ -212,6 +212,21 @@ def test_a_run_goes_on_from_a_checkpoint_anew_or_with_other_input(client: Any) -
     assert values["log"] == ["hello", "greeted", "closed", "more", "greeted", "closed"]
 
 
+@pytest.mark.parametrize("strategy", ["reject", "enqueue"])
+def test_a_thread_that_is_busy_takes_no_other_run(
+    strategy: str, client: Any, settings: Any
+) -> None:
+    settings.HITL = {"DISPATCH": "tests.contrib.langgraph_api.test_streams.Nobody"}
+    thread, run = start(client, "plain")
+    for given in ({"log": ["more"]}, None):
+        with pytest.raises(ConflictError) as refused:
+            client.runs.create(thread, "plain", multitask_strategy=strategy, input=given)
+        answer = refused.value.response
+        assert answer.headers["Content-Type"].startswith("application/problem+json")
+        assert "queued" in answer.json()["detail"]
+    assert [str(row.pk) for row in Run.objects.all()] == [run["run_id"]]
+
+
 def test_the_newest_checkpoint_is_as_good_as_none(
     client: Any, client_of: Callable[[Any], Any], make_user: Callable[..., Any]
 ) -> None:
