@@ -50,7 +50,7 @@ def claim(run_id: UUID) -> Lease | None:
         queries.GIVE_BACK.run(using, thread=thread.pk, epoch=thread.epoch)
         return None
     begun = queries.BegunRun._make(held[1])
-    log = EventLog(run_id, begun.graph, begun.events, begun.last_event)
+    log = EventLog(run_id, begun.graph, begun.events, begun.last_event, claimed.epoch)
     stored = None
     if claimed.attempts > 1:
         # Who had the thread before may have committed a step while this waited for its row. A step

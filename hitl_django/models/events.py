@@ -16,7 +16,7 @@ from .threads import Run
 #: That a run was queued, asks, or came to an end: each is an event of its own kind, its state.
 STATES = "states"
 #: The stream modes whose chunks can be stored.
-MODES = ("values", "updates", "custom", "tasks", "checkpoints")
+MODES = ("values", "updates", "messages", "custom", "tasks", "checkpoints")
 #: That the chunks of subgraphs are stored, too; what their nodes write is stored in any case.
 SUBGRAPHS = "subgraphs"
 KINDS = (STATES, *MODES, SUBGRAPHS)
@@ -54,9 +54,9 @@ class RunEvent(models.Model):
     """One thing that became of a run, numbered from 1 and without gaps.
 
     It is written in the transaction of the change that it describes, so it is there exactly if that
-    was stored. ``kind`` is a state of the run or a stream mode of the engine, and ``ns`` the
-    namespace of the graph that it is about, empty for the run's own; ``data`` is made for people,
-    and ``truncated`` where it was cut off.
+    was stored; but for what models say, which is written while they say it. ``kind`` is a state of
+    the run or a stream mode of the engine, and ``ns`` the namespace of the graph that it is about,
+    empty for the run's own; ``data`` is made for people, and ``truncated`` where it was cut off.
     """
 
     # The unique constraint below begins with the run: another index would be one more page to

@@ -140,7 +140,7 @@ class Run(models.Model):
     step = models.IntegerField(_("step"), default=-1)
     #: Which kinds of events it records (events.KINDS), the number of the last such event as of its
     #: last change of state, and of the first that is still kept.
-    events = models.CharField(max_length=60, blank=True)
+    events = models.CharField(max_length=100, blank=True)
     last_event = models.PositiveIntegerField(default=0)
     first_event = models.PositiveIntegerField(default=1)
     #: What it was started with besides its input (services.RunOptions); NULL is nothing.

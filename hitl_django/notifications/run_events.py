@@ -23,6 +23,7 @@ from hitl_django.graph_registry import registry
 from hitl_django.models import Run, RunEvent
 from hitl_django.models.events import decode_modes, includes_subgraphs
 
+from .message_events import describe_message
 from .redaction import redact_value
 
 if TYPE_CHECKING:
@@ -51,12 +52,17 @@ class RedactedEvent(NamedTuple):
 
 
 class EventLog:
-    """Adds events of a run to what is written of it; ``last`` is the number of the newest."""
+    """Adds events of a run to what is written of it; ``last`` is the number of the newest.
 
-    __slots__ = ("_known", "choice", "graph", "last", "run_id")
+    ``attempt`` goes up with each worker that takes the run up. What models say is told with it: a
+    node that is repeated says it again.
+    """
 
-    def __init__(self, run_id: UUID, graph: str, choice: str, last: int) -> None:
+    __slots__ = ("_attempt", "_known", "choice", "graph", "last", "run_id")
+
+    def __init__(self, run_id: UUID, graph: str, choice: str, last: int, attempt: int = 0) -> None:
         self.run_id, self.graph, self.choice, self.last = run_id, graph, choice, last
+        self._attempt = attempt
         #: What the run's row says, which is committed; its rows may have been deleted since.
         self._known = last
 
@@ -97,7 +103,10 @@ class EventLog:
         for ns, mode, data in chunks:
             if mode in self.modes:
                 kept = data if isinstance(data, RedactedEvent) else self.redact(data)
-                rows.append(self._row(mode, "|".join(ns), kept.data, kept.truncated))
+                shown = kept.data
+                if mode == "messages":
+                    shown = describe_message(shown, self._attempt)
+                rows.append(self._row(mode, "|".join(ns), shown, kept.truncated))
         batch.insert(ADD, rows)
 
     def redact(self, data: Any) -> RedactedEvent:

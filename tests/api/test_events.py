@@ -341,7 +341,7 @@ def test_a_start_chooses_what_its_run_tells(api: Any, invoice: str) -> None:
     assert kinds == ["queued", "updates", "succeeded"]
 
 
-@pytest.mark.parametrize("events", [["all"], "updates", ["updates"] * 8, [1], None, {}])
+@pytest.mark.parametrize("events", [["all"], "updates", ["updates"] * 9, [1], None, {}])
 def test_a_start_that_chooses_what_there_is_not_is_refused(
     events: Any, api: Any, invoice: str
 ) -> None:

@@ -35,7 +35,7 @@ pytestmark = pytest.mark.django_db(transaction=True)
 
 Tell = Callable[..., services.RunInfo]
 NAME = "told"
-MODES = ("values", "updates", "custom", "tasks", "checkpoints")
+MODES = ("values", "updates", "messages", "custom", "tasks", "checkpoints")
 
 
 class State(TypedDict, total=False):
@@ -211,8 +211,8 @@ def test_a_start_may_choose_what_its_run_tells(tell: Tell) -> None:
 
 
 def test_a_kind_that_there_is_none_of_is_refused() -> None:
-    with pytest.raises(ValueError, match="'messages'"):
-        registry.register("x", events=["messages"])
+    with pytest.raises(ValueError, match="'debug'"):
+        registry.register("x", events=["debug"])
     with pytest.raises(ValueError, match="'everything'"):
         services.start("approval", {"text": "x"}, events=["everything"])
 

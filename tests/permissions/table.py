@@ -225,6 +225,8 @@ _AGENT: dict[tuple[str, str], Row] = {
     ("run-cancel", "POST"): Row("run", "operate_run", ACCEPTED, at=RUN_OF, changes=True),
     ("run-join", "GET"): Row("run", at=RUN_OF),
     ("run-stream", "GET"): Row("run", at=RUN_OF),
+    ("own-run-join", "GET"): Row("run", at=of("run.pk")),
+    ("own-run-stream", "GET"): Row("run", at=of("run.pk")),
     ("store-items", "GET"): Row(answer=INVALID),  # it takes a query
     ("store-items", "PUT"): Row("", NOBODY, body=sends(namespace=["a"], key="b", value={})),
     ("store-items", "DELETE"): Row("", NOBODY, body=sends(namespace=["a"], key="b")),

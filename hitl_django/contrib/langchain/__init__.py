@@ -5,6 +5,7 @@ from __future__ import annotations
 from .ambient import drop_message_streams, enter_config, merge_callbacks
 from .embeddings import load_embeddings
 from .graph_runnable import GraphRunnable, declare_runnable
+from .message_buffer import MessageRecorder
 from .message_stream import MessageStream, add_handler
 from .messages import complete_message, convert_message, format_for_openai, register_messages
 from .models import load_model
@@ -23,6 +24,7 @@ __all__ = [
     "DirectlyInjectedToolArg",
     "GraphRunnable",
     "InjectedToolArg",
+    "MessageRecorder",
     "MessageStream",
     "ToolCallbacks",
     "ToolException",

@@ -29,6 +29,7 @@ from .served_calls import ServedCalls
 
 #: By which the nodes of tasks are told, at any depth.
 _TASKS = "tasks"
+_MESSAGES = "messages"
 
 
 def bind_saver(graph: ForeignPregel, saver: BridgedSaver) -> ForeignPregel:
@@ -58,7 +59,7 @@ class GraphRun:
         self._config: Any = config
         self._modes, self._subgraphs, self._keep = modes, subgraphs, keep
         self._calls = ServedCalls(_call)
-        self._saver = RunSaver(saver, self._calls)
+        self._saver = RunSaver(saver, self._calls, config["configurable"]["thread_id"])
         self._graph = bind_saver(graph, self._saver)
         #: The nodes of tasks, by their ids.
         self._names: dict[str, str] = {}
@@ -100,7 +101,8 @@ class GraphRun:
                 asyncio.run(self._adrive(options))
             else:
                 for chunk in self._graph.stream(None, self._config, **options):
-                    self._take_chunk(*chunk)
+                    if self._take_chunk(*chunk):
+                        self._saver.store_messages()
         except Exception as error:
             if self._ours.is_storage_error(error):
                 raise
@@ -111,16 +113,21 @@ class GraphRun:
         stream: Any = self._graph.astream(None, self._config, **options)
         async with aclosing(stream) as chunks:
             async for chunk in chunks:
-                self._take_chunk(*chunk)
+                if self._take_chunk(*chunk):
+                    await self._saver.astore_messages()
 
-    def _take_chunk(self, ns: tuple[str, ...], mode: str, data: Any) -> None:
+    def _take_chunk(self, ns: tuple[str, ...], mode: str, data: Any) -> bool:
+        """Takes a chunk of the stream; returns whether what models say should be stored now."""
         if mode == _TASKS:
             self._names[data["id"]] = data["name"]
         if mode not in self._modes or (ns and not self._subgraphs and mode != "custom"):
-            return
+            return False
+        if mode == _MESSAGES:
+            return self._saver.add_message((ns, mode, data))
         if isinstance(data, dict) and data.get(INTERRUPT):
             data = {**data, INTERRUPT: convert_to_ours(INTERRUPT, data[INTERRUPT])}
         self._saver.add_chunk((ns, mode, data if self._keep is None else self._keep(data)))
+        return False
 
     def _build_outcome(self, state: Any, failure: Exception | None) -> Outcome:
         if self._saver.misplaced is not None:

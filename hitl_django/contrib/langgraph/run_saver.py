@@ -16,6 +16,7 @@ from typing import Any
 from langgraph.errors import GraphInterrupt
 from langgraph.types import interrupt
 
+from hitl_django.contrib.langchain.message_buffer import MessageBuffer
 from hitl_django.engine import ids
 from hitl_django.engine.constants import (
     ASKED,
@@ -77,14 +78,15 @@ class AskingTask:
 class RunSaver(BridgedSaver):
     """Stores a run by a worker's saver, all calls of which are made on the worker's thread.
 
-    The ``chunks`` of the stream go with the next commit. ``failure`` is what the worker's saver
+    The chunks of the stream go with the next commit; what models say is stored before that, too,
+    as they say it. ``failure`` is what the worker's saver
     has raised, ``misplaced`` says which answer would have reached another question than its own.
     ``passed`` are the checkpoints at whose breakpoint a person has let the run go on.
     """
 
-    def __init__(self, saver: OurSaver, calls: ServedCalls) -> None:
+    def __init__(self, saver: OurSaver, calls: ServedCalls, thread_id: str) -> None:
         super().__init__(saver)
-        self._calls = calls
+        self._calls, self._thread_id = calls, thread_id
         self.failure: BaseException | None = None
         self.misplaced: QuestionChangedError | None = None
         self.passed: set[str] = set()
@@ -92,6 +94,7 @@ class RunSaver(BridgedSaver):
         #: What tasks have asked so far: hashes by position.
         self._asked: dict[str, Mapping[str, str]] = {}
         self._chunks: list[Chunk] = []
+        self._messages = MessageBuffer()
         self._lock = Lock()
 
     def add_chunk(self, chunk: Chunk) -> None:
@@ -99,11 +102,28 @@ class RunSaver(BridgedSaver):
         with self._lock:
             self._chunks.append(chunk)
 
+    def add_message(self, chunk: Chunk) -> bool:
+        """Adds a part of a message; returns whether what was said should be stored now."""
+        return self._messages.add(chunk)
+
+    def store_messages(self) -> None:
+        """Stores what models say between two commits; all else waits for what it describes."""
+        self._perform(self._store_messages)
+
+    async def astore_messages(self) -> None:
+        """Like store_messages."""
+        await self._aperform(self._store_messages)
+
+    def _store_messages(self) -> None:
+        root = {"thread_id": self._thread_id, "checkpoint_ns": ""}
+        if taken := self._messages.take():  # nobody has stored them meanwhile
+            self._saver.commit(Commit({"configurable": root}, chunks=taken))
+
     def take_chunks(self) -> list[Chunk]:
         """Removes and returns the chunks that aren't stored yet."""
         with self._lock:
             taken, self._chunks = self._chunks, []
-        return taken
+        return [*self._messages.take(), *taken]
 
     def list_questions(self, names: Mapping[str, str]) -> list[Question]:
         """Returns what tasks ask that wait; ``names`` are their nodes by task id."""

@@ -21,10 +21,9 @@ from hitl_django.models.events import MODES
 
 from .not_offered import NotOffered
 
-#: The stream modes that can be had, and the kinds of events that they are made of.
-STREAM_MODES = {mode: mode for mode in MODES} | (
-    {"messages-tuple": "messages"} if "messages" in MODES else {}
-)
+#: The stream modes that can be had, and the kinds of events that they are made of. What the
+#: clients call "messages" is an older form, of whole messages again and again.
+STREAM_MODES = {"messages-tuple" if mode == "messages" else mode: mode for mode in MODES}
 MOST_ROWS = 1000
 
 

@@ -125,7 +125,11 @@ def build_state(state: StateInfo, *, shows_errors: bool) -> dict[str, Any]:
         "next": list(state.next),
         "tasks": [_build_task(state.thread_id, task, shows_errors) for task in state.tasks],
         "interrupts": [found for task in state.tasks for found in _build_questions(task)],
-        "checkpoint": _build_checkpoint(state.thread_id, state.namespace, state.checkpoint_id),
+        "checkpoint": (
+            None
+            if state.checkpoint_id is None
+            else _build_checkpoint(state.thread_id, state.namespace, state.checkpoint_id)
+        ),
         "parent_checkpoint": (
             None
             if state.parent_id is None

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from typing import Any, NamedTuple
 from uuid import UUID
 
@@ -10,11 +9,12 @@ from hitl_django import services
 from hitl_django.api import querysets
 from hitl_django.api.invalid_params import InvalidParam
 from hitl_django.api.problems import InvalidRequest
+from hitl_django.db.alias import write_alias
 from hitl_django.engine.constants import INPUT
 from hitl_django.engine.errors import EmptyInputError, InvalidInputError, OpenQuestionsError
 from hitl_django.engine.types import Command, Send
 from hitl_django.errors import NoSuchThread, RunStateError
-from hitl_django.models import Interrupt, Run, Thread
+from hitl_django.models import Checkpoint, Interrupt, Run, Thread
 from hitl_django.models.events import STATES, SUBGRAPHS
 from hitl_django.services import RunOptions
 
@@ -53,6 +53,9 @@ def begin_run(user: Any, thread_id: str | None, body: dict[str, Any]) -> Begun:
         )
     command, given = body.get("command") or {}, body.get("input")
     checkpoint_id = _read_checkpoint_id(body)
+    if checkpoint_id is not None and checkpoint_id == _find_newest_checkpoint(thread):
+        # A client names the state that it shows with all that it sends; that is no other place.
+        checkpoint_id = None
     if command:
         _refuse_both("command", given=given is not None, name="input")
         return _take_command(user, thread, command, checkpoint_id, body)
@@ -64,10 +67,10 @@ def begin_run(user: Any, thread_id: str | None, body: dict[str, Any]) -> Begun:
     return _start(user, graph, thread.thread_id, body)
 
 
-def list_kinds(modes: Iterable[str], *, subgraphs: bool) -> list[str]:
-    """Returns the kinds of events that stream modes are made of, for a run to record."""
-    kinds = [STATES, USUAL_MODE, *(STREAM_MODES[mode] for mode in modes)]
-    return [*dict.fromkeys(kinds), *([SUBGRAPHS] if subgraphs else [])]
+def list_kinds(body: dict[str, Any]) -> list[str]:
+    """Returns the kinds of events that what is streamed is made of, for a run to record."""
+    kinds = [STATES, USUAL_MODE, *(STREAM_MODES[mode] for mode in body.get("stream_mode", ()))]
+    return [*dict.fromkeys(kinds), *([SUBGRAPHS] if body.get("stream_subgraphs") else [])]
 
 
 def _begin_anew(user: Any, graph: str, thread_id: str | None, body: dict[str, Any]) -> Begun:
@@ -79,12 +82,11 @@ def _begin_anew(user: Any, graph: str, thread_id: str | None, body: dict[str, An
 
 
 def _start(user: Any, graph: str, thread_id: str | None, body: dict[str, Any]) -> Begun:
-    modes = body.get("stream_mode", [USUAL_MODE])
     run = services.start(
         graph,
         body.get("input"),
         thread_id=thread_id,
-        events=list_kinds(modes, subgraphs=body.get("stream_subgraphs", False)),
+        events=list_kinds(body),
         options=_read_options(body),
         by=user,
         via=VIA,
@@ -123,7 +125,13 @@ def _fork(
 ) -> Begun:
     options = _read_options(body)
     run = services.fork(
-        thread.thread_id, checkpoint_id, options=options, by=user, via=VIA, **values
+        thread.thread_id,
+        checkpoint_id,
+        events=list_kinds(body),
+        options=options,
+        by=user,
+        via=VIA,
+        **values,
     )
     return Begun(run.id, run.thread_id, 0)
 
@@ -188,6 +196,11 @@ def _read_checkpoint_id(body: dict[str, Any]) -> str | None:
         raise InvalidRequest(InvalidParam("invalid", detail, pointer="/checkpoint/checkpoint_ns"))
     found: str | None = place.get("checkpoint_id") or body.get("checkpoint_id")
     return found
+
+
+def _find_newest_checkpoint(thread: Thread) -> str | None:
+    rows = Checkpoint.objects.using(write_alias()).filter(thread=thread, ns="")
+    return rows.order_by("-checkpoint_id").values_list("checkpoint_id", flat=True).first()
 
 
 def _read_goto(value: Any) -> Any:

@@ -137,7 +137,8 @@ def read_outcome(run_id: UUID, user: Any) -> Any:
     """Returns what waiting for a run comes to: the state's values, or why there are none."""
     run = Run.objects.select_related("thread").get(pk=run_id)
     failure = describe_failure(run, user)
-    if failure is None and run.state in (Run.State.QUEUED, Run.State.RUNNING):
+    goes_on = run.state in (Run.State.QUEUED, Run.State.RUNNING) or run.resumes_at is not None
+    if failure is None and goes_on:
         failure = {"error": "Timeout", "message": "The run goes on. Join it to wait for it again."}
     if failure is None and not get_policy().may_view_state(user, run.thread):
         failure = {"error": "PermissionDenied", "message": "You may not see the thread's state."}

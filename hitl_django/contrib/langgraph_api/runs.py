@@ -152,7 +152,7 @@ class RunJoin(AgentResource):
     """A run that is waited for."""
 
     @operation("join_run", query=JoinQuery, responses={})
-    def get(self, request: Request, thread_id: str, run_id: UUID) -> Any:
+    def get(self, request: Request, run_id: UUID, thread_id: str | None = None) -> Any:
         self.read_query()
         find_run(self, thread_id, run_id)
         return send_outcome(request, EventReader(run_id, by=request.user, to_rest=True), {})
@@ -165,9 +165,9 @@ class RunJoinStream(AgentResource):
     lists = frozenset({"stream_mode"})
 
     @operation("join_run_stream", query=JoinQuery, headers=(LAST_EVENT_ID,), responses={})
-    def get(self, request: Request, thread_id: str, run_id: UUID) -> Any:
+    def get(self, request: Request, run_id: UUID, thread_id: str | None = None) -> Any:
         self.read_query()
-        find_run(self, thread_id, run_id)
+        run = find_run(self, thread_id, run_id)
         modes = self.read_list("stream_mode")
         if not set(modes) <= set(STREAM_MODES):
             detail = f"Has to be one of {', '.join(STREAM_MODES)}, or several of them."
@@ -184,13 +184,14 @@ class RunJoinStream(AgentResource):
             subgraphs=True,
             stays=isinstance(request._request, ASGIRequest),
         )
-        place = build_path(request, "run-stream", thread_id, run_id)
+        place = build_path(request, "run-stream", run.thread.thread_id, run_id)
         return send_stream(request, stream, {"Location": place})
 
 
-def find_run(view: AgentResource, thread_id: str, run_id: UUID) -> Run:
-    """Returns a run of a thread that the user may see."""
-    return view.find(querysets.visible_runs, thread__thread_id=thread_id, pk=run_id)
+def find_run(view: AgentResource, thread_id: str | None, run_id: UUID) -> Run:
+    """Returns a run that the user may see, of a thread if one is named."""
+    of_thread = {} if thread_id is None else {"thread__thread_id": thread_id}
+    return view.find(querysets.visible_runs, pk=run_id, **of_thread)
 
 
 def send_stream(request: Request, stream: RunStream, headers: dict[str, str]) -> Any:

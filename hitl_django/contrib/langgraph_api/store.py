@@ -61,10 +61,13 @@ class ItemSearch(AgentResource):
     def post(self, request: Request) -> Response:
         body = self.read_body()
         store = open_store(request.user, body["namespace_prefix"])
+        if body.get("query"):
+            # Items in any order would look like those that are found by it.
+            detail = "The store has no index by which items are found by their meaning."
+            raise InvalidRequest(InvalidParam("invalid", detail, pointer="/query"))
         with refuse_invalid("/filter"):
             found = store.search(
                 tuple(body["namespace_prefix"]),
-                query=body.get("query"),
                 filter=body.get("filter"),
                 limit=body.get("limit", USUAL_ITEMS),
                 offset=body.get("offset", 0),

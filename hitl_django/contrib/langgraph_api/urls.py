@@ -83,6 +83,8 @@ urlpatterns = [
     path("runs", runs.AgentRunList.as_view(http_method_names=["post", "options"]), name="runs"),
     path("runs/stream", runs.stream_view, name="runs-stream"),
     path("runs/wait", runs.wait_view, name="runs-wait"),
+    path("runs/<uuid:run_id>/join", runs.join_view, name="own-run-join"),
+    path("runs/<uuid:run_id>/stream", runs.join_stream_view, name="own-run-stream"),
     path(f"{_THREAD}/runs", runs.AgentRunList.as_view(), name="thread-runs"),
     path(f"{_THREAD}/runs/stream", runs.stream_view, name="thread-runs-stream"),
     path(f"{_THREAD}/runs/wait", runs.wait_view, name="thread-runs-wait"),

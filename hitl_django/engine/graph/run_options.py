@@ -146,24 +146,30 @@ def _join_langchain(run: RunContext, name: str, ns: str, options: Options) -> No
     if not (has_messages or has_tools or is_told):
         return
     langchain = find_langchain()
-    where = (
-        lambda chunk: run.emit(chunk),
-        tuple(ns.split(NS_SEP)) if ns else (),
-        options.subgraphs,
-    )
+    where = (tuple(ns.split(NS_SEP)) if ns else (), options.subgraphs)
+    # Who records a run takes what messages there are, which are none without langchain.
+    is_recorded = run.chunk_buffer is not None and options.kind != "call"
     if langchain is not None:
         run.enter_config = langchain.enter_config
-    elif has_messages:
+    elif has_messages and not is_recorded:
         raise ValueError("The stream mode 'messages' needs langchain-core, which isn't installed.")
-    if has_messages:
-        run.message_stream = langchain.MessageStream(*where)
+    if has_messages and langchain is not None:
+        if is_recorded:
+            run.message_recorder = langchain.MessageRecorder(run)
+        emit = _emit_by(run) if run.message_recorder is None else run.message_recorder.add
+        run.message_stream = langchain.MessageStream(emit, *where)
         _add_handler(run, langchain, run.message_stream)
     if has_tools:
-        run.tool_stream = ToolStream(*where, above=run.tool_stream)
+        run.tool_stream = ToolStream(_emit_by(run), *where, above=run.tool_stream)
         if langchain is not None:
             _add_handler(run, langchain, langchain.ToolCallbacks(run.tool_stream))
     if langchain is not None:
         run.trace = langchain.open_trace(run, name)
+
+
+def _emit_by(run: RunContext) -> Callable[[Chunk], None]:
+    """Returns what emits chunks of a run, by whatever takes them at the time."""
+    return lambda chunk: run.emit(chunk)
 
 
 def _add_handler(run: RunContext, langchain: Any, handler: Any) -> None:

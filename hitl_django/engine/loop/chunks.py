@@ -119,6 +119,8 @@ def build_task_chunks(state: LoopState, task: Task) -> list[Chunk]:
     if state.run.chunk_buffer is not None and isinstance(task.error, DrainSignal):
         return []  # it runs again, and emits them then
     modes = state.run.modes
+    if state.run.message_recorder is not None:
+        chunks += state.run.message_recorder.take()
     if task.writes and "messages" in modes and state.run.message_stream is not None:
         metadata = TaskContext(task, state.run, NO_MEMORY).config()["metadata"]
         chunks += state.run.message_stream.build_chunks(state.ns, task.input, task.writes, metadata)

@@ -475,10 +475,10 @@ def refuse_storage_error(run: RunContext, error: Exception) -> None:
         raise SaverFailed(error) from error
 
 
-def store_commit(context: TaskContext, commit: Commit) -> None:
-    """Stores what a task has to remember while it is still under way."""
+def store_commit(context: TaskContext, commit: Commit, run: RunContext | None = None) -> None:
+    """Stores what a task has to remember while it is still under way, by its run or another."""
     with saver_calls():
-        context.perform(context.run.commit, commit)
+        context.perform((run or context.run).commit, commit)
 
 
 async def astore_commit(context: TaskContext, commit: Commit) -> None:

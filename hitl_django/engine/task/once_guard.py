@@ -23,10 +23,14 @@ class OnceGuard:
         self._under_way: set[tuple[int, str]] = set()
         self._transacting: set[int] = set()  # threads whose transaction is to hold one result
 
+    def is_transacting(self) -> bool:
+        """Returns whether this thread is within transact()."""
+        return threading.get_ident() in self._transacting
+
     @contextmanager
     def hold(self, node: str, attempt: int, key: str) -> Iterator[None]:
         """Holds a key for one call of an attempt, until its result is stored."""
-        if threading.get_ident() in self._transacting:
+        if self.is_transacting():
             raise RuntimeError(
                 f"Node '{node}' called once() or transact() with the key {key!r} from within "
                 "transact(): what is undone with that would be remembered as done."

@@ -88,6 +88,7 @@ class RunContext:
         "host",
         "live",
         "loop_state",
+        "message_recorder",
         "message_stream",
         "modes",
         "passes_breakpoints",
@@ -169,6 +170,8 @@ class RunContext:
         #: Has langchain find a node's config, and what streams its models' messages.
         self.enter_config: Callable[[RunnableConfig], Callable[[], None]] | None = None
         self.message_stream: Any = None
+        #: Stores what models say while they do, where that is recorded.
+        self.message_recorder: Any = None
         #: What streams the calls of its tools.
         self.tool_stream: ToolStream | None = None
         #: The node of LangGraph's that makes this run.

@@ -35,8 +35,9 @@ _RUN = Parameter("run", models.UUIDField())
 def _news(over: tuple[str, ...]) -> models.QuerySet[Run, Any]:
     after = Parameter("after", models.PositiveIntegerField())
     later = RunEvent.objects.order_by().filter(run=_RUN, seq__gt=after)
-    # Of a run that records no events, all there is to wait for is its end.
-    through = models.Q(events="", state__in=over)
+    # That a run is at rest need not be an event: one that records none comes to its end, and one
+    # that was to go on stays, since the decision was undone.
+    through = models.Q(state__in=over, resumes_at=None)
     news = models.ExpressionWrapper(
         models.Q(models.Exists(later)) | through, output_field=models.BooleanField()
     )
@@ -122,7 +123,8 @@ async def afollow(
 class EventReader:
     """Reads a run for somebody who may see it, which is asked once.
 
-    A page is ``ended`` where the run has; with ``to_rest`` also where it waits for a person.
+    A page is ``ended`` where the run has; with ``to_rest`` also where it waits for a person, and
+    not only for the time to be up in which a decision can be undone.
     """
 
     def __init__(self, run_id: UUID | str, *, by: Any = None, to_rest: bool = False) -> None:
@@ -144,7 +146,7 @@ class EventReader:
         events = RunEvent.objects.using(self.using).filter(run=self.run_id, kind__in=AT_REST)
         pauses = list(events.order_by("-seq").values_list("seq", flat=True)[:2])
         run = find_row(Run.objects.using(self.using), RunNotFound, pk=self.run_id)
-        if run.state in AT_REST:  # behind the pause before that
+        if run.state in AT_REST and run.resumes_at is None:  # behind the pause before that
             pauses = pauses[1:]
         return pauses[0] if pauses else 0
 
@@ -153,7 +155,9 @@ class EventReader:
         # The run comes first: what it says of its events is there when they are read. What has come
         # since is left for the next time: with the last event and without the end of the run,
         # nothing would be news any more.
-        runs = Run.objects.using(self.using).only("state", "first_event", "last_event")
+        runs = Run.objects.using(self.using).only(
+            "state", "resumes_at", "first_event", "last_event"
+        )
         run = find_row(runs, RunNotFound, pk=self.run_id)
         if after + 1 < run.first_event:
             raise EventsPrunedError(run.last_event)
@@ -163,7 +167,8 @@ class EventReader:
         if events and events[0].seq != after + 1:  # deleted since
             raise EventsPrunedError(run.last_event)
         last = events[-1].seq if events else after
-        ended = run.state in self.over and last >= run.last_event
+        is_over = run.state in self.over and run.resumes_at is None
+        ended = is_over and last >= run.last_event
         return EventPage(events=events, last=last, state=str(run.state), ended=ended)
 
     def _shown(self, event: RunEvent) -> EventInfo:

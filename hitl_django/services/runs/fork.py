@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any
 from uuid import UUID, uuid4
 
@@ -23,6 +24,7 @@ from hitl_django.errors import CheckpointNotFound, NoSuchThread, RunStateError
 from hitl_django.graph_registry import compatibility, registry
 from hitl_django.graph_registry.registry import RegisteredGraph
 from hitl_django.models import Checkpoint, Interrupt, Run, Thread
+from hitl_django.models.events import encode_kinds
 from hitl_django.permissions import (
     find_row,
     get_policy,
@@ -50,6 +52,7 @@ def fork(
     *,
     values: Any = None,
     as_node: str | None = None,
+    events: Iterable[str] | None = None,
     options: RunOptions | None = None,
     by: Any = None,
     via: str = "code",
@@ -60,8 +63,8 @@ def fork(
     it hasn't ended, and what it still asks is superseded. ``values`` are written to the state
     first, as if node ``as_node`` had returned them, or the node that ran last; ``as_node`` without
     values passes over that node. With neither, what followed the checkpoint is run anew. As node
-    "__input__" they are new input, or a Command with an update, or nodes to go to. ``options`` are
-    those of the run before, unless others are given.
+    "__input__" they are new input, or a Command with an update, or nodes to go to. ``events`` and
+    ``options`` are those of the run before, unless others are given.
 
     Refused with RunStateError while a worker holds the thread, CheckpointNotFound without such a
     checkpoint, GraphChangedError where today's graph can't go on from it.
@@ -76,6 +79,8 @@ def fork(
         # Outside of the transaction, as branches are called: code of the graph's, which may take
         # its time. A checkpoint never changes, so what follows from it is the same later on.
         run = _new_run(thread, last, registered, base, by)
+        if events is not None:
+            run.events = encode_kinds(events)
         if options is not None:
             run.options = options.encode(registered)
         commit = plan_commit(registered, base, run.pk, values, as_node)

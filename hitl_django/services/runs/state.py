@@ -86,6 +86,9 @@ def thread_state(
     """
     thread = find_thread(thread_id, by)
     refuse_unless_may_view_state(by, thread)
+    if not thread.graph:
+        nothing = checkpoint_id is None and not namespace
+        return _build_empty_info(thread_id) if nothing else None
 
     graph = registry.get_graph(thread.graph).graph.with_saver(DjangoSaver())
     configurable: dict[str, Any] = {"thread_id": thread_id, "checkpoint_ns": namespace}
@@ -116,6 +119,8 @@ def state_history(
     """
     thread = find_thread(thread_id, by)
     refuse_unless_may_view_state(by, thread)
+    if not thread.graph:
+        return []
     graph = registry.get_graph(thread.graph).graph.with_saver(DjangoSaver())
     place = {"thread_id": thread_id, "checkpoint_ns": namespace}
     found = graph.get_state_history(
@@ -125,6 +130,14 @@ def state_history(
         limit=max(1, min(limit, MOST_STATES)),
     )
     return [_build_info(thread_id, each) for each in found]
+
+
+def _build_empty_info(thread_id: str) -> StateInfo:
+    """Returns the state of a thread that no graph was started on yet."""
+    return StateInfo(
+        thread_id=thread_id, checkpoint_id=None, parent_id=None, step=None, source="",
+        created_at=None, next=(), values={}, namespace="", metadata={}, tasks=(),
+    )  # fmt: skip
 
 
 def _build_info(thread_id: str, found: StateSnapshot) -> StateInfo:

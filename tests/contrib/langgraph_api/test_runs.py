@@ -212,6 +212,49 @@ def test_a_run_goes_on_from_a_checkpoint_anew_or_with_other_input(client: Any) -
     assert values["log"] == ["hello", "greeted", "closed", "more", "greeted", "closed"]
 
 
+@pytest.mark.parametrize("strategy", ["reject", "enqueue"])
+def test_a_thread_that_is_busy_takes_no_other_run(
+    strategy: str, client: Any, settings: Any
+) -> None:
+    settings.HITL = {"DISPATCH": "tests.contrib.langgraph_api.test_streams.Nobody"}
+    thread, run = start(client, "plain")
+    for given in ({"log": ["more"]}, None):
+        with pytest.raises(ConflictError) as refused:
+            client.runs.create(thread, "plain", multitask_strategy=strategy, input=given)
+        answer = refused.value.response
+        assert answer.headers["Content-Type"].startswith("application/problem+json")
+        assert "queued" in answer.json()["detail"]
+    assert [str(row.pk) for row in Run.objects.all()] == [run["run_id"]]
+
+
+def test_the_newest_checkpoint_is_as_good_as_none(
+    client: Any, client_of: Callable[[Any], Any], make_user: Callable[..., Any]
+) -> None:
+    """React's hook names it with all that it sends, where it shows the history."""
+    rights = ("start_run", "decide_interrupt", "view_thread", "view_run", "view_interrupt")
+    chat = client_of(make_user("cleo", *rights, "view_thread_state"))
+    thread = client.threads.create()["thread_id"]
+    list(client.runs.stream(thread, "chat", input={"log": ["hello"]}, stream_mode="updates"))
+    for options in ({"command": GO_ON}, {"input": {"log": ["more"]}}, {"command": GO_ON}):
+        head = client.threads.get_history(thread)[0]["checkpoint"]
+        parts = list(
+            chat.runs.stream(thread, "chat", checkpoint=head, stream_mode="updates", **options)
+        )
+        assert "updates" in {part.event for part in parts}, parts
+    assert Decision.objects.filter(by_label="cleo").count() == 2
+    assert Run.objects.count() == 2
+
+
+def test_a_run_from_a_checkpoint_records_what_its_stream_has(client: Any) -> None:
+    thread, _ = start(client, "plain")
+    history = client.threads.get_history(thread)
+    earlier = next(each["checkpoint"] for each in history if each["next"] == ["close"])
+    parts = list(client.runs.stream(thread, "plain", checkpoint=earlier, stream_mode="updates"))
+    assert [part.data for part in parts if part.event == "updates"] == [
+        {"close": {"log": ["closed"]}}
+    ]
+
+
 def test_a_command_updates_the_state_and_says_where_to_go(client: Any) -> None:
     thread, _ = start(client, "plain")
     values = client.runs.wait(

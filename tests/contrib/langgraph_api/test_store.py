@@ -72,6 +72,9 @@ def test_what_the_store_can_not_hold_is_refused(client: Any) -> None:
     client.store.put_item(shelf, "a", {"n": 1})
     with pytest.raises(BadRequestError):
         client.store.search_items(shelf, filter={"n": {"$nonsense": 1}})
+    with pytest.raises(BadRequestError) as refused:
+        client.store.search_items(shelf, query="something like it")
+    assert refused.value.response.json()["errors"][0]["pointer"] == "/query"
 
 
 def test_nobody_may_use_the_store_by_the_usual_policy(

@@ -3,15 +3,25 @@
 from __future__ import annotations
 
 import threading
+import time
 from collections.abc import Callable
 from typing import Any
+from uuid import uuid4
 
 import pytest
+from django.db import connection
+from django.utils import timezone
 from langgraph_sdk.errors import BadRequestError
 
-from hitl_django.models import Run
+from hitl_django import END, START, StateGraph, services
+from hitl_django.graph_registry import registry
+from hitl_django.models import Interrupt, Run
 from hitl_django.task_queue.dispatcher import Dispatcher
 from hitl_django.worker import runner
+from hitl_django.worker.sweeper import sweep
+from tests.contrib.test_message_events import Speaker
+
+from .conftest import Chat
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
@@ -130,6 +140,70 @@ def test_whoever_may_not_see_the_state_gets_no_values(
 ) -> None:
     starter = client_of(make_user("sam", "start_run", "view_run"))
     assert events(stream(starter, None, "plain", input=HELLO)) == ["metadata", "end"]
+
+
+def test_a_run_is_followed_and_joined_without_its_thread(client: Any) -> None:
+    run = client.runs.create(None, "plain", input=HELLO)["run_id"]
+    http = client.http.client
+    assert http.get(f"runs/{run}/join").json()["log"][-1] == "closed"
+    told = http.get(f"runs/{run}/stream", params={"stream_mode": "values"})
+    assert told.text.rstrip().endswith("event: end\ndata: null")
+    for rest in ("join", "stream"):
+        assert http.get(f"runs/{uuid4()}/{rest}").status_code == 404
+
+
+def test_a_stream_has_what_models_say(client: Any) -> None:
+    def speak(state: Any) -> Any:
+        return {"log": [Speaker(pieces=["one ", "two"]).invoke("speak").text]}
+
+    graph = StateGraph(Chat).add_node("speak", speak).add_edge(START, "speak")
+    registry.register("speaking")(graph.add_edge("speak", END).compile)
+    parts = stream(client, None, "speaking", input=HELLO, stream_mode="messages-tuple")
+    said = [part.data for part in parts if part.event == "messages"]
+    assert "".join(message["content"] for message, _ in said) == "one two"
+    assert {metadata["langgraph_node"] for _, metadata in said} == {"speak"}
+    assert {message["type"] for message, _ in said} == {"AIMessageChunk"}
+    with pytest.raises(BadRequestError) as refused:
+        stream(client, None, "speaking", input=HELLO, stream_mode="messages")
+    assert "/stream_mode" in refused.value.response.text
+
+
+@pytest.mark.parametrize("follow", ["stream", "wait"])
+@pytest.mark.parametrize("is_undone", [False, True])
+def test_an_answer_that_can_still_be_undone_is_followed_to_what_comes_of_it(
+    follow: str, is_undone: bool, client: Any, settings: Any, admin: Any
+) -> None:
+    """Until then the run stays as it was, with the moment at which it goes on."""
+    thread = client.threads.create()["thread_id"]
+    client.runs.wait(thread, "chat", input=HELLO)
+    settings.HITL = {**settings.HITL, "UNDO_SECONDS": 600, "EVENT_POLL_SECONDS": 0.02}
+    run = Run.objects.get()
+
+    def go_on() -> None:
+        deadline = time.monotonic() + 30
+        while not Run.objects.filter(pk=run.pk, resumes_at__isnull=False).exists():
+            assert time.monotonic() < deadline
+        if is_undone:
+            services.undo(Interrupt.objects.get().pk, by=admin)
+        else:
+            Run.objects.update(resumes_at=timezone.now() - timezone.timedelta(seconds=1))
+            sweep()
+        connection.close()
+
+    worker = threading.Thread(target=go_on)
+    worker.start()
+    if follow == "wait":
+        values = client.runs.wait(thread, "chat", command=GO_ON)
+        found, asks = values["log"], "__interrupt__" in values
+    else:
+        parts = stream(client, thread, "chat", command=GO_ON, stream_mode="values")
+        assert events(parts)[-1] == "end"
+        last = [part.data for part in parts if part.event == "values"]
+        found = last[-1]["log"] if last else ["hello", "greeted"]
+        asks = Run.objects.get().state == Run.State.INTERRUPTED
+    worker.join(60)
+    assert asks == is_undone
+    assert found == (["hello", "greeted"] if is_undone else ["hello", "greeted", "closed"])
 
 
 def test_a_stream_that_is_cut_goes_on_where_it_was(client: Any, settings: Any, admin: Any) -> None:

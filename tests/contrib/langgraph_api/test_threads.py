@@ -250,3 +250,13 @@ def test_metadata_is_changed_by_who_started_the_run_and_by_operators(
         other.threads.update(thread, metadata={"c": 1})
     assert services.thread_state(thread) is not None
     assert Thread.objects.get(thread_id=thread).metadata == {"a": 1, "b": 1}
+
+
+def test_a_thread_that_nothing_was_started_on_has_an_empty_state(client: Any) -> None:
+    thread = client.threads.create()["thread_id"]
+    state = client.threads.get_state(thread)
+    assert (state["values"], state["next"], state["tasks"]) == ({}, [], [])
+    assert state["checkpoint"] is None
+    assert client.threads.get_history(thread) == []
+    with pytest.raises(NotFoundError):
+        client.threads.get_state(thread, checkpoint_id="nonsense")
