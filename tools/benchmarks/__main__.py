@@ -27,9 +27,7 @@ from .engines import ENGINES, FLOOR, OURS
 from .workloads import WORKLOADS, Workload
 
 ROOT = Path(__file__).resolve().parents[2]
-ROWS: dict[str, Workload] = (
-    WORKLOADS | values.WORKLOADS | durable.WORKLOADS | hosted.WORKLOADS
-)
+ROWS: dict[str, Workload] = WORKLOADS | values.WORKLOADS | durable.WORKLOADS | hosted.WORKLOADS
 TIMEOUT = 300  # seconds that one process may take
 
 
