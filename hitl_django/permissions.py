@@ -18,6 +18,7 @@ from django.db.models import Exists, Model, Q, QuerySet
 from django.utils.module_loading import import_string
 
 from hitl_django.conf import hitl
+from hitl_django.db.alias import write_alias
 from hitl_django.errors import NotAllowedError
 from hitl_django.graph_registry import registry
 from hitl_django.models import ArchivedThread, Decision, Interrupt, Run, Thread, WebhookEndpoint
@@ -48,8 +49,15 @@ class ModelPermissionPolicy:
         return self._visible(user, "view_thread", threads)
 
     def visible_runs(self, user: Any, runs: QuerySet[Run]) -> QuerySet[Run]:
-        """Narrows a queryset to the runs that the user may see."""
-        return self._visible(user, "view_run", runs)
+        """Narrows a queryset to the runs that the user may see.
+
+        Who may start a graph sees the runs of it that they started; ``view_run`` is about all.
+        """
+        seen = self._visible(user, "view_run", runs)
+        if seen is runs or not user.is_active:
+            return seen
+        graphs = [name for name in registry.list_names() if self.may_start(user, name)]
+        return runs.filter(started_by=user.pk, graph__in=graphs) if graphs else seen
 
     def visible_interrupts(self, user: Any, interrupts: QuerySet[Interrupt]) -> QuerySet[Interrupt]:
         """Narrows a queryset to the questions that the user may see.
@@ -179,6 +187,19 @@ class ModelPermissionPolicy:
     def may_view_state(self, user: Any, thread: Thread) -> bool:
         """Says whether the user may see the values in the thread's channels."""
         return self._has(user, "view_thread_state")
+
+    def may_view_result(self, user: Any, run: Run) -> bool:
+        """Says whether the user may see the state that a run they see ended with.
+
+        Who started it may, where nobody else started another on its thread: what those were given
+        and computed is in that state, too.
+        """
+        if self.may_view_state(user, run.thread):
+            return True
+        if not user.is_active or run.started_by_id != user.pk:
+            return False
+        runs = Run.objects.using(write_alias()).filter(thread=run.thread_id)
+        return not runs.exclude(started_by=user.pk).exists()
 
     def may_use_store(self, user: Any, namespace: tuple[str, ...], *, writes: bool) -> bool:
         """Says whether the user may read, or write, what threads share in a namespace and below.

@@ -15,7 +15,7 @@ from . import markdown, sources
 class Recorder:
     """A user who has no permission, and remembers for which one was asked."""
 
-    is_active, is_superuser = True, False
+    pk, is_active, is_superuser = 0, True, False
 
     def __init__(self) -> None:
         self.asked: list[str] = []
@@ -46,7 +46,7 @@ def _arguments(method: Any) -> Iterator[Any]:
     question = sources.load(sources.QUESTION)(graph="refund")
     things = {
         "thread": sources.load(sources.THREAD)(),
-        "run": sources.load(sources.RUN)(),
+        "run": sources.load(sources.RUN)(thread=sources.load(sources.THREAD)()),
         "interrupt": question,
         "decision": sources.load(sources.DECISION)(interrupt=question),
         "graph": "refund",

@@ -157,14 +157,15 @@ def _entries(
 
 
 def visible_entries(request: HttpRequest, thread: int) -> QuerySet[AuditEntry]:
-    """Returns the record of a thread without what is about questions that the user may not see."""
-    questions = Interrupt.objects.filter(thread=thread)
-    seen = select_visible(questions, request.user)
+    """Returns the record of a thread without what is about questions or runs that are hidden."""
     entries = AuditEntry.objects.filter(thread=thread)
-    if seen is questions:  # nothing is hidden from this user
-        return entries
-    hidden = questions.exclude(pk__in=seen.values("pk")).values_list("pk", flat=True)
-    return entries.exclude(subject__in=map(str, hidden))
+    for model in (Interrupt, Run):
+        rows: QuerySet[Any] = model._default_manager.filter(thread=thread)
+        seen = select_visible(rows, request.user)
+        if seen is not rows:  # something may be hidden from this user
+            hidden = rows.exclude(pk__in=seen.values("pk")).values_list("pk", flat=True)
+            entries = entries.exclude(subject__in=[str(pk) for pk in hidden])
+    return entries
 
 
 def get_reason(entry: AuditEntry) -> str:

@@ -281,10 +281,10 @@ def test_a_thread_that_one_may_not_see_is_no_way_in(
     )
     assert "You can’t continue this thread." in words(page)
     assert Run.objects.count() == 1
-    # Nor are they led to a run that they may not see.
+    # What they started themselves they are led to.
     page = client.post(form_of("approval"), opened(client, "approval"), follow=True)
-    assert page.redirect_chain == [(CHOOSE, 302)]
-    assert "The run is queued." in words(page)
+    started = Run.objects.exclude(thread__thread_id="hidden").get()
+    assert page.redirect_chain == [(page_of(started.pk, "run"), 302)]
 
 
 @pytest.mark.usefixtures("graphs_of_ours")

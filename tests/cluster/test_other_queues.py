@@ -301,7 +301,7 @@ def test_messages_that_are_lost_are_sent_again(queue: Queue, book: Path) -> None
 def test_nodes_that_take_longer_than_a_time_slice_are_left_alone(
     queue: Queue, book: Path, settings: Any
 ) -> None:
-    settings.HITL |= {"TIME_SLICE_SECONDS": 1}
+    settings.HITL = {**settings.HITL, "TIME_SLICE_SECONDS": 1}
     queue.environment["TEST_HITL"] = json.dumps(settings.HITL)
     # All that work are busy, while one run waits for longer than the supervisor's patience.
     workers = queue.work()

@@ -121,14 +121,14 @@ class Person:
             return self.may("operate_run") and self.sees("operated", area)
         if what == "list webhooks":  # who makes them gets to the page where that is done
             return self.may("view_webhookendpoint") or self.may("manage_webhooks")
+        if what == "list runs":  # who starts some sees those
+            return self.may("view_run") or self.may("start_run")
         if what == "undo":  # of what somebody else decided
             return self.decides(area) and self.is_superuser
         if what == "link":
             return self.decides(area) and self.may("link_interrupt")
         if what == "copy":
             return self.may("start_run", "view_thread_state")
-        if what == "start and follow":
-            return self.may("start_run", "view_run")
         return self.may(*filter(None, [what]))
 
     def decides(self, area: str) -> bool:

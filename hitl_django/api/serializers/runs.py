@@ -101,5 +101,6 @@ class RunDetailSerializer(RunSerializer):
     interrupts = InterruptSerializer(many=True, help_text="The open questions.")
     error = serializers.CharField(help_text="For operators.")
     result = AnyJSON(
-        help_text="The state it ended with, for who may see state, until a later run changes it."
+        help_text="The state it ended with, for who may see state and for who started it, until a "
+        "later run changes it."
     )

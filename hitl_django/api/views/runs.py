@@ -90,9 +90,9 @@ class RunList(Collection):
 class RunDetail(Resource):
     """One run: where it is, what it asks, and once it is through, its result.
 
-    ``error`` is there for operators only, ``result`` for those who may see the thread's state,
-    once the run has succeeded and until another changes that state; otherwise the answer has no
-    such members.
+    ``error`` is there for operators only, ``result`` for who may see the thread's state or started
+    the run, once the run has succeeded and until another changes that state; otherwise the answer
+    has no such members.
     """
 
     @operation("get_run", responses={200: ResponseSpec("The run.", RunDetailSerializer)})
@@ -116,7 +116,7 @@ class RunDetail(Resource):
         more: dict[str, Any] = {}
         if policy.may_operate(user, run):
             more["error"] = run.error
-        if policy.may_view_state(user, run.thread):
+        if run.state == Run.State.SUCCEEDED and policy.may_view_result(user, run):
             try:
                 more["result"] = services.run_result(run.pk, by=user)
             except (RunStateError, UnknownGraphError):

@@ -119,9 +119,9 @@ def render_frame(name: str, data: Any, number: int | None = None) -> bytes:
 
 def read_values(run: Run, user: Any) -> Any:
     """Returns the values of a run's thread with what it asks; None where they aren't to be seen."""
-    if not get_policy().may_view_state(user, run.thread):
-        return None
     try:
+        if not get_policy().may_view_state(user, run.thread):
+            return services.run_result(run.pk, by=user)  # who started it sees what came of it
         state = services.thread_state(run.thread.thread_id, by=user)
     except HitlError:  # of a graph that isn't there any more, say
         return None
@@ -140,7 +140,7 @@ def read_outcome(run_id: UUID, user: Any) -> Any:
     goes_on = run.state in (Run.State.QUEUED, Run.State.RUNNING) or run.resumes_at is not None
     if failure is None and goes_on:
         failure = {"error": "Timeout", "message": "The run goes on. Join it to wait for it again."}
-    if failure is None and not get_policy().may_view_state(user, run.thread):
+    if failure is None and not get_policy().may_view_result(user, run):
         failure = {"error": "PermissionDenied", "message": "You may not see the thread's state."}
     return read_values(run, user) if failure is None else {"__error__": failure}
 

@@ -183,11 +183,12 @@ def run_result(run_id: UUID | str, *, by: Any = None) -> Any:
     """Returns the state values that a run ended with, as plain JSON.
 
     RunStateError for a run that hasn't succeeded, and for one whose thread has gone on since: only
-    the newest state of a thread is its result.
+    the newest state of a thread is its result. NotAllowedError where it is not for the user.
     """
     runs = Run.objects.using(write_alias()).select_related("thread")
     run = find_row(select_visible(runs, by), RunNotFound, pk=run_id)
-    refuse_unless_may_view_state(by, run.thread)
+    if by is not None and not get_policy().may_view_result(by, run):
+        raise NotAllowedError("You may not see what came of this run.")
     _refuse_if_not_last(run)
 
     graph = registry.get_graph(run.graph).graph.with_saver(DjangoSaver())
