@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from typing import Any
+from unittest import mock
 from urllib.parse import urlsplit
 
 import pytest
 from axe_playwright_python.sync_playwright import Axe
 from django.contrib.auth import get_user_model
 from django.contrib.auth.models import Permission
+from django.db import OperationalError
 
 from hitl_django import services
 from hitl_django.models import Interrupt, Run
@@ -63,6 +65,10 @@ def test_no_kind_of_question_has_a_fault(
             if summary.is_visible():
                 summary.click()
         found[name] = faults(page)
+    item = Interrupt.objects.filter(status="pending", quorum=1)[0]
+    page.goto(urlsplit(services.make_link(item.pk, name="Lena", by=reviewer).url).path)
+    assert "Lena" in page.inner_text("body")
+    found["of a link"] = faults(page)
     assert {name: said for name, said in found.items() if said} == {}
 
 
@@ -108,6 +114,19 @@ def test_no_page_that_answers_a_form_has_a_fault(
     with leads_on(page):
         page.click(".hitl-bar .default")
     look("somebody holds it")
+    page.goto(f"{base}/reviewitem/{held.pk}/change/")
+    page.get_by_text("Change something and send the edited version").click()
+    page.get_by_label("Text:").fill("the ebb")
+    with leads_on(page):
+        page.click("button:has-text('Preview')")
+    page.wait_for_selector(".hitl-preview")
+    look("preview")
+    page.goto(f"{base}/reviewitem/{held.pk}/change/")
+    with mock.patch("hitl_django.services.decide", side_effect=OperationalError("gone")):
+        page.click(".hitl-bar .hitl-reject")
+        page.wait_for_selector("text=The database can’t be reached")
+    look("the database is away")
+    page.goto(f"{base}/reviewitem/{held.pk}/change/")
     page.evaluate(
         "document.querySelectorAll('[name=csrfmiddlewaretoken]').forEach(e => e.value = 'x')"
     )
