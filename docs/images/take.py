@@ -1,4 +1,4 @@
-"""``python docs/images/take.py``: takes the pictures of the documentation, from a running demo.
+"""``python docs/images/take.py``: takes the pictures of README and documentation, from the demo.
 
 It starts the demo on a free port with a database of its own, opens its pages in Chromium, and
 writes one PNG for each beside this file. Run it again when the pages look different.

@@ -1,15 +1,17 @@
-"""Every page as those find it who use a keyboard or a screen reader: axe finds nothing serious."""
+"""Every page as those find it who use a keyboard or a screen reader: axe finds nothing."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from typing import Any
+from unittest import mock
 from urllib.parse import urlsplit
 
 import pytest
 from axe_playwright_python.sync_playwright import Axe
 from django.contrib.auth import get_user_model
 from django.contrib.auth.models import Permission
+from django.db import OperationalError
 
 from hitl_django import services
 from hitl_django.models import Interrupt, Run
@@ -23,7 +25,6 @@ pytestmark = [
     pytest.mark.django_db(transaction=True),
 ]
 
-SERIOUS = {"serious", "critical"}
 WAYS = [
     {"viewport": {"width": 1280, "height": 900}, "color_scheme": "light"},
     {"viewport": {"width": 390, "height": 844}, "color_scheme": "dark"},
@@ -38,7 +39,7 @@ def everybody(transactional_db: None) -> str:
 
 
 def faults(page: Any) -> list[str]:
-    """Runs axe on the page as it stands; returns what it finds serious, with where.
+    """Runs axe on the page as it stands; returns what it finds, with where.
 
     What Django's admin itself has on every page is Django's to mend.
     """
@@ -47,13 +48,12 @@ def faults(page: Any) -> list[str]:
     return [
         f"{one['id']}: {node['target']} {node['html'][:200]}"
         for one in found
-        if one["impact"] in SERIOUS
         for node in one["nodes"]
     ]
 
 
 @pytest.mark.parametrize("options", WAYS, ids=["desktop, light", "phone, dark"])
-def test_no_kind_of_question_has_a_serious_fault(
+def test_no_kind_of_question_has_a_fault(
     start: Callable[..., Run], log_in: Callable[..., Any], options: dict[str, Any]
 ) -> None:
     reviewer, other = people(PASSWORD)
@@ -65,10 +65,14 @@ def test_no_kind_of_question_has_a_serious_fault(
             if summary.is_visible():
                 summary.click()
         found[name] = faults(page)
+    item = Interrupt.objects.filter(status="pending", quorum=1)[0]
+    page.goto(urlsplit(services.make_link(item.pk, name="Lena", by=reviewer).url).path)
+    assert "Lena" in page.inner_text("body")
+    found["of a link"] = faults(page)
     assert {name: said for name, said in found.items() if said} == {}
 
 
-def test_no_page_that_answers_a_form_has_a_serious_fault(
+def test_no_page_that_answers_a_form_has_a_fault(
     everybody: str,
     start: Callable[..., Run],
     log_in: Callable[..., Any],
@@ -110,6 +114,19 @@ def test_no_page_that_answers_a_form_has_a_serious_fault(
     with leads_on(page):
         page.click(".hitl-bar .default")
     look("somebody holds it")
+    page.goto(f"{base}/reviewitem/{held.pk}/change/")
+    page.get_by_text("Change something and send the edited version").click()
+    page.get_by_label("Text:").fill("the ebb")
+    with leads_on(page):
+        page.click("button:has-text('Preview')")
+    page.wait_for_selector(".hitl-preview")
+    look("preview")
+    page.goto(f"{base}/reviewitem/{held.pk}/change/")
+    with mock.patch("hitl_django.services.decide", side_effect=OperationalError("gone")):
+        page.click(".hitl-bar .hitl-reject")
+        page.wait_for_selector("text=The database can’t be reached")
+    look("the database is away")
+    page.goto(f"{base}/reviewitem/{held.pk}/change/")
     page.evaluate(
         "document.querySelectorAll('[name=csrfmiddlewaretoken]').forEach(e => e.value = 'x')"
     )
@@ -131,7 +148,7 @@ def test_no_page_that_answers_a_form_has_a_serious_fault(
     assert {name: said for name, said in found.items() if said} == {}
 
 
-def test_german_pages_and_the_page_of_a_link_have_no_serious_fault_and_fit_a_phone(
+def test_german_pages_and_the_page_of_a_link_have_no_fault_and_fit_a_phone(
     start: Callable[..., Run], log_in: Callable[..., Any], settings: Any
 ) -> None:
     settings.LANGUAGE_CODE = "de"

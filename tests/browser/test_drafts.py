@@ -231,6 +231,32 @@ def test_what_is_typed_beside_a_comment_stays_when_that_is_added(page: Any) -> N
     assert page.get_by_label("Your comment:").input_value() == ""
 
 
+def test_without_a_script_it_stays_through_claim_release_and_comment(
+    log_in: Callable[..., Any], start: Start
+) -> None:
+    item = Interrupt.objects.get(run=start("typed", customer="Dana", amount=120.0))
+    page = log_in(**WITHOUT_JAVASCRIPT)
+    open_question(page)
+    typed(page)
+    page.get_by_label("Amount:").fill("99.5")
+    comment = page.get_by_label("Your comment:")
+    for verb in ("Claim", "Release", "Comment"):
+        comment.fill("I call her first.")
+        with leads_on(page):
+            button(page, verb).click()
+        assert page.get_by_label("Reason:").input_value() == "Half a thought", verb
+        assert page.get_by_label("Amount:").input_value() == "99.5", verb
+        assert comment.input_value() == ("" if verb == "Comment" else "I call her first.")
+        item.refresh_from_db()
+        assert item.claimed_label == ("rita" if verb == "Claim" else "")
+    assert Comment.objects.get().text == "I call her first."
+    with leads_on(page):
+        button(page, "Approve").click()
+    decision = Decision.objects.get()
+    assert (decision.type, decision.value["amount"]) == ("edit", 99.5)
+    assert decision.reason == "Half a thought"
+
+
 def test_the_reason_for_many_is_kept_as_well(log_in: Callable[..., Any], start: Start) -> None:
     start("typed", customer="Dana", amount=120.0)
     page = log_in()

@@ -24,11 +24,16 @@ pytestmark = [
 ]
 
 DESK: dict[str, Any] = {"viewport": {"width": 1280, "height": 900}}
+#: Half as many pixels of a page on the same screen: 200 %.
+ZOOMED: dict[str, Any] = {"viewport": {"width": 640, "height": 450}, "device_scale_factor": 2}
 LOOKS = {
     "desk-light": DESK,
     "desk-dark": {**DESK, "color_scheme": "dark"},
     "phone-light": PHONE,
     "phone-dark": {**PHONE, "color_scheme": "dark"},
+    "zoomed": ZOOMED,
+    "1440": {"viewport": {"width": 1440, "height": 900}},
+    "1600": {"viewport": {"width": 1600, "height": 900}},
 }
 
 

@@ -11,6 +11,7 @@ from django.contrib.auth.models import Permission
 
 from hitl_django.models import Checkpoint, Interrupt, Run
 from hitl_django.worker import runner
+from tests import graphs
 
 from .conftest import PASSWORD
 
@@ -102,3 +103,30 @@ def test_the_picture_of_a_wide_graph_scrolls_and_not_the_page(
     page.focus(".hitl-canvas")
     page.keyboard.press("ArrowRight")
     page.wait_for_function("document.querySelector('.hitl-canvas').scrollLeft > 0")
+
+
+def test_an_error_is_shown_to_who_may_operate_the_run_and_to_nobody_else(
+    operator: str, start: Callable[..., Run], log_in: Callable[..., Any]
+) -> None:
+    graphs.FAILING.add("now")
+    run = start("fragile", count=1)
+    graphs.FAILING.clear()
+    user = get_user_model().objects.create_user("vera", password=PASSWORD, is_staff=True)
+    user.user_permissions.set(Permission.objects.filter(codename="view_run"))
+    shown = {}
+    for name in (operator, "vera"):
+        page = log_in(name)
+        page.goto("/admin/hitl_django/run/")
+        shown[name] = [page.inner_text("body")]
+        page.get_by_role("link", name="fragile").click()
+        page.wait_for_url(f"**/run/{run.pk}/change/")
+        for summary in page.locator("details:not([open]) > summary").all():
+            summary.click()
+        shown[name].append(page.inner_text("body"))
+    for said in shown[operator]:
+        assert "the printer is on fire" in said
+    for said in shown["vera"]:
+        assert "failed" in said
+        assert "printer" not in said
+        assert "RuntimeError" not in said
+    assert "shown to who may operate the run" in shown["vera"][1]

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -22,54 +21,96 @@ pytestmark = [
 ]
 
 MANY = 20
-
-
-@contextmanager
-def timed(figures: Callable[[str], None], way: str) -> Iterator[None]:
-    began = time.monotonic()
-    yield
-    figures(f"{MANY} decisions by {way}: {time.monotonic() - began:.1f} s")
+#: Seconds that as many decisions take at most by keyboard.
+MOST = 25.0
+#: Counts what a person does in the window, from page to page. That a key presses a button is no
+#: click, which has a place on the screen.
+COUNT_DEEDS = """
+    for (const kind of ["keydown", "pointerdown", "wheel", "scroll"])
+        addEventListener(kind, () => {
+            const name = `deeds ${kind}`;
+            sessionStorage.setItem(name, Number(sessionStorage.getItem(name)) + 1);
+        }, { capture: true });
+"""
 
 
 @pytest.fixture
-def queue(log_in: Callable[..., Any], start: Callable[..., Run]) -> Any:
-    """A window with the queue, in which as many questions wait."""
-    for number in range(MANY):
-        start("typed", customer=f"Customer {number}", amount=120.0)
+def fill_queue(start: Callable[..., Run]) -> Callable[[], None]:
+    """Asks as many questions."""
+
+    def fill() -> None:
+        for number in range(MANY):
+            start("typed", customer=f"Customer {number}", amount=120.0)
+
+    return fill
+
+
+@pytest.fixture
+def queue(log_in: Callable[..., Any]) -> Any:
+    """A window that counts what is done in it."""
     page = log_in(**DESKTOP)
-    page.goto("/admin/hitl_django/reviewitem/")
+    page.add_init_script(COUNT_DEEDS)
     return page
 
 
-def test_take_two_keys_each(queue: Any, figures: Callable[[str], None]) -> None:
-    keys = 0
+def open_queue(page: Any) -> None:
+    """Opens the list, and begins to count anew."""
+    page.goto("/admin/hitl_django/reviewitem/")
+    page.evaluate("Object.keys(sessionStorage).forEach(key => sessionStorage.removeItem(key))")
 
-    def press(key: str) -> None:
-        nonlocal keys
-        keys += 1
-        queue.keyboard.press(key)
 
-    with timed(figures, "keyboard"):
-        with leads_on(queue):
-            press("n")
-        for _question in range(MANY):
-            press("a")
-            with leads_on(queue):
-                press("Enter")
-    assert keys == 1 + 2 * MANY
-    assert Decision.objects.filter(type="approve").count() == MANY
+def deeds(page: Any) -> dict[str, int]:
+    """Returns how often which thing was done in the window."""
+    found = page.evaluate("Object.entries(sessionStorage)")
+    return {
+        key.removeprefix("deeds "): int(count) for key, count in found if key.startswith("deeds ")
+    }
+
+
+def decide_by_keyboard(page: Any) -> float:
+    """Approves all that waits, with nothing scrolled; returns the seconds that it took."""
+    began = time.monotonic()
+    with leads_on(page):
+        page.keyboard.press("n")
+    for _question in range(MANY):
+        page.keyboard.press("a")
+        assert page.evaluate("scrollY") == 0
+        with leads_on(page):
+            page.keyboard.press("Enter")
+    return time.monotonic() - began
+
+
+def test_take_two_keys_each_and_little_time(
+    queue: Any, fill_queue: Callable[[], None], figures: Callable[[str], None]
+) -> None:
+    took = []
+    # The better of two tries: what else the machine does in the meantime is not the pages' doing.
+    while len(took) < 2 and min(took, default=MOST) >= MOST:
+        fill_queue()
+        open_queue(queue)
+        took.append(decide_by_keyboard(queue))
+        assert deeds(queue) == {"keydown": 1 + 2 * MANY}
+    figures(f"{MANY} decisions by keyboard: {min(took):.1f} s")
+    assert Decision.objects.filter(type="approve").count() == MANY * len(took)
     assert not Interrupt.objects.filter(status="pending").exists()
+    assert min(took) < MOST
 
 
-def test_take_one_click_each_and_no_scrolling(queue: Any, figures: Callable[[str], None]) -> None:
-    with timed(figures, "mouse"):
+def test_take_one_click_each_and_no_scrolling(
+    queue: Any, fill_queue: Callable[[], None], figures: Callable[[str], None]
+) -> None:
+    fill_queue()
+    open_queue(queue)
+    began = time.monotonic()
+    with leads_on(queue):
+        button(queue, "Take next").click()
+    for number in range(MANY):
+        chosen = button(queue, "Reject" if number % 5 == 4 else "Approve")
+        assert queue.evaluate("scrollY") == 0
+        assert is_in_sight(queue, chosen)
         with leads_on(queue):
-            button(queue, "Take next").click()
-        for number in range(MANY):
-            chosen = button(queue, "Reject" if number % 5 == 4 else "Approve")
-            assert queue.evaluate("scrollY") == 0
-            assert is_in_sight(queue, chosen)
-            with leads_on(queue):
-                chosen.click()
+            chosen.click()
+    figures(f"{MANY} decisions by mouse: {time.monotonic() - began:.1f} s")
+    assert deeds(queue) == {"pointerdown": 1 + MANY}
     assert Decision.objects.filter(type="reject").count() == MANY // 5
     assert Decision.objects.count() == MANY

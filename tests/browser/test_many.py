@@ -1,0 +1,244 @@
+"""Many questions at once, and many people: bulk actions, usual words, what one leaves to others."""
+
+from __future__ import annotations
+
+import csv
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+from django.contrib.auth.models import Group
+
+from hitl_django import START, StateGraph, interrupt, services
+from hitl_django.graph_registry import registry
+from hitl_django.graph_registry.review_policy import ReviewPolicy
+from hitl_django.models import Comment, Decision, Interrupt, Run
+
+from .conftest import PASSWORD, leads_on
+from .scenes import ask, people
+from .test_accessibility import WAYS, faults
+from .test_item import open_question
+from .test_reviewing import WITHOUT_JAVASCRIPT, button
+
+pytestmark = [
+    pytest.mark.browser,
+    pytest.mark.any_database,
+    pytest.mark.django_db(transaction=True),
+]
+
+QUEUE = "/admin/hitl_django/reviewitem/"
+WINDOWS = pytest.mark.parametrize(
+    "window", [*WAYS, WITHOUT_JAVASCRIPT], ids=["desktop, light", "phone, dark", "plain"]
+)
+
+
+def select(page: Any, *names: str) -> None:
+    page.goto(QUEUE)
+    for name in names:
+        page.get_by_label(f"Select “Refund {name}?”").check()
+
+
+def press(page: Any, name: str) -> None:
+    with leads_on(page):
+        button(page, name).click()
+
+
+@pytest.fixture
+def rita(log_in: Callable[..., Any], start: Callable[..., Run]) -> Callable[..., Any]:
+    """The window of Rita, who may do everything; three questions wait."""
+    people(PASSWORD)
+    for name in ("Dana", "Sam", "Kim"):
+        start("typed", customer=name, amount=120.0)
+    return lambda **window: log_in("rita", **window)
+
+
+@WINDOWS
+def test_several_are_claimed_assigned_and_put_off(
+    rita: Callable[..., Any], window: dict[str, Any]
+) -> None:
+    group = Group.objects.create(name="Night shift")
+    page = rita(**window)
+
+    def look() -> None:
+        if window.get("java_script_enabled", True):
+            assert faults(page) == []
+            assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
+
+    select(page, "Dana", "Sam")
+    press(page, "Claim")
+    assert "Held by you now: 2" in page.inner_text(".messagelist")
+    look()
+    held = Interrupt.objects.filter(claimed_label="rita").values_list("title", flat=True)
+    assert sorted(held) == ["Refund Dana?", "Refund Sam?"]
+
+    select(page, "Sam", "Kim")
+    press(page, "Assign…")
+    assert page.locator(".hitl-chosen li").count() == 2
+    look()
+    page.get_by_label("User name:").fill("nobody of this name")
+    press(page, "Assign")
+    assert "There is no user of this name." in page.inner_text(".errorlist")
+    look()
+    page.get_by_label("User name:").fill("ravi")
+    page.get_by_label("Group:").select_option("Night shift")
+    press(page, "Assign")
+    assert "Assigned: 2" in page.inner_text(".messagelist")
+    assert Interrupt.objects.filter(assignee_label="ravi", group=group).count() == 2
+
+    select(page, "Dana", "Kim")
+    press(page, "Put off…")
+    look()
+    page.get_by_label("Put off until:").select_option("in three days")
+    press(page, "Put off")
+    assert "Put off: 2" in page.inner_text(".messagelist")
+    assert Interrupt.objects.filter(snoozed_until__isnull=False).count() == 2
+    assert page.locator("#result_list tbody tr").count() == 1
+
+
+@pytest.mark.parametrize("window", [{}, WITHOUT_JAVASCRIPT], ids=["desktop", "plain"])
+def test_several_that_were_decided_are_undone_together(
+    rita: Callable[..., Any], settings: Any, window: dict[str, Any]
+) -> None:
+    settings.HITL = {**settings.HITL, "UNDO_SECONDS": 600}
+    page = rita(**window)
+    select(page, "Dana", "Sam")
+    press(page, "Approve…")
+    press(page, "Approve 2")
+    assert Interrupt.objects.filter(status="pending").count() == 1
+    with leads_on(page):
+        page.get_by_role("button", name="Undo").click()
+    assert "2 were undone." in page.inner_text(".messagelist")
+    assert page.locator("#result_list tbody tr").count() == 3
+    assert not Decision.objects.filter(effective=True).exists()
+
+
+@pytest.fixture
+def worded() -> Iterator[str]:
+    """A graph with usual words for those who decide what it asks."""
+    policy = ReviewPolicy(reasons=["Too late", "Too much"], replies=["Ask the customer again."])
+
+    def asking(state: dict[str, Any]) -> dict[str, Any]:
+        return {"answer": interrupt("Pay Dana?")}
+
+    graph = StateGraph(dict).add_node("ask", asking)
+    registry.register("worded", review=policy)(lambda: graph.add_edge(START, "ask"))
+    yield "worded"
+    registry.unregister("worded")
+
+
+@pytest.mark.parametrize("window", [{}, WITHOUT_JAVASCRIPT], ids=["desktop", "plain"])
+def test_usual_words_are_chosen_and_a_comment_is_laid_out(
+    worded: str, log_in: Callable[..., Any], start: Callable[..., Run], window: dict[str, Any]
+) -> None:
+    first, second = (Interrupt.objects.get(run=start(worded)) for _ in range(2))
+    page = log_in(**window)
+    open_question(page, first)
+    page.get_by_label("Your comment:").fill("It is **hers**, see <b>the</b> `invoice`.")
+    press(page, "Comment")
+    comment = page.locator(".hitl-comment")
+    assert comment.locator("strong").last.inner_text() == "hers"
+    assert comment.locator("code").inner_text() == "invoice"
+    assert "<b>the</b>" in comment.inner_text()
+    assert Comment.objects.count() == 1
+    page.locator("[name$=usual_reason]").select_option("Too late")
+    page.locator("[name=reason]").fill("By a week.")
+    press(page, "Reject")
+    assert Decision.objects.get().reason == "Too late\nBy a week."
+    open_question(page, second)
+    page.get_by_text("Answer in your own words").click()
+    page.locator("[name$=usual_reply]").select_option("Ask the customer again.")
+    press(page, "Send answer")
+    assert Decision.objects.get(interrupt=second).value == "Ask the customer again."
+
+
+def test_decisions_are_downloaded_as_a_file(
+    log_in: Callable[..., Any], start: Callable[..., Run]
+) -> None:
+    rita, _ = people(PASSWORD)
+    services.decide(ask("approval", text="the news").pk, "reject", by=rita, reason="=1+1")
+    page = log_in("rita")
+    page.goto("/admin/hitl_django/decision/figures/")
+    with page.expect_download() as found:
+        page.get_by_role("link", name="Download the decisions (CSV)").click()
+    assert found.value.suggested_filename.startswith("decisions-")
+    with open(found.value.path(), encoding="utf-8-sig", newline="") as file:
+        [row] = csv.DictReader(file)
+    assert "rita" in row.values()
+    # No table takes it for a formula.
+    assert "'=1+1" in row.values()
+
+
+def test_a_filter_that_one_shares_is_used_by_another(
+    log_in: Callable[..., Any], start: Callable[..., Run]
+) -> None:
+    people(PASSWORD)
+    for text in ("the stars", "the news"):
+        ask("approval", text=text)
+    rita, ravi = log_in("rita"), log_in("ravi")
+    for name, shared in (("Stars", True), ("News", False)):
+        rita.goto(f"{QUEUE}?q={name.lower()}")
+        rita.click(".hitl-save > summary")
+        rita.fill(".hitl-save [name=name]", name)
+        rita.locator(".hitl-save [name=shared]").set_checked(shared)
+        with leads_on(rita):
+            rita.click(".hitl-save button")
+    ravi.goto(QUEUE)
+    assert "News" not in ravi.inner_text(".hitl-saved")
+    with leads_on(ravi):
+        ravi.click(".hitl-saved >> text=Stars")
+    [row] = ravi.locator("#result_list tbody tr").all()
+    assert "the stars" in row.inner_text()
+
+
+def test_three_who_take_the_next_never_meet(
+    log_in: Callable[..., Any], start: Callable[..., Run]
+) -> None:
+    for number in range(6):
+        start("typed", customer=f"Nr {number}", amount=120.0)
+    pages = [log_in(name) for name in ("rita", "ravi", "rosa")]
+    for page in pages:
+        page.goto(QUEUE)
+    for page in pages:
+        press(page, "Take next")
+    assert len({page.inner_text("h1") for page in pages}) == 3
+    for page in pages:
+        press(page, "Approve")
+        assert "You hold this" in page.inner_text(".hitl-handling")
+        assert len({one.inner_text("h1") for one in pages}) == 3
+    for page in pages:
+        press(page, "Approve")
+    assert not Interrupt.objects.filter(status="pending").exists()
+    assert sorted(Decision.objects.values_list("by_label", flat=True)) == [
+        "ravi", "ravi", "rita", "rita", "rosa", "rosa",
+    ]  # fmt: skip
+
+
+def test_of_three_who_have_to_agree_each_is_counted_while_others_watch(
+    log_in: Callable[..., Any], start: Callable[..., Run]
+) -> None:
+    item = ask("reviewed", payload={"title": "Publish?"}, terms={"quorum": 3})
+    names = ("rita", "ravi", "rosa")
+    pages = {name: log_in(name) for name in names}
+    for page in pages.values():
+        page.clock.install()
+        page.goto(QUEUE)
+    for count, name in enumerate(names, 1):
+        page = pages[name]
+        with leads_on(page):
+            page.get_by_role("link", name="Publish?").click()
+        said = page.get_by_role("region", name="Agreement").inner_text()
+        assert ("nobody has yet" if count == 1 else f"{count - 1} of 3") in said
+        assert all(other in said for other in names[: count - 1])
+        if count == 3:
+            for watching in names[:2]:
+                pages[watching].goto(QUEUE)
+        press(page, "Approve")
+        item.refresh_from_db()
+        assert item.status == ("decided" if count == 3 else "pending")
+    assert sorted(Decision.objects.values_list("by_label", flat=True)) == sorted(names)
+    for watching in names[:2]:
+        page = pages[watching]
+        row = page.locator("#result_list tbody tr")
+        page.clock.fast_forward(20_000)
+        row.get_by_text("rosa approved this").wait_for()
+        assert row.get_by_role("checkbox").is_disabled()
