@@ -34,7 +34,7 @@ from hitl_django.page_urls import find_admin_page
 from hitl_django.permissions import get_policy
 
 from . import plots
-from .base import GraphFilter, ReadOnlyAdmin, View
+from .base import GraphFilter, ReadOnlyAdmin, View, name_graph
 from .csv_download import stream_csv
 
 logger = logging.getLogger("hitl_django")
@@ -66,7 +66,7 @@ class PeriodForm(forms.Form):
         given = {name: data.get(name) or value for name, value in usual.items()}
         super().__init__(given, auto_id="figures-%s", use_required_attribute=False)
         choice: Any = self.fields["graph"]
-        choice.choices = [("", _("All")), *((name, escape_hidden(name)) for name in graphs)]
+        choice.choices = [("", _("All")), *((name, name_graph(name)) for name in graphs)]
 
     def clean(self) -> dict[str, Any]:
         cleaned = self.cleaned_data
@@ -230,7 +230,7 @@ class DecidedGraphFilter(GraphFilter):
     """Filters decisions by the graph of their question."""
 
     def lookups(self, request: HttpRequest, model_admin: Any) -> list[tuple[str, str]]:
-        return [(name, escape_hidden(name)) for name in services.asked_graphs(request.user)]
+        return [(name, name_graph(name)) for name in services.asked_graphs(request.user)]
 
     def queryset(self, request: HttpRequest, queryset: QuerySet[Any]) -> QuerySet[Any]:
         return queryset.filter(interrupt__graph=self.value()) if self.value() else queryset
@@ -303,7 +303,7 @@ def _lay_out(figures: services.ReviewFigures, rows: _Rows) -> dict[str, Any]:
         "ages": _list_ages(figures.waiting, rows),
         "types": [(one.name, one.participle) for one in DECISION_TYPES.values()],
         "graphs": [
-            _lay_out_shares(f"graph-{n}", one, escape_hidden(one.label), rows, {"graph": one.key})
+            _lay_out_shares(f"graph-{n}", one, name_graph(one.key), rows, {"graph": one.key})
             for n, one in enumerate(figures.graphs)
         ],
         "reviewers": None

@@ -28,7 +28,7 @@ from hitl_django.admin import csv_download, figures_page, plots
 from hitl_django.models import AuditEntry, Decision, Interrupt, SecondLook, Thread
 
 from .browsing import text_of
-from .conftest import make_question
+from .conftest import list_of, make_question
 
 PAGE = reverse("admin:hitl_django_decision_figures")
 DECISIONS = reverse("admin:hitl_django_decision_csv")
@@ -93,6 +93,18 @@ class TestThePage:
                 assert response.context["cl"].result_count == int(text), (url, text)
                 counted += 1
         assert counted > 30
+
+    def test_calls_a_graph_by_its_title(
+        self, admin_client: Client, asked: Callable[..., Interrupt]
+    ) -> None:
+        item = asked("approval")
+        services.decide(item.pk, "approve", by=User.objects.create_superuser("ann"))
+        page = admin_client.get(PAGE)
+        assert ("approval", "Approval") in page.context["form"].fields["graph"].choices
+        assert [row.label.text for row in page.context["graphs"]] == ["Approval"]
+        rows = admin_client.get(f"{list_of('decision')}?graph=approval")
+        (chosen,) = [spec for spec in rows.context["cl"].filter_specs if spec.title == "graph"]
+        assert chosen.lookup_choices == [("approval", "Approval")]
 
     def test_of_one_graph_leads_to_rows_of_that_graph(
         self, admin_client: Client, asked: Callable[..., Interrupt]

@@ -54,6 +54,13 @@ def test_what_was_decided_is_shown_after_the_verdict_and_not_before(
     assert (look.verdict, look.by_label) == ("agree", "reviewer")
 
 
+def test_a_graph_is_called_by_its_title(look: SecondLook, reviewer: Client) -> None:
+    Interrupt.objects.update(graph="approval")
+    page = text_of(reviewer.get(url_of(look)))
+    assert "<bdi>Approval</bdi> ▸" in page
+    assert "<bdi>approval</bdi>" not in page
+
+
 def test_a_no_needs_a_reason_and_what_was_written_stays(look: SecondLook, reviewer: Client) -> None:
     page = reviewer.post(url_of(look), {"verdict": "disagree", "reason": "  "})
     assert "Say why you would not have." in text_of(page)

@@ -50,7 +50,7 @@ def build_mail(
         context: dict[str, Any] = {
             "headline": headline,
             "title": title,
-            "place": f"{make_line(item.graph)} ▸ {make_line(item.node)}",
+            "place": name_place(item),
             "moments": _list_moments(item),
             "link": find_question_url(item),
             "payload": read_payload("email", item),
@@ -94,6 +94,11 @@ def read_payload(channel: str, item: Interrupt) -> str:
     hidden = registry.get_redacted_keys(item.graph)
     value, _ = redact_value(item.payload, PAYLOAD_LENGTH, hidden)
     return json.dumps(value, ensure_ascii=False, indent=2)
+
+
+def name_place(item: Interrupt) -> str:
+    """Returns where a question was asked: its graph, as people call it, and node."""
+    return f"{make_line(str(registry.get_title(item.graph)))} ▸ {make_line(item.node)}"
 
 
 def make_line(text: str) -> str:

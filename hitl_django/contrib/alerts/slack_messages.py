@@ -16,7 +16,7 @@ from django.utils.translation import gettext
 from hitl_django.forms.local_time import format_with_zone
 from hitl_django.models import Delivery, Interrupt
 
-from .mails import find_question_url, make_line, read_payload
+from .mails import find_question_url, make_line, name_place, read_payload
 
 #: What Slack takes of a text in a block.
 TEXT_LENGTH = 2900
@@ -43,7 +43,7 @@ def _build(delivery: Delivery, item: Interrupt) -> dict[str, Any]:
     title = make_line(item.title) or gettext("(erased)")
     headline = _headline(delivery.event)
     link = find_question_url(item)
-    about = [f"{make_line(item.graph)} ▸ {make_line(item.node)}"]
+    about = [name_place(item)]
     if item.group_label:
         about.append(make_line(item.group_label))
     if item.assignee_label:

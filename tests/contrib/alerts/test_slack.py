@@ -88,6 +88,14 @@ def test_a_channel_is_told_what_is_asked_of_whom_and_by_when(
     assert "amount" not in said
 
 
+def test_a_graph_is_called_by_its_title(receive: Receive, connect: Connect, ask: Ask) -> None:
+    receiver = receive()
+    channel = connect(receiver)
+    Interrupt.objects.filter(pk=ask().pk).update(graph="essay")
+    deliver(channel)
+    assert "Essay ▸ ask" in texts(json.loads(receiver.next().body))
+
+
 HOSTILE = "<!channel> *pay* <https://evil.example|here> & @here\n<@U123>"
 
 
