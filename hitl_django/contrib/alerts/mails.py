@@ -32,7 +32,7 @@ from hitl_django.permissions import get_policy
 from .digests import Digest
 from .models import AlertPreferences
 from .preferences import DIGEST, make_stop_url
-from .topics import AlertTopic
+from .topics import AlertTopic, is_escalation
 
 SUBJECT_LENGTH = 200
 Entry = tuple[str, str, list[str]]
@@ -46,7 +46,11 @@ def build_mail(
     """Returns the mail that tells somebody of one question."""
     with translation.override(wanted.language or settings.LANGUAGE_CODE):
         title = make_line(item.title) or gettext("(erased)")
-        headline = _headline(topic, _name(delivery.data.get("by")))
+        headline = (
+            gettext("Escalated")
+            if is_escalation(delivery, item)
+            else _headline(topic, _name(delivery.data.get("by")))
+        )
         context: dict[str, Any] = {
             "headline": headline,
             "title": title,

@@ -289,7 +289,7 @@ def test_an_escalated_question_is_told_to_the_group_that_it_went_to(
         sweep()
         send()
     [mail] = mails.all()
-    assert (mail["To"], mail["Subject"]) == ("olga@shop.example", "Overdue: Refund 120 EUR?")
+    assert (mail["To"], mail["Subject"]) == ("olga@shop.example", "Escalated: Refund 120 EUR?")
 
 
 def test_a_mail_is_sent_once_however_often_its_event_is_sent_out(
