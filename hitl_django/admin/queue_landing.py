@@ -45,7 +45,7 @@ def land_in_queue(site: AdminSite) -> None:
                 return HttpResponseRedirect(queue)
         return show_index(request, extra_context)
 
-    site.login = login  # type: ignore[method-assign,assignment]
+    site.login = login  # type: ignore[method-assign]
     site.index = index  # type: ignore[method-assign,assignment]
 
 
