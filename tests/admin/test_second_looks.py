@@ -123,7 +123,22 @@ def test_who_may_only_look_has_no_form(look: SecondLook, browse: Callable[[str],
     assert SecondLook.objects.get().verdict == ""
 
 
-@pytest.mark.parametrize(("verdict", "count"), [("waiting", 1), ("agree", 0), ("", 1)])
+def test_no_filter_says_who_approved_what_waits(
+    look: SecondLook, admin_client: Client, reviewer: Client
+) -> None:
+    ann = look.decision.by_id
+    page: Any = admin_client.get(f"{list_of('secondlook')}?by={ann}")
+    assert page.context["cl"].result_count == 0
+    assert "ann-the-first" not in text_of(page)
+    assert reviewer.get(f"{list_of('secondlook')}?by={ann}").status_code == 403
+    SecondLook.objects.update(verdict="agree")
+    page = admin_client.get(f"{list_of('secondlook')}?by={ann}")
+    assert page.context["cl"].result_count == 1
+
+
+@pytest.mark.parametrize(
+    ("verdict", "count"), [("waiting", 1), ("agree", 0), ("given", 0), ("", 1)]
+)
 def test_the_list_is_narrowed_to_verdicts(
     verdict: str, count: int, look: SecondLook, reviewer: Client
 ) -> None:
