@@ -28,8 +28,8 @@ from .archive_admin import ArchivedThreadAdmin
 from .checkpoint_admin import ChannelBlobAdmin, CheckpointAdmin, PendingWriteAdmin
 from .history_admin import DecisionAdmin, InterruptAdmin
 from .link_admin import ReviewLinkAdmin
-from .login_landing import land_in_queue
 from .queue_admin import ReviewItemAdmin
+from .queue_landing import land_in_queue
 from .run_admin import RunAdmin
 from .second_look_admin import SecondLookAdmin
 from .subject_reviews import SubjectReviews
@@ -74,8 +74,8 @@ PAGES = {
 def register(site: admin.AdminSite) -> None:
     """Registers all pages on an admin site; one that has its own for a model keeps it.
 
-    Its index says how many questions wait for the user, unless it has a template of its own. Who
-    has nothing but reviews in it comes to the queue by logging in.
+    Its index says how many questions wait for the user, unless it has a template of its own. For
+    who has nothing but reviews in it, it opens on the queue.
     """
     for model, pages in PAGES.items():
         if not site.is_registered(model):

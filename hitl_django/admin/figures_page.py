@@ -29,12 +29,12 @@ from hitl_django.engine.errors import InvalidInputError
 from hitl_django.errors import NotAllowedError
 from hitl_django.forms.json_input import escape_hidden
 from hitl_django.forms.local_time import to_local
-from hitl_django.models import Decision, Interrupt, ReviewItem
+from hitl_django.models import Decision, Interrupt, ReviewItem, SecondLook
 from hitl_django.page_urls import find_admin_page
 from hitl_django.permissions import get_policy
 
 from . import plots
-from .base import GraphFilter, ReadOnlyAdmin, View
+from .base import GraphFilter, ReadOnlyAdmin, View, name_graph
 from .csv_download import stream_csv
 
 logger = logging.getLogger("hitl_django")
@@ -66,7 +66,7 @@ class PeriodForm(forms.Form):
         given = {name: data.get(name) or value for name, value in usual.items()}
         super().__init__(given, auto_id="figures-%s", use_required_attribute=False)
         choice: Any = self.fields["graph"]
-        choice.choices = [("", _("All")), *((name, escape_hidden(name)) for name in graphs)]
+        choice.choices = [("", _("All")), *((name, name_graph(name)) for name in graphs)]
 
     def clean(self) -> dict[str, Any]:
         cleaned = self.cleaned_data
@@ -108,7 +108,7 @@ class ShareRow:
     label: Figure
     bar: str
     figures: Sequence[Figure]
-    agreement: str
+    agreement: Figure
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,6 +141,11 @@ class _Rows:
     def overdue(self) -> str:
         """Returns the list of the queue with what is overdue."""
         return self._list(ReviewItem, {"show": "overdue", **self._graph()})
+
+    def second_looks(self, **narrowed: Any) -> str:
+        """Returns the list of second looks that have a verdict, at approvals of all days."""
+        query = {"verdict": "given", **self._graph(), **self._days(None)}
+        return self._list(SecondLook, {**query, **narrowed})
 
     def download(self, url: str) -> str:
         """Returns the address of a download of the same days and graph."""
@@ -230,7 +235,7 @@ class DecidedGraphFilter(GraphFilter):
     """Filters decisions by the graph of their question."""
 
     def lookups(self, request: HttpRequest, model_admin: Any) -> list[tuple[str, str]]:
-        return [(name, escape_hidden(name)) for name in services.asked_graphs(request.user)]
+        return [(name, name_graph(name)) for name in services.asked_graphs(request.user)]
 
     def queryset(self, request: HttpRequest, queryset: QuerySet[Any]) -> QuerySet[Any]:
         return queryset.filter(interrupt__graph=self.value()) if self.value() else queryset
@@ -243,6 +248,8 @@ class ReviewerFilter(admin.SimpleListFilter):
     parameter_name = "by"
     #: Stands for everybody without an account.
     NOBODY = "none"
+    #: The field that has the reviewer; their name is in the one beside it.
+    person = "by"
 
     def lookups(self, request: HttpRequest, model_admin: Any) -> list[tuple[str, str]]:
         chosen = self.value()
@@ -252,19 +259,20 @@ class ReviewerFilter(admin.SimpleListFilter):
             raise PermissionDenied
         if chosen == self.NOBODY:
             return [(chosen, _("(without an account)"))]
-        seen = self._select(model_admin.get_queryset(request))
-        label = seen.values_list("by_label", flat=True).order_by("-created_at").first()
+        seen = self.select(model_admin.get_queryset(request))
+        label = seen.values_list(f"{self.person}_label", flat=True).order_by("-created_at").first()
         return [(chosen, escape_hidden(label or chosen))]
 
     def queryset(self, request: HttpRequest, queryset: QuerySet[Any]) -> QuerySet[Any]:
-        return self._select(queryset) if self.value() else queryset
+        return self.select(queryset) if self.value() else queryset
 
-    def _select(self, rows: QuerySet[Any]) -> QuerySet[Any]:
+    def select(self, rows: QuerySet[Any]) -> QuerySet[Any]:
         if self.value() == self.NOBODY:
-            return rows.filter(by__isnull=True)
+            return rows.filter(**{f"{self.person}__isnull": True})
         try:
             # By the user's own key: Django knows which of those can't be, and a reference doesn't.
-            return rows.filter(by__in=get_user_model()._base_manager.filter(pk=self.value() or ""))
+            users = get_user_model()._base_manager.filter(pk=self.value() or "")
+            return rows.filter(**{f"{self.person}__in": users})
         except (TypeError, ValueError, ValidationError):  # no key of a user
             return rows.none()
 
@@ -287,12 +295,13 @@ def describe_seconds(seconds: float | None) -> str:
 def _lay_out(figures: services.ReviewFigures, rows: _Rows) -> dict[str, Any]:
     """Returns the figures as the page shows them."""
     waiting = sum(band.count for band in figures.waiting)
+    timed = rows.decisions() if figures.half is not None else ""
     return {
         "tiles": [
             Figure(_("Asked"), localize(figures.asked), rows.questions()),
             Figure(_("Decided"), localize(figures.decided), rows.decisions()),
-            Figure(_("Half were decided within"), describe_seconds(figures.half)),
-            Figure(_("Nine of ten within"), describe_seconds(figures.most)),
+            Figure(_("Half were decided within"), describe_seconds(figures.half), timed),
+            Figure(_("Nine of ten within"), describe_seconds(figures.most), timed),
             Figure(_("Waiting now"), localize(waiting), rows.still_waiting()),
             Figure(
                 _("Overdue now"), localize(figures.overdue), rows.overdue(), figures.overdue > 0
@@ -303,7 +312,7 @@ def _lay_out(figures: services.ReviewFigures, rows: _Rows) -> dict[str, Any]:
         "ages": _list_ages(figures.waiting, rows),
         "types": [(one.name, one.participle) for one in DECISION_TYPES.values()],
         "graphs": [
-            _lay_out_shares(f"graph-{n}", one, escape_hidden(one.label), rows, {"graph": one.key})
+            _lay_out_shares(f"graph-{n}", one, name_graph(one.key), rows, {"graph": one.key})
             for n, one in enumerate(figures.graphs)
         ],
         "reviewers": None
@@ -433,11 +442,12 @@ def _lay_out_shares(
         for name, count in shares.counts.items()
         if count
     ]
-    agreement = "–"
+    agreement = Figure("", "–")
     if shares.judged:
         share = round(100 * shares.agreed / shares.judged)
         texts = {"n": shares.agreed, "of": shares.judged, "share": share}
-        agreement = _("%(n)d of %(of)d (%(share)d %%)") % texts
+        text = _("%(n)d of %(of)d (%(share)d %%)") % texts
+        agreement = Figure(_("second looks that agree"), text, rows.second_looks(**narrowed))
     return ShareRow(
         Figure("", label, rows.decisions(**narrowed)),
         plots.draw_shares(ident, ", ".join(words), list(shares.counts.items())),

@@ -15,21 +15,15 @@ from hitl_django.models.review import LARGE_COLUMNS
 from hitl_django.page_urls import find_admin_page
 from hitl_django.services.reviews.queue_filters import match_words
 
-from .base import (
-    SEARCHED,
-    GraphFilter,
-    ReadOnlyAdmin,
-    can_view_runs,
-    describe_place,
-    format_entry,
-)
+from .base import GraphFilter, can_view_runs, describe_place, format_entry
 from .diff_display import get_decision_context
 from .figures_page import DecidedGraphFilter, FiguresPages, ReviewerFilter
+from .newest_search import NewestSearch
 from .payload_display import display_raw
 from .queue_admin import ReviewItemAdmin
 
 
-class InterruptAdmin(ReadOnlyAdmin):
+class InterruptAdmin(NewestSearch):
     """Every question that was ever asked, newest first."""
 
     list_display = ("question", "status", "created_at", "closed_at")
@@ -38,13 +32,11 @@ class InterruptAdmin(ReadOnlyAdmin):
     empty_text = _("No question was asked yet. Questions appear here as soon as a graph asks one.")
     search_fields = ("title",)
     search_help_text = ReviewItemAdmin.search_help_text
+    #: Keys are in the order of time, and of all questions only they have an index that is.
+    newest_by = "pk"
 
-    def get_search_results(
-        self, request: HttpRequest, queryset: QuerySet[Any], search_term: str
-    ) -> tuple[QuerySet[Any], bool]:
-        if not search_term:
-            return queryset, False
-        return queryset.filter(match_words(search_term[:SEARCHED], common=True)), False
+    def search(self, rows: QuerySet[Any], newest: QuerySet[Any], text: str) -> QuerySet[Any]:
+        return newest.filter(match_words(text, common=True))
 
     def get_queryset(self, request: HttpRequest) -> QuerySet[Any]:
         return super().get_queryset(request).defer(*LARGE_COLUMNS)
@@ -61,7 +53,7 @@ class InterruptAdmin(ReadOnlyAdmin):
         return HttpResponseRedirect(url)
 
 
-class DecisionAdmin(FiguresPages):
+class DecisionAdmin(NewestSearch, FiguresPages):
     """Every decision: who, when, what, through what."""
 
     list_display = ("question", "type", "decider", "via", "created_at", "undone_at")
@@ -72,7 +64,10 @@ class DecisionAdmin(FiguresPages):
     visible_through = "interrupt"
     empty_text = _("Nothing was decided yet.")
     search_fields = ("interrupt__title",)
-    search_help_text = _("Searches the questions' titles.")
+    search_help_text = ReviewItemAdmin.search_help_text
+
+    def search(self, rows: QuerySet[Any], newest: QuerySet[Any], text: str) -> QuerySet[Any]:
+        return newest.filter(match_words(text, common=True, through="interrupt__"))
 
     def rows(self) -> QuerySet[Any]:
         return Decision.objects.select_related("interrupt__run")

@@ -23,7 +23,6 @@ from .base import (
     NOTHING,
     PICK,
     GraphFilter,
-    LinkedChangeList,
     describe_run_place,
     format_entry,
     format_state,
@@ -32,6 +31,7 @@ from .base import (
 )
 from .bulk_run_actions import BulkRunPages
 from .history_display import describe_entry, get_reason, visible_entries
+from .newest_search import NewestChangeList, NewestSearch
 from .payload_display import MAX_TEXT
 from .question_status import link_subject
 from .run_status import NOBODY_WORKS
@@ -56,7 +56,7 @@ EXPLAINED = {
 }
 
 
-class RunChangeList(LinkedChangeList):
+class RunChangeList(NewestChangeList):
     """A page of runs that know what of their error may be shown."""
 
     #: Whether the user may operate any of the page's rows.
@@ -76,7 +76,7 @@ class RunChangeList(LinkedChangeList):
         super().drop_columns(*names, *(() if self.may_operate else (PICK,)))
 
 
-class RunAdmin(StartPages, BulkRunPages):
+class RunAdmin(NewestSearch, StartPages, BulkRunPages):
     """Runs, newest first."""
 
     change_list_template = "hitl_django/admin/runs.html"
@@ -90,13 +90,13 @@ class RunAdmin(StartPages, BulkRunPages):
     def get_changelist(self, request: HttpRequest, **kwargs: Any) -> type[ChangeList]:
         return RunChangeList
 
-    def get_search_results(
-        self, request: HttpRequest, queryset: QuerySet[Any], search_term: str
-    ) -> tuple[QuerySet[Any], bool]:
-        return search_threads(queryset, "thread", search_term), False
+    def search(self, rows: QuerySet[Any], newest: QuerySet[Any], text: str) -> QuerySet[Any]:
+        columns = "thread__thread_id", "thread__subject_id", "key"
+        return search_threads(rows, newest, "thread", text, *columns)
 
     def list_context(self, changes: ChangeList) -> dict[str, Any]:
-        return {"may_operate": isinstance(changes, RunChangeList) and changes.may_operate}
+        may_operate = isinstance(changes, RunChangeList) and changes.may_operate
+        return {**super().list_context(changes), "may_operate": may_operate}
 
     def rows(self) -> QuerySet[Any]:
         return Run.objects.select_related("thread__subject_type")

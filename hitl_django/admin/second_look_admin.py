@@ -22,6 +22,7 @@ from hitl_django.services.reviews import second_look
 
 from .base import ReadOnlyAdmin, describe_place, format_entry
 from .diff_display import get_decision_context
+from .figures_page import DecidedGraphFilter, ReviewerFilter
 from .payload_display import display_raw
 from .question_view import display_question, display_why
 
@@ -50,14 +51,29 @@ class VerdictFilter(admin.SimpleListFilter):
 
     title = _("verdict")
     parameter_name = "verdict"
+    #: Stands for any of them.
+    GIVEN = "given"
 
     def lookups(self, request: HttpRequest, model_admin: Any) -> list[tuple[str, Any]]:
-        return [("waiting", _("waits for one")), *SecondLook.Verdict.choices]
+        named = ("waiting", _("waits for one")), (self.GIVEN, _("was given"))
+        return [*named, *SecondLook.Verdict.choices]
 
     def queryset(self, request: HttpRequest, queryset: QuerySet[Any]) -> QuerySet[Any]:
         if self.value() is None:
             return queryset
+        if self.value() == self.GIVEN:
+            return queryset.exclude(verdict="")
         return queryset.filter(verdict="" if self.value() == "waiting" else self.value())
+
+
+class ApproverFilter(ReviewerFilter):
+    """Filters by who approved, which is known once there is a verdict."""
+
+    title = _("approved by")
+    person = "decision__by"
+
+    def select(self, rows: QuerySet[Any]) -> QuerySet[Any]:
+        return super().select(rows).exclude(verdict="")
 
 
 class SecondLookAdmin(ReadOnlyAdmin):
@@ -67,7 +83,8 @@ class SecondLookAdmin(ReadOnlyAdmin):
     """
 
     list_display = ("question", "state", "created_at")
-    list_filter = (VerdictFilter,)
+    list_filter = (VerdictFilter, DecidedGraphFilter, ApproverFilter)
+    linked_lookups = ("created_at__gte", "created_at__lt")
     list_select_related = ("interrupt",)
     visible_through = "interrupt"
     empty_text = _(

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from functools import reduce
+from operator import or_
 from typing import Any
 
 from django.contrib import admin
 from django.contrib.contenttypes.models import ContentType
-from django.db.models import CharField, OuterRef, QuerySet, Subquery
+from django.db.models import CharField, OuterRef, Q, QuerySet, Subquery
 from django.http import HttpRequest, HttpResponse
 from django.utils.translation import gettext_lazy as _
 
@@ -20,21 +22,20 @@ from hitl_django.permissions import get_policy, select_visible
 
 from .base import (
     NOTHING,
-    SEARCHED,
     GraphFilter,
-    ReadOnlyAdmin,
     format_entry,
     format_state,
     name_graph,
 )
 from .checkpoint_admin import link_rows
 from .history_display import read_history
+from .newest_search import NewestSearch
 from .question_status import link_subject
 
 MAX_RUNS = 50
 #: Threads of each kind that a search lists.
 FOUND = 200
-SEARCH_HELP = _("Searches for a key, for what it is about, or for the beginning of a thread id.")
+SEARCH_HELP = _("Searches keys, thread ids and what they are about, for any part of one.")
 
 
 def list_steps(request: HttpRequest, thread: Thread, *, limit: int = 20) -> services.History | None:
@@ -55,31 +56,30 @@ def describe_subject(thread: Thread) -> str:
     return escape_hidden(f"{thread.subject_type.name} {thread.subject_id}")
 
 
-def search_threads(rows: QuerySet[Any], column: str, text: str) -> QuerySet[Any]:
-    """Narrows rows to threads whose id begins with a text, or that are about or run under it.
+def search_threads(
+    rows: QuerySet[Any], newest: QuerySet[Any], column: str, text: str, *columns: str
+) -> QuerySet[Any]:
+    """Narrows rows to threads that have a text in one of these columns of their newest rows.
 
-    Each is looked up by an index, and no more than so many of each.
+    ``column`` has the thread. Those whose id begins with the text, and those that are about or run
+    under exactly that, are looked up by an index, however old they are; no more than so many of
+    each.
     """
-    name = text.strip()[:SEARCHED]
-    if not name:
-        return rows
     threads = Thread.objects.using(rows.db).order_by()
     kinds = [*ContentType.objects.using(rows.db).values_list("pk", flat=True)]
     graphs = [*registry.list_names()]
-    found = [
-        *threads.filter(thread_id__startswith=name).values_list("pk", flat=True)[:FOUND],
-        *threads.filter(subject_type__in=kinds, subject_id=name).values_list("pk", flat=True)[
-            :FOUND
-        ],
-        *Run.objects.using(rows.db)
-        .order_by()
-        .filter(graph__in=graphs, key=name)
-        .values_list("thread", flat=True)[:FOUND],
-    ]
-    return rows.filter(**{f"{column}__in": {*found}})
+    runs = Run.objects.using(rows.db).order_by()
+    has_text = reduce(or_, (Q((f"{name}__icontains", text)) for name in columns))
+    found = (
+        threads.filter(thread_id__startswith=text).values_list("pk", flat=True),
+        threads.filter(subject_type__in=kinds, subject_id=text).values_list("pk", flat=True),
+        runs.filter(graph__in=graphs, key=text).values_list("thread", flat=True),
+        newest.filter(has_text).values_list(column, flat=True),
+    )
+    return rows.filter(**{f"{column}__in": {key for keys in found for key in keys[:FOUND]}})
 
 
-class ThreadAdmin(ReadOnlyAdmin):
+class ThreadAdmin(NewestSearch):
     """Threads, newest first."""
 
     list_display = ("thread", "state_badge", "about", "created_at")
@@ -88,6 +88,7 @@ class ThreadAdmin(ReadOnlyAdmin):
     empty_text = _("There is no thread yet. A thread is made when a run is started.")
     search_fields = ("thread_id",)
     search_help_text = SEARCH_HELP
+    newest_by = "pk"
 
     def get_queryset(self, request: HttpRequest) -> QuerySet[Any]:
         runs = select_visible(Run.objects.filter(thread=OuterRef("pk")), request.user)
@@ -111,10 +112,9 @@ class ThreadAdmin(ReadOnlyAdmin):
     def about(self, thread: Thread) -> str:
         return describe_subject(thread)
 
-    def get_search_results(
-        self, request: HttpRequest, queryset: QuerySet[Any], search_term: str
-    ) -> tuple[QuerySet[Any], bool]:
-        return search_threads(queryset, "pk", search_term), False
+    def search(self, rows: QuerySet[Any], newest: QuerySet[Any], text: str) -> QuerySet[Any]:
+        columns = "thread_id", "subject_id", "newest_key"
+        return search_threads(rows, newest, "pk", text, *columns)
 
     def show(self, request: HttpRequest, thread: Thread) -> HttpResponse:
         """Shows where a thread is and what happened to it."""

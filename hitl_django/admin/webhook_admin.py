@@ -25,7 +25,7 @@ from hitl_django.models import Delivery, WebhookEndpoint
 from hitl_django.notifications.webhooks import WEBHOOK
 from hitl_django.permissions import get_policy
 
-from .base import LinkedChangeList, ReadOnlyAdmin, View, format_entry
+from .base import LinkedChangeList, ReadOnlyAdmin, View, format_entry, name_graph
 from .list_columns import format_subject
 from .payload_display import display_raw
 from .subject_links import SubjectLink, link_subjects
@@ -45,7 +45,7 @@ class EndpointForm(forms.ModelForm):
         super().__init__(*args, **kwargs)
         known = dict.fromkeys([*registry.list_names(), *(self.instance.graphs or ())])
         graphs: Any = self.fields["graphs"]
-        graphs.choices = [(name, escape_hidden(name)) for name in known]
+        graphs.choices = [(name, name_graph(name)) for name in known]
 
 
 class WebhookForm(EndpointForm):

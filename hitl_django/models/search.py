@@ -141,23 +141,25 @@ def index_text(text: str | None, using: str) -> str | None:
     return build_grams(text) if text and has_index(using) else None
 
 
-def has_words(text: str, using: str, *, common: bool = False) -> Q:
+def has_words(text: str, using: str, *, common: bool = False, through: str = "") -> Q:
     """Selects the questions whose search text has every word of a text.
 
     The index finds few rows fast, and the first of many slowly: it reads all of them, and nothing
     tells the planner how many there are. For words that are known to be ``common`` it is left
     aside; the rows are then looked at in whatever order is asked for, and those that were stored
-    without a search text by an earlier version are found by their titles.
+    without a search text by an earlier version are found by their titles. ``through`` leads from
+    other rows to their questions, as in a lookup.
     """
     words = _list_words(text)[:MOST]
     if not words:
         return Q(pk__in=[])
-    has_all = Q(*(Q(search_text__contains=_sought(word)) for word in words))
+    has_all = Q(*(Q((f"{through}search_text__contains", _sought(word))) for word in words))
     if has_index(using) and not common:
         # A gram of each word may be another word's, so what the index finds is looked at again.
         grams = _build_sought_grams(words)
-        return Q(_HasAll(_Grams(F("search_grams")), _Grams(Value(grams)))) & has_all
-    titled = Q(*(Q(title__icontains=word) for word in words), search_text=None)
+        return Q(_HasAll(_Grams(F(f"{through}search_grams")), _Grams(Value(grams)))) & has_all
+    titled = Q((f"{through}search_text", None))
+    titled &= Q(*(Q((f"{through}title__icontains", word)) for word in words))
     if not has_index(using):
         return has_all | titled
     # No index is thought of within a case, and half of all rows are expected to have it: so the

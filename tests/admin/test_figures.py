@@ -10,7 +10,7 @@ import json
 import re
 from collections.abc import Callable
 from datetime import datetime, timedelta
-from html import unescape
+from html import escape, unescape
 from typing import Any
 
 import pytest
@@ -28,7 +28,7 @@ from hitl_django.admin import csv_download, figures_page, plots
 from hitl_django.models import AuditEntry, Decision, Interrupt, SecondLook, Thread
 
 from .browsing import text_of
-from .conftest import make_question
+from .conftest import list_of, make_question
 
 PAGE = reverse("admin:hitl_django_decision_figures")
 DECISIONS = reverse("admin:hitl_django_decision_csv")
@@ -94,6 +94,54 @@ class TestThePage:
                 counted += 1
         assert counted > 30
 
+    def test_calls_a_graph_by_its_title(
+        self, admin_client: Client, asked: Callable[..., Interrupt]
+    ) -> None:
+        item = asked("approval")
+        services.decide(item.pk, "approve", by=User.objects.create_superuser("ann"))
+        page = admin_client.get(PAGE)
+        assert ("approval", "Approval") in page.context["form"].fields["graph"].choices
+        assert [row.label.text for row in page.context["graphs"]] == ["Approval"]
+        rows = admin_client.get(f"{list_of('decision')}?graph=approval")
+        (chosen,) = [spec for spec in rows.context["cl"].filter_specs if spec.title == "graph"]
+        assert chosen.lookup_choices == [("approval", "Approval")]
+
+    def test_leads_from_times_and_from_agreement_to_their_rows(self, admin_client: Client) -> None:
+        ann, ben = (User.objects.create_user(name) for name in ("ann", "ben"))
+        for by, graph, verdict, days in (
+            (ann, "approval", "agree", 1),
+            (ann, "approval", "disagree", 1),
+            (ann, "approval", "", 1),
+            (ann, "essay", "agree", 2),
+            (None, "essay", "agree", 2),
+            (ben, "essay", "", 2),
+            (ann, "essay", "agree", 90),
+        ):
+            made = decide(by, graph=graph, days=days)
+            look = SecondLook.objects.create(
+                interrupt=made.interrupt, decision=made, verdict=verdict, by_label="eva"
+            )
+            SecondLook.objects.filter(pk=look.pk).update(created_at=made.created_at)
+        page = admin_client.get(PAGE)
+        tiles = {str(one.label): one for one in page.context["tiles"]}
+        for label in ("Half were decided within", "Nine of ten within"):
+            rows = admin_client.get(tiles[label].url)
+            assert rows.context["cl"].result_count == 6
+        shares = [*page.context["graphs"], *page.context["reviewers"]]
+        agreements = {row.label.text: row.agreement for row in shares}
+        assert {name: (one.text, bool(one.url)) for name, one in agreements.items()} == {
+            "Approval": ("1 of 2 (50 %)", True),
+            "Essay": ("2 of 2 (100 %)", True),
+            "ann": ("2 of 3 (67 %)", True),
+            "(without an account)": ("1 of 1 (100 %)", True),
+            "ben": ("–", False),
+        }
+        for one in agreements.values():
+            if one.url:
+                assert f'href="{escape(one.url)}"' in text_of(page)
+                rows = admin_client.get(one.url)
+                assert rows.context["cl"].result_count == int(one.text.split()[2]), one
+
     def test_of_one_graph_leads_to_rows_of_that_graph(
         self, admin_client: Client, asked: Callable[..., Interrupt]
     ) -> None:
@@ -112,7 +160,7 @@ class TestThePage:
         made = decide(None)
         Interrupt.objects.update(created_at=made.created_at)
         times = [text for _url, text in links(admin_client.get(PAGE)) if text == "0 s"]
-        assert len(times) == 2
+        assert len(times) == 4  # of all days, and of that one
 
     def test_shows_reviewers_to_who_may_see_their_figures_and_to_nobody_else(
         self, lead: Callable[..., Client]
@@ -184,8 +232,8 @@ class TestThePage:
             made = decide(ann, graph="a")
             SecondLook.objects.create(interrupt=made.interrupt, decision=made, verdict=verdict)
         page = admin_client.get(PAGE)
-        assert [row.agreement for row in page.context["graphs"]] == ["2 of 3 (67 %)"]
-        assert [row.agreement for row in page.context["reviewers"]] == ["2 of 3 (67 %)"]
+        assert [row.agreement.text for row in page.context["graphs"]] == ["2 of 3 (67 %)"]
+        assert [row.agreement.text for row in page.context["reviewers"]] == ["2 of 3 (67 %)"]
 
 
 class TestPlots:

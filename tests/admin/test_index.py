@@ -12,6 +12,7 @@ from django.contrib.auth.models import Group, Permission, User
 from django.test import Client
 from django.urls import reverse
 from django.utils import timezone
+from pytest_django.asserts import assertRedirects
 
 from hitl_django import admin as ours
 from hitl_django.templatetags import hitl_pages
@@ -102,6 +103,23 @@ def test_who_has_something_else_to_do_or_nothing_to_review_comes_to_the_index(
     user = person("reviewer")
     user.user_permissions.add(Permission.objects.get(codename="view_group"))
     assert log_in(user) == INDEX
+
+
+@pytest.mark.parametrize("came_from", ["none", "cross-site", "same-site"])
+def test_the_index_opens_on_the_queue_for_who_only_reviews(
+    came_from: str, reviewer: Client, browse: Callable[[str], Client]
+) -> None:
+    come: dict[str, Any] = {"headers": {"sec-fetch-site": came_from}}
+    assert reviewer.get(INDEX, **come).status_code == 200
+    make_question({})
+    assertRedirects(reviewer.get(INDEX, **come), list_of())
+    assert browse("reader").get(INDEX, **come).status_code == 200
+
+
+def test_the_index_opens_from_within_and_where_a_browser_says_nothing(reviewer: Client) -> None:
+    make_question({})
+    assert reviewer.get(INDEX, headers={"sec-fetch-site": "same-origin"}).status_code == 200
+    assert reviewer.get(INDEX).status_code == 200
 
 
 def test_a_site_with_an_index_of_its_own_keeps_it() -> None:

@@ -80,6 +80,14 @@ def test_is_that_of_the_list_it_was_opened_from(
     assert (f"{len(listed)} of {len(listed)}" in page) == (made[-1].title in listed)
 
 
+def test_calls_a_graph_as_the_list_does(reviewer: Client) -> None:
+    item, _other = (make_question({}, graph="approval") for _n in range(2))
+    listed = open_from(reviewer, item).partition('<aside class="hitl-beside"')[2]
+    listed = listed.partition("</ol>")[0]
+    assert listed.count("<bdi>Approval</bdi>") == 2
+    assert "approval</bdi>" not in listed
+
+
 def test_counts_no_further_than_it_reads_and_shows_those_around(
     reviewer: Client, monkeypatch: pytest.MonkeyPatch
 ) -> None:

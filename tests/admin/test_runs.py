@@ -19,7 +19,7 @@ from hitl_django.graph_registry.registry import ReviewPolicy
 from hitl_django.models import Checkpoint, Decision, Interrupt, Run, WorkerHeartbeat
 from tests import graphs
 
-from .conftest import list_of, page_of
+from .conftest import list_of, make_question, page_of
 
 Browse = Callable[[str], Client]
 
@@ -201,7 +201,36 @@ def test_runs_and_threads_show_key_and_subject_and_are_found_by_them(
             page = found.content.decode()
             assert "refund:90210" in page
             assert f"user {customer.pk}" in page
-        assert not browse("reader").get(list_of(model), {"q": "90210"}).context["cl"].result_list
+        for text in ("90210", "FUND:9021", str(customer.pk)[1:5], named.thread_id[3:]):
+            found = browse("reader").get(list_of(model), {"q": text})
+            assert [str(row.pk) for row in found.context["cl"].result_list] == [str(pk)], text
+        for text in ("90210 elsewhere", "fund 9021"):
+            assert not browse("reader").get(list_of(model), {"q": text}).context["cl"].result_list
+
+
+@pytest.mark.parametrize("model", ["run", "thread", "interrupt", "decision"])
+def test_a_search_looks_at_the_newest_and_says_so(
+    model: str, browse: Browse, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("hitl_django.services.reviews.queue_filters.SCANNED", 2)
+    for number in range(3):
+        item = make_question(
+            {"note": "needle"}, title=f"Refund {number}?", graph="typed", status="decided"
+        )
+        Run.objects.filter(pk=item.run_id).update(key=f"needle:{number}")
+        Decision.objects.create(
+            interrupt=item, version=1, type="approve", value=True, via="admin",
+            request_digest="1", payload_digest="1",
+        )  # fmt: skip
+    found = browse("reader").get(list_of(model), {"q": "eedle"})
+    assert found.context["cl"].result_count == 2
+    assert "The search looked at the newest 2." in found.content.decode()
+    narrowed = browse("reader").get(list_of(model), {"q": "eedle", "graph": "other"})
+    assert "The search looked" not in narrowed.content.decode()
+    # What is called so exactly is found however old it is.
+    assert (browse("reader").get(list_of(model), {"q": "needle:0"}).context["cl"].result_count) == (
+        model in ("run", "thread")
+    )
 
 
 def test_a_run_that_has_not_begun_is_at_no_step(browse: Browse) -> None:

@@ -54,6 +54,13 @@ def test_what_was_decided_is_shown_after_the_verdict_and_not_before(
     assert (look.verdict, look.by_label) == ("agree", "reviewer")
 
 
+def test_a_graph_is_called_by_its_title(look: SecondLook, reviewer: Client) -> None:
+    Interrupt.objects.update(graph="approval")
+    page = text_of(reviewer.get(url_of(look)))
+    assert "<bdi>Approval</bdi> ▸" in page
+    assert "<bdi>approval</bdi>" not in page
+
+
 def test_a_no_needs_a_reason_and_what_was_written_stays(look: SecondLook, reviewer: Client) -> None:
     page = reviewer.post(url_of(look), {"verdict": "disagree", "reason": "  "})
     assert "Say why you would not have." in text_of(page)
@@ -116,7 +123,22 @@ def test_who_may_only_look_has_no_form(look: SecondLook, browse: Callable[[str],
     assert SecondLook.objects.get().verdict == ""
 
 
-@pytest.mark.parametrize(("verdict", "count"), [("waiting", 1), ("agree", 0), ("", 1)])
+def test_no_filter_says_who_approved_what_waits(
+    look: SecondLook, admin_client: Client, reviewer: Client
+) -> None:
+    ann = look.decision.by_id
+    page: Any = admin_client.get(f"{list_of('secondlook')}?by={ann}")
+    assert page.context["cl"].result_count == 0
+    assert "ann-the-first" not in text_of(page)
+    assert reviewer.get(f"{list_of('secondlook')}?by={ann}").status_code == 403
+    SecondLook.objects.update(verdict="agree")
+    page = admin_client.get(f"{list_of('secondlook')}?by={ann}")
+    assert page.context["cl"].result_count == 1
+
+
+@pytest.mark.parametrize(
+    ("verdict", "count"), [("waiting", 1), ("agree", 0), ("given", 0), ("", 1)]
+)
 def test_the_list_is_narrowed_to_verdicts(
     verdict: str, count: int, look: SecondLook, reviewer: Client
 ) -> None:

@@ -44,6 +44,11 @@ def test_the_secret_is_shown_when_a_webhook_is_made_and_never_again(integrator: 
         assert hook.secret not in page.content.decode()
 
 
+def test_a_graph_is_called_by_its_title(integrator: Client) -> None:
+    form = integrator.get(reverse(ADD)).context["adminform"].form
+    assert ("approval", "Approval") in form.fields["graphs"].choices
+
+
 def test_there_is_one_way_to_save_it(integrator: Client) -> None:
     page = integrator.get(list_of("webhookendpoint") + "add/").content.decode()
     assert 'name="_save"' in page

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from typing import Any
+from urllib.parse import urlsplit
 
 import pytest
 from django.contrib.auth.models import Group
@@ -68,6 +69,22 @@ def test_a_screen_of_the_queue_has_fifteen_questions_or_more(
     assert 15 <= page.evaluate(SEEN) <= 20
     heads = page.locator("#result_list thead th").all_inner_texts()
     assert [head.strip().lower() for head in heads] == ["select", "question", "waiting"]
+
+
+def test_the_admin_opens_on_the_queue_and_home_is_the_index(
+    log_in: Callable[..., Any], start: Callable[..., Any]
+) -> None:
+    page = log_in("rita")
+    ask("typed", customer="Dana K.", amount=120.0)
+    for _time in range(2):
+        page.goto("/admin/")
+        assert urlsplit(page.url).path == QUEUE
+        with leads_on(page):
+            page.get_by_role("link", name="Home").click()
+        assert urlsplit(page.url).path == "/admin/"
+        assert "1 question waits for you" in page.content()
+    page.reload()
+    assert urlsplit(page.url).path == "/admin/"
 
 
 @pytest.mark.parametrize("look", [DESK, PHONE, ZOOMED], ids=["desk", "phone", "at 200 %"])

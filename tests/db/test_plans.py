@@ -12,13 +12,14 @@ from typing import Any
 
 import psycopg
 import pytest
+from django.contrib import admin
 from django.db import connection, transaction
 from django.db.models.functions import Now
 
 from hitl_django import services
 from hitl_django.archive.thread_tables import THREAD_TABLES
 from hitl_django.graph_registry import compatibility, registry
-from hitl_django.models import ArchivedThread, Interrupt, Run, Thread
+from hitl_django.models import ArchivedThread, Decision, Interrupt, Run, Thread
 from hitl_django.services.reviews import queue_filters
 from hitl_django.worker import retention, runner, sweeper
 from tools.benchmarks import filled_rows
@@ -163,6 +164,29 @@ def test_a_search_of_what_waits_is_narrowed_by_its_index(text: str, database: st
     sql, params = found.few.values("pk")[:100].query.sql_with_params()
     nodes = list(plan(sql, params, MODES[0]))
     assert "hitl_interrupt_grams" in {node.get("Index Name") for node in nodes}, nodes
+
+
+@pytest.mark.parametrize("database", ["full"], indirect=True)
+@pytest.mark.parametrize("model", [Interrupt, Decision, Run, Thread])
+def test_a_search_of_what_is_over_looks_at_the_newest_rows_alone(
+    model: Any, database: str, rf: Any, admin_user: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(queue_filters, "SCANNED", 100)
+    request = rf.get("/", {"q": "zebra"})
+    request.user = admin_user
+    searching: dict[str, Any] = {}
+
+    def note(execute: Any, sql: str, params: Any, many: bool, context: Any) -> Any:
+        if "zebra" in str(params).lower():
+            searching[sql] = params
+        return execute(sql, params, many, context)
+
+    with connection.execute_wrapper(note):
+        admin.site._registry[model].get_changelist_instance(request)
+    assert searching
+    for sql, params in searching.items():
+        faults = [fault for node in plan(sql, params, MODES[0]) if (fault := find_fault(node))]
+        assert not faults, f"{faults}\n{sql}"
 
 
 def find_type(value: Any) -> str:

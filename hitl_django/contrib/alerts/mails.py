@@ -32,7 +32,7 @@ from hitl_django.permissions import get_policy
 from .digests import Digest
 from .models import AlertPreferences
 from .preferences import DIGEST, make_stop_url
-from .topics import AlertTopic
+from .topics import AlertTopic, is_escalation
 
 SUBJECT_LENGTH = 200
 Entry = tuple[str, str, list[str]]
@@ -46,11 +46,15 @@ def build_mail(
     """Returns the mail that tells somebody of one question."""
     with translation.override(wanted.language or settings.LANGUAGE_CODE):
         title = make_line(item.title) or gettext("(erased)")
-        headline = _headline(topic, _name(delivery.data.get("by")))
+        headline = (
+            gettext("Escalated")
+            if is_escalation(delivery, item)
+            else _headline(topic, _name(delivery.data.get("by")))
+        )
         context: dict[str, Any] = {
             "headline": headline,
             "title": title,
-            "place": f"{make_line(item.graph)} ▸ {make_line(item.node)}",
+            "place": name_place(item),
             "moments": _list_moments(item),
             "link": find_question_url(item),
             "payload": read_payload("email", item),
@@ -94,6 +98,11 @@ def read_payload(channel: str, item: Interrupt) -> str:
     hidden = registry.get_redacted_keys(item.graph)
     value, _ = redact_value(item.payload, PAYLOAD_LENGTH, hidden)
     return json.dumps(value, ensure_ascii=False, indent=2)
+
+
+def name_place(item: Interrupt) -> str:
+    """Returns where a question was asked: its graph, as people call it, and node."""
+    return f"{make_line(str(registry.get_title(item.graph)))} ▸ {make_line(item.node)}"
 
 
 def make_line(text: str) -> str:

@@ -31,6 +31,7 @@ from .models import SlackChannel
 EVENTS = frozenset(
     {
         Delivery.Event.INTERRUPT_CREATED,
+        Delivery.Event.INTERRUPT_ASSIGNED,
         Delivery.Event.INTERRUPT_DUE,
         Delivery.Event.INTERRUPT_OVERDUE,
         Delivery.Event.INTERRUPT_EXPIRED,
@@ -116,6 +117,9 @@ def send(delivery: Delivery, endpoint: WebhookEndpoint, deadline: float) -> Answ
         return _drop("Whoever made the channel may not see the question, or it is gone.")
     if item.status != Interrupt.Status.PENDING:
         return _drop("The question was closed meanwhile.")
+    is_for_somebody = item.group_id is not None or item.assignee_id is not None
+    if delivery.event == Delivery.Event.INTERRUPT_ASSIGNED and not is_for_somebody:
+        return _drop("The question is no longer assigned to anybody.")
     return _post(endpoint, slack_messages.build_body(delivery, item), deadline)
 
 

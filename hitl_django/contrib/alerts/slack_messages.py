@@ -16,7 +16,8 @@ from django.utils.translation import gettext
 from hitl_django.forms.local_time import format_with_zone
 from hitl_django.models import Delivery, Interrupt
 
-from .mails import find_question_url, make_line, read_payload
+from .mails import find_question_url, make_line, name_place, read_payload
+from .topics import is_escalation
 
 #: What Slack takes of a text in a block.
 TEXT_LENGTH = 2900
@@ -41,9 +42,9 @@ def escape_text(text: str) -> str:
 
 def _build(delivery: Delivery, item: Interrupt) -> dict[str, Any]:
     title = make_line(item.title) or gettext("(erased)")
-    headline = _headline(delivery.event)
+    headline = _headline(delivery, item)
     link = find_question_url(item)
-    about = [f"{make_line(item.graph)} ▸ {make_line(item.node)}"]
+    about = [name_place(item)]
     if item.group_label:
         about.append(make_line(item.group_label))
     if item.assignee_label:
@@ -73,9 +74,14 @@ def _build(delivery: Delivery, item: Interrupt) -> dict[str, Any]:
     }
 
 
-def _headline(event: str) -> str:
+def _headline(delivery: Delivery, item: Interrupt) -> str:
+    event = delivery.event
     if event == Delivery.Event.INTERRUPT_DUE:
         return gettext("Due soon")
+    if event == Delivery.Event.INTERRUPT_ASSIGNED:
+        return gettext("Assigned")
+    if is_escalation(delivery, item):
+        return gettext("Escalated")
     if event in (Delivery.Event.INTERRUPT_OVERDUE, Delivery.Event.INTERRUPT_EXPIRED):
         return gettext("Overdue")
     return gettext("Asked")

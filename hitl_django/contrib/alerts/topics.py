@@ -5,7 +5,7 @@ from __future__ import annotations
 from django.db import models
 from django.utils.translation import gettext_lazy as _
 
-from hitl_django.models import Delivery
+from hitl_django.models import Delivery, Interrupt
 
 
 class AlertTopic(models.TextChoices):
@@ -27,3 +27,11 @@ TOPICS = {
     Delivery.Event.INTERRUPT_OVERDUE: AlertTopic.OVERDUE,
     Delivery.Event.INTERRUPT_EXPIRED: AlertTopic.OVERDUE,
 }
+
+
+def is_escalation(delivery: Delivery, item: Interrupt) -> bool:
+    """Says whether an event gave a question to another group, because nobody answered in time."""
+    if delivery.event != Delivery.Event.INTERRUPT_EXPIRED or item.then != "escalate":
+        return False
+    # Where there was no such group, it is overdue and no more.
+    return item.group_label == (item.expiry or {}).get("group")

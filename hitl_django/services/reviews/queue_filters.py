@@ -66,12 +66,12 @@ def read_first(rows: QuerySet[Any], parts: Sequence[Q], most: int) -> QuerySet[A
     return rows.filter(pk__in=keys[0].union(*keys[1:], all=True)).order_by(*queue_order())
 
 
-def match_words(text: str, *, common: bool = False) -> Q:
+def match_words(text: str, *, common: bool = False, through: str = "") -> Q:
     """Matches the questions that have all words of the text in what they ask.
 
-    ``common`` says that there are many of them.
+    ``common`` says that there are many of them, ``through`` leads to them from other rows.
     """
-    return has_words(text, write_alias(), common=common)
+    return has_words(text, write_alias(), common=common, through=through)
 
 
 @dataclass(frozen=True, slots=True)

@@ -114,6 +114,17 @@ def test_what_is_sent_names_the_question_and_leads_to_it_without_what_is_asked(
     assert "<script" not in html
 
 
+def test_a_graph_is_called_by_its_title(
+    mails: MailServer, person: Person, ask: Ask, send: Send
+) -> None:
+    person("rita", "Night")
+    Interrupt.objects.filter(pk=ask(group="Night").pk).update(graph="essay")
+    send()
+    (mail,) = mails.all()
+    bodies = [part.get_content() for part in mail.walk() if not part.is_multipart()]
+    assert all("Essay ▸ ask" in body for body in bodies)
+
+
 class Open(ModelPermissionPolicy):
     """Lets what is asked go out by mail."""
 
@@ -278,7 +289,7 @@ def test_an_escalated_question_is_told_to_the_group_that_it_went_to(
         sweep()
         send()
     [mail] = mails.all()
-    assert (mail["To"], mail["Subject"]) == ("olga@shop.example", "Overdue: Refund 120 EUR?")
+    assert (mail["To"], mail["Subject"]) == ("olga@shop.example", "Escalated: Refund 120 EUR?")
 
 
 def test_a_mail_is_sent_once_however_often_its_event_is_sent_out(

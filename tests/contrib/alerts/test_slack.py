@@ -88,6 +88,14 @@ def test_a_channel_is_told_what_is_asked_of_whom_and_by_when(
     assert "amount" not in said
 
 
+def test_a_graph_is_called_by_its_title(receive: Receive, connect: Connect, ask: Ask) -> None:
+    receiver = receive()
+    channel = connect(receiver)
+    Interrupt.objects.filter(pk=ask().pk).update(graph="essay")
+    deliver(channel)
+    assert "Essay ▸ ask" in texts(json.loads(receiver.next().body))
+
+
 HOSTILE = "<!channel> *pay* <https://evil.example|here> & @here\n<@U123>"
 
 
@@ -135,6 +143,52 @@ def test_a_channel_is_told_of_what_is_overdue(receive: Receive, connect: Connect
     sweep()
     deliver(channel)
     assert json.loads(receiver.next().body)["text"] == "Overdue: Refund 120 EUR?"
+
+
+def test_a_channel_is_told_of_what_is_assigned_to_its_group_by_hand(
+    receive: Receive, connect: Connect, ask: Ask, person: Any
+) -> None:
+    rita, ravi = person("rita", "Night"), person("ravi")
+    receiver = receive()
+    channel = connect(receiver, group="Night")
+    item = ask()
+    assert not Delivery.objects.exists()
+    services.assign(item.pk, group=rita.groups.get(), by=rita)
+    assert deliver(channel).state == "delivered"
+    assert json.loads(receiver.next().body)["text"] == "Assigned: Refund 120 EUR?"
+    # To a person elsewhere is for no channel of the group's.
+    services.assign(item.pk, to=ravi, by=rita)
+    assert Delivery.objects.count() == 1
+
+
+def test_a_question_that_is_given_back_is_told_to_no_channel(
+    receive: Receive, connect: Connect, ask: Ask, person: Any
+) -> None:
+    rita = person("rita", "Night")
+    channel = connect(receive())
+    item = ask(group="Night")
+    deliver(channel)
+    services.assign(item.pk, by=rita)
+    assert deliver(channel).state == "dead"
+
+
+@pytest.mark.parametrize(("group", "word"), [("Leads", "Escalated"), ("Nobody", "Overdue")])
+def test_an_escalation_is_called_one(
+    receive: Receive, connect: Connect, ask: Ask, person: Any, group: str, word: str
+) -> None:
+    person("olga", "Leads")
+    receiver = receive()
+    channel = connect(receiver)
+    item = ask()
+    deliver(channel)
+    receiver.next()
+    Interrupt.objects.filter(pk=item.pk).update(
+        expires_at=Now() - timedelta(minutes=1),
+        expiry={"seconds": 1, "then": "escalate", "answer": None, "group": group},
+    )
+    sweep()
+    deliver(channel)
+    assert json.loads(receiver.next().body)["text"] == f"{word}: Refund 120 EUR?"
 
 
 @pytest.mark.parametrize("status", [400, 403, 404, 410, 302])

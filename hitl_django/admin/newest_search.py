@@ -1,0 +1,62 @@
+"""Searching lists of what is over, of whose words there is no index: their newest rows."""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar
+
+from django.contrib.admin.views.main import ChangeList
+from django.db.models import QuerySet
+from django.http import HttpRequest
+from django.utils.formats import localize
+from django.utils.translation import gettext as _
+
+from hitl_django.services.reviews import queue_filters
+
+from .base import SEARCHED, LinkedChangeList, ReadOnlyAdmin
+
+
+class NewestChangeList(LinkedChangeList):
+    """A list of which a search looks at the newest rows, as far as filters have left them."""
+
+    model_admin: NewestSearch
+    #: Whether there are rows that the search didn't look at.
+    is_cut_short = False
+
+    def get_queryset(self, request: HttpRequest, exclude_parameters: Any = None) -> QuerySet[Any]:
+        rows = super().get_queryset(request, exclude_parameters)
+        text = self.query[:SEARCHED].strip()
+        if not text:
+            return rows
+        # As a bound, not as a set of keys: then a database reads one stretch of the column's index.
+        column = self.model_admin.newest_by
+        seen = queue_filters.SCANNED
+        in_order = rows.order_by(f"-{column}").values_list(column, flat=True)
+        beyond = next(iter(in_order[seen : seen + 1]), None)
+        self.is_cut_short = beyond is not None
+        newest = rows if beyond is None else rows.filter(**{f"{column}__gt": beyond})
+        return self.model_admin.search(rows, newest, text)
+
+
+class NewestSearch(ReadOnlyAdmin):
+    """Lists what is searched for among the newest rows, and says where there are others."""
+
+    #: What the rows are in the order of, by an index.
+    newest_by: ClassVar[str] = "created_at"
+
+    def search(self, rows: QuerySet[Any], newest: QuerySet[Any], text: str) -> QuerySet[Any]:
+        """Narrows the newest rows to those with all words of a text; ``rows`` are all of them."""
+        raise NotImplementedError
+
+    def get_search_results(
+        self, request: HttpRequest, queryset: QuerySet[Any], search_term: str
+    ) -> tuple[QuerySet[Any], bool]:
+        return queryset, False  # NewestChangeList searches
+
+    def get_changelist(self, request: HttpRequest, **kwargs: Any) -> type[ChangeList]:
+        return NewestChangeList
+
+    def list_context(self, changes: ChangeList) -> dict[str, Any]:
+        if not isinstance(changes, NewestChangeList) or not changes.is_cut_short:
+            return {}
+        words = _("The search looked at the newest %(n)s. Narrow the list to search the others.")
+        return {"search_limit": words % {"n": localize(queue_filters.SCANNED)}}

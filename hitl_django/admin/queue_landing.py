@@ -1,0 +1,58 @@
+"""Where an admin site opens: who has nothing else in it than reviews lands in the queue."""
+
+from __future__ import annotations
+
+from functools import wraps
+from typing import Any
+
+from django.apps import apps
+from django.contrib.admin import AdminSite
+from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
+from django.urls import reverse
+
+from hitl_django import services
+from hitl_django.models import ReviewItem
+from hitl_django.page_urls import find_admin_page
+
+#: Where the app and those of ``contrib`` are.
+PACKAGE = "hitl_django"
+#: What a browser says of where a page was asked for, where that was no page of the site's own.
+FROM_OUTSIDE = frozenset({"none", "cross-site", "same-site"})
+
+
+def land_in_queue(site: AdminSite) -> None:
+    """Has a site open on the queue, instead of its index, for whom a question waits.
+
+    That is for people who see pages of ours only: the index has nothing else for them. It is so by
+    logging in, and where the index is asked for from outside; a link within the site leads to it.
+    """
+    log_in, show_index = site.login, site.index
+
+    @wraps(log_in)
+    def login(request: HttpRequest, extra_context: dict[str, Any] | None = None) -> HttpResponse:
+        response = log_in(request, extra_context)
+        own = reverse("admin:index", current_app=site.name)
+        if request.method == "POST" and response.get("Location") == own:
+            response["Location"] = _find_queue(site, request) or own
+        return response
+
+    @wraps(show_index)
+    def index(request: HttpRequest, extra_context: dict[str, Any] | None = None) -> HttpResponse:
+        # Where a browser says nothing, "Home" couldn't be told from an address that was typed.
+        if request.headers.get("Sec-Fetch-Site") in FROM_OUTSIDE:
+            queue = _find_queue(site, request)
+            if queue:
+                return HttpResponseRedirect(queue)
+        return show_index(request, extra_context)
+
+    site.login = login  # type: ignore[method-assign]
+    site.index = index  # type: ignore[method-assign,assignment]
+
+
+def _find_queue(site: AdminSite, request: HttpRequest) -> str:
+    labels = {listed["app_label"] for listed in site.get_app_list(request)}
+    names = [apps.get_app_config(label).name for label in labels if label in apps.app_configs]
+    is_ours = all(name.partition(".")[0] == PACKAGE for name in names)
+    if not is_ours or not services.count_for(request.user, most=1):
+        return ""
+    return find_admin_page(ReviewItem, "changelist", request=request)
