@@ -20,6 +20,7 @@ from ..state.schema import ManagedValue, check_input, get_hints, list_updates
 from ..task.context import current
 from ..task.graph_spec import GraphSpec
 from ..task.nodes import Node, Write
+from ..task.renames import build_renames
 from ..task.run_context import RunContext
 from ..task.runtime import RunControl
 from ..types import (
@@ -462,6 +463,17 @@ class Pregel(
             if (own := _COPIED.get(name)) is None:
                 raise ValueError(f"copy() can't change {name}, only {', '.join(_COPIED)}.")
             setattr(twin, own, value)
+        return twin
+
+    def with_renames(self, renamed: Mapping[str, str]) -> Self:
+        """Returns the same graph, which goes on with what was stored under other names.
+
+        ``renamed`` has the new names of nodes and keys of the state by the old ones. Raises
+        GraphDefinitionError where an old name is still there, or a new one isn't.
+        """
+        twin = copy.copy(self)
+        renames = build_renames(renamed, self.nodes, self.channels)
+        twin.spec = GraphSpec(self.nodes, self.channels, self.managed, renames)
         return twin
 
     def with_saver(self, saver: BaseCheckpointSaver | bool | None) -> Pregel:

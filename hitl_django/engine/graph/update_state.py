@@ -17,6 +17,7 @@ from ..loop.effects import Load, Query, Save
 from ..loop.error_handlers import restore_handlers
 from ..loop.orphaned_triggers import drop_orphaned_triggers
 from ..loop.plan import plan_tasks
+from ..loop.renamed_checkpoint import rename_checkpoint
 from ..loop.resume import list_command_writes
 from ..savers.checkpoint import CheckpointTuple, TaskWrites, select_metadata
 from ..state.messages import add_message_ids
@@ -48,6 +49,7 @@ class _Change:
         saved: CheckpointTuple | None,
         version: NextVersion,
     ) -> None:
+        saved = rename_checkpoint(graph.spec, saved)
         self.graph, self.saved, self.next_version = graph, saved, version
         configurable = config["configurable"]
         self.addressed = configurable.get("checkpoint_id") is not None
@@ -107,6 +109,7 @@ class _Change:
         self.state.updated = None
         commit = self.commits.build_with_state(self.state, ids.new_uuid6(), about, None)
         self.commits.mark_stored(commit, self.state)
+        self.state.former_names = None
         self.step = step
         return Save(commit)
 

@@ -29,6 +29,7 @@ from .effects import CallStorage, Effect, Effects, List, Load, Notify
 from .error_handlers import restore_handlers
 from .orphaned_triggers import drop_orphaned_triggers, find_orphaned_triggers
 from .plan import plan_tasks
+from .renamed_checkpoint import rename_checkpoint
 from .resume import list_interrupt_ids, list_open_ids, refuse_command, take_command
 from .state import LoopState
 from .stop import find_outcome
@@ -54,6 +55,7 @@ def _take_up(state: LoopState) -> Effects:
     if not state.job.nested:
         yield from _hold_thread(state)
     saved, superseded = yield from _load(state)
+    saved = rename_checkpoint(state.spec, saved)
     if saved is None:
         yield from _begin(state)
         return
@@ -139,6 +141,12 @@ def _load(state: LoopState) -> Generator[Any, Any, tuple[CheckpointTuple | None,
             return (earlier[0] if earlier else None), False
     found: CheckpointTuple | None = yield Load(config)
     if not state.job.addressed:
+        for ns in state.job.former_ns if found is None else ():
+            found = yield Load({"configurable": {**config["configurable"], "checkpoint_ns": ns}})
+            if found is not None:
+                # Its history stays where it is: what is stored there refers to itself.
+                state.job.ns = state.commits.ns = ns
+                break
         return found, False
     if found is None:
         raise ThreadNotFound(
