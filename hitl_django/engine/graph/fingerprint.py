@@ -8,7 +8,7 @@ functions of one name count as the same reducer, since code may move; lambdas ca
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 from pydantic import TypeAdapter, ValidationError
@@ -278,10 +278,25 @@ def _barrier_change(before: Shape, after: Shape, name: str, held: Any) -> str:
     return f"node '{waiting[0]}' no longer waits for {', '.join(old['names'])}"
 
 
+def list_misfits(graph: CompiledGraph, values: Mapping[str, Any]) -> list[str]:
+    """Says what of ``values`` can't be the state of a graph."""
+    keys = [name for name in graph.channels if _is_state(name)]
+    found = [f"'{name}' is no key of the state" for name in values if name not in keys]
+    for name in keys:
+        if name in values and not _is_of_type(graph.channels[name], values[name]):
+            typ = _channel(graph.channels[name])["type"]
+            found.append(f"what '{name}' is to hold is no {typ}")
+    return found
+
+
 def _fits(channel: BaseChannel, held: Any) -> bool:
     """Returns whether a held value is of the channel's type, as far as that can be seen."""
+    return _is_of_type(channel, channel.read(held))
+
+
+def _is_of_type(channel: BaseChannel, value: Any) -> bool:
     try:
-        TypeAdapter(channel.typ).validate_python(channel.read(held), strict=True)
+        TypeAdapter(channel.typ).validate_python(value, strict=True)
     except ValidationError:
         return False
     except Exception:

@@ -73,6 +73,8 @@ class Pregel(
     reads_context = True
     #: Of nodes, and of tasks that they call, that have none of their own.
     retry_policy: tuple[RetryPolicy, ...]
+    #: What the thread's state is to be before the run goes on, where that is another than is stored.
+    migrated: Mapping[str, Any] | None = None
 
     def __init__(
         self,
@@ -474,6 +476,15 @@ class Pregel(
         twin = copy.copy(self)
         renames = build_renames(renamed, self.nodes, self.channels)
         twin.spec = GraphSpec(self.nodes, self.channels, self.managed, renames)
+        return twin
+
+    def with_migrated(self, values: Mapping[str, Any]) -> Self:
+        """Returns the same graph, which goes on with ``values`` in place of the stored state.
+
+        They are stored with the next checkpoint.
+        """
+        twin = copy.copy(self)
+        twin.migrated = values
         return twin
 
     def with_saver(self, saver: BaseCheckpointSaver | bool | None) -> Pregel:

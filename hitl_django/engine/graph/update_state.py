@@ -15,6 +15,7 @@ from ..loop.commit_builder import CommitBuilder
 from ..loop.compiled_graph import CompiledGraph
 from ..loop.effects import Load, Query, Save
 from ..loop.error_handlers import restore_handlers
+from ..loop.migrated_state import replace_values
 from ..loop.orphaned_triggers import drop_orphaned_triggers
 from ..loop.plan import plan_tasks
 from ..loop.renamed_checkpoint import rename_checkpoint
@@ -59,6 +60,8 @@ class _Change:
         self.ns = configurable.get("checkpoint_ns") or ""
         self.user_metadata = select_metadata(config)
         self.state: ChannelState = restore_channels(graph.spec, saved.checkpoint if saved else None)
+        if saved and graph.migrated is not None:
+            replace_values(graph.spec, self.state, graph.migrated, version)
         self.step: int = saved.metadata.get("step", -1) if saved else -1
         self.commits = CommitBuilder(graph.spec, self.thread_id, self.ns)
         if saved:

@@ -27,6 +27,7 @@ from .chunks import emit_step, emit_values
 from .commit import commit_checkpoint, commit_step, plan_step, stop_run
 from .effects import CallStorage, Effect, Effects, List, Load, Notify
 from .error_handlers import restore_handlers
+from .migrated_state import replace_values
 from .orphaned_triggers import drop_orphaned_triggers, find_orphaned_triggers
 from .plan import plan_tasks
 from .renamed_checkpoint import rename_checkpoint
@@ -60,6 +61,8 @@ def _take_up(state: LoopState) -> Effects:
         yield from _begin(state)
         return
     _restore(state, saved)
+    if state.graph.migrated is not None and not state.job.nested:
+        replace_values(state.spec, state.channel_state, state.graph.migrated, state.next_version)
     command = state.job.input if isinstance(state.job.input, Command) else None
     if command is not None:
         refuse_command(state, command, saved)

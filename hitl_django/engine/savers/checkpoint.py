@@ -39,9 +39,9 @@ class CheckpointMetadata(TypedDict, total=False):
 class Checkpoint(TypedDict):
     """The state of one graph between two super-steps.
 
-    ``clock`` is the newest version; a channel that had it may be gone. ``renamed`` are the old names
-    of what the graph had renamed by then; ``former_names`` and ``new_channels`` are not stored, but
-    what was found out of a checkpoint from before.
+    ``clock`` is the newest version; a channel that had it may be gone. ``renamed`` are the old
+    names of what the graph had renamed by then; ``former_names`` and ``new_channels`` are not
+    stored, but what was found out of a checkpoint from before.
     """
 
     v: int
