@@ -261,6 +261,15 @@ def get_review_policy(name: str) -> ReviewPolicy:
     return _ORDINARY if entry is None else entry.review
 
 
+def get_present_name(name: str, node: str) -> str:
+    """Returns what a node is called today, whether or not its graph can be built here."""
+    entry, passed = _entries.get(name), set[str]()
+    while entry is not None and node in entry.renamed and node not in passed:
+        passed.add(node)
+        node = entry.renamed[node]
+    return node
+
+
 def list_reviewer_groups() -> dict[str, frozenset[str]]:
     """Returns the names of the groups that review a graph, by graph, where only some groups do."""
     return {

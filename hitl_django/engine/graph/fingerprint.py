@@ -38,6 +38,9 @@ Shape = dict[str, Any]
 #: Reads the newest checkpoint of a namespace.
 Load = Callable[[str], CheckpointTuple | None]
 
+#: Stands for a value that isn't at hand: of it only is known that it is there.
+UNKNOWN = object()
+
 _ADDRESS = re.compile(r" at 0x[0-9a-f]+")
 
 
@@ -259,6 +262,11 @@ def _channel_change(before: Shape, after: Shape, graph: CompiledGraph, name: str
         )
     if old.get("accumulates") != new.get("accumulates"):
         return f"channel '{name}', which holds a value, accumulates otherwise now"
+    if old["type"] != new["type"] and held is UNKNOWN:
+        return (
+            f"channel '{name}' was {old['type']} and is {new['type']} now; what it holds isn't in "
+            "the dump"
+        )
     if old["type"] != new["type"] and not _fits(graph.channels[name], held):
         return f"channel '{name}' was {old['type']}, and what it holds is no {new['type']}"
     return ""
