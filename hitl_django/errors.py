@@ -20,7 +20,8 @@
     ├─ GraphError
     │  ├─ OpenTransactionError(RuntimeError)
     │  └─ UnknownGraphError(LookupError)
-    │     └─ BrokenGraphError(ValueError)
+    │     ├─ BrokenGraphError(ValueError)
+    │     └─ UnknownVersionError
     └─ ResumeError
        ├─ AlreadyDecidedError
        │  └─ AlreadyApprovedError
@@ -135,6 +136,7 @@ __all__ = [
     "UnknownGraphError",
     "UnknownInterruptError",
     "UnknownTagError",
+    "UnknownVersionError",
     "UnserializableError",
     "WebhookNotFound",
     "is_invalid_resume",
@@ -271,6 +273,17 @@ class BrokenGraphError(UnknownGraphError, ValueError):
     def __init__(self, name: str, reason: str) -> None:
         super(UnknownGraphError, self).__init__(f"The graph {name!r} can't be built: {reason}")
         self.name, self.known, self.reason = name, (), reason
+
+
+class UnknownVersionError(UnknownGraphError):
+    """The run is pinned to a version of its graph that isn't registered."""
+
+    def __init__(self, name: str, version: str, known: Sequence[str]) -> None:
+        super(UnknownGraphError, self).__init__(
+            f"The run is pinned to version {version!r} of the graph {name!r}, which isn't "
+            f"registered. Registered: {', '.join(known)}."
+        )
+        self.name, self.version, self.known = name, version, tuple(known)
 
 
 class OpenTransactionError(GraphError, RuntimeError):

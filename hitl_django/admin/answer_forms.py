@@ -363,7 +363,8 @@ class QuestionForms:
 
     def _make_own_form(self, original: JSON) -> CustomForm | None:
         """Makes the form that the graph's policy has for the node, if it has one."""
-        found = registry.get_review_policy(self.item.graph).forms.get(self.item.node)
+        node = registry.get_present_name(self.item.graph, self.item.node)
+        found = registry.get_review_policy(self.item.graph).forms.get(node)
         if found is None:
             return None
         form_class = import_string(found) if isinstance(found, str) else found

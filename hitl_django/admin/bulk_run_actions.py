@@ -15,7 +15,7 @@ from django.contrib import messages
 from django.contrib.admin.options import IncorrectLookupParameters
 from django.core.exceptions import PermissionDenied
 from django.db import transaction
-from django.db.models import Exists, OuterRef, Q, QuerySet
+from django.db.models import Q, QuerySet
 from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
 from django.utils.translation import gettext_lazy as _
 from django.utils.translation import ngettext_lazy
@@ -26,7 +26,7 @@ from hitl_django.errors import NotAllowedError, RunNotFound, RunStateError
 from hitl_django.models import Interrupt, Run
 from hitl_django.permissions import get_policy
 from hitl_django.services.runs.cancel import CANCELLABLE
-from hitl_django.services.runs.operate import RETRYABLE
+from hitl_django.services.runs.operate import RETRYABLE, is_overtaken
 
 from .base import ReadOnlyAdmin, View, describe_run_place, format_state, name_graph
 from .decision_messages import format_recorded
@@ -115,7 +115,7 @@ class BulkRunPages(RunOperations, ReadOnlyAdmin):
         form = CancelForm(request.POST) if verb == "cancel" else None
         if form is not None and not form.is_valid():
             return self._list_many(request, verb, rows, form)
-        problems = {pk: self._operate(request, verb, pk, form) for pk in chosen}
+        problems = self._operate(request, verb, chosen, form)
         found = {row.pk: row for row in rows.select_related("thread")}
         lines = []
         for pk, problem in problems.items():
@@ -148,7 +148,7 @@ class BulkRunPages(RunOperations, ReadOnlyAdmin):
     def _list_many(
         self, request: HttpRequest, verb: str, rows: QuerySet[Run], form: CancelForm | None
     ) -> HttpResponse:
-        rows = rows.select_related("thread").annotate(is_overtaken=_IS_OVERTAKEN)
+        rows = rows.select_related("thread").annotate(is_overtaken=is_overtaken())
         fits = Q(state__in=OPERATIONS[verb].allowed)
         if verb == "retry":
             fits &= Q(is_overtaken=False)
@@ -177,17 +177,25 @@ class BulkRunPages(RunOperations, ReadOnlyAdmin):
             many_url=self.url("many", request),
         )
 
-    def _operate(self, request: HttpRequest, verb: str, pk: UUID, form: CancelForm | None) -> Any:
-        """Does it with one run; returns why not, or nothing."""
-        try:
-            if form is None:
-                services.retry(pk, by=request.user, via="admin")
-            else:
+    def _operate(
+        self, request: HttpRequest, verb: str, chosen: Sequence[UUID], form: CancelForm | None
+    ) -> dict[UUID, Any]:
+        """Does it with each run; returns why not, or nothing, by run."""
+        if form is None:
+            retried = services.retry_all(chosen, by=request.user, via="admin")
+            return {
+                each.run_id: _describe_problem(verb, each.error) if each.error else ""
+                for each in retried
+            }
+        problems: dict[UUID, Any] = {}
+        for pk in chosen:
+            try:
                 reason = form.cleaned_data["reason"]
                 services.cancel(pk, by=request.user, via="admin", reason=reason)
-        except HitlError as error:
-            return _describe_problem(verb, error)
-        return ""
+                problems[pk] = ""
+            except HitlError as error:
+                problems[pk] = _describe_problem(verb, error)
+        return problems
 
     def _describe(self, request: HttpRequest, row: Run) -> RunLine:
         return RunLine(
@@ -211,15 +219,6 @@ class BulkRunPages(RunOperations, ReadOnlyAdmin):
         )
         page["Cache-Control"] = "no-store"
         return page
-
-
-#: Whether the thread has a newer run, in the database's own order.
-_IS_OVERTAKEN = Exists(
-    Run.objects.filter(thread=OuterRef("thread")).filter(
-        Q(created_at__gt=OuterRef("created_at"))
-        | Q(created_at=OuterRef("created_at"), pk__gt=OuterRef("pk"))
-    )
-)
 
 
 def _read_ticks(request: HttpRequest) -> list[UUID]:

@@ -23,6 +23,7 @@ from hitl_django.engine.savers.checkpoint import CheckpointTuple
 from hitl_django.errors import LeaseLostError
 from hitl_django.models import GraphShape, Run, Thread
 
+from . import state_migration
 from .registry import RegisteredGraph
 
 logger = logging.getLogger("hitl_django")
@@ -119,7 +120,8 @@ def refuse_if_changed(
             configurable["checkpoint_id"] = checkpoint_id
         return saver.get_tuple({"configurable": configurable})
 
-    found = list_changes(row.shape, registered.graph, load, new_input=new_input)
+    migrates = state_migration.needs_migration(registered, load(""))
+    found = list_changes(row.shape, registered.graph, load, new_input=new_input, migrates=migrates)
     if found:
         raise GraphChangedError(
             f"The thread was stored under another shape of the graph {registered.name!r}: "

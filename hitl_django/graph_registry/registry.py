@@ -6,17 +6,19 @@ code.
 
 from __future__ import annotations
 
+import re
 import threading
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from time import monotonic
 from typing import TYPE_CHECKING, Any, TypeVar, get_args
 
 from hitl_django.deprecation import renamed
 from hitl_django.engine.graph.fingerprint import Shape, describe_shape, hash_shape
+from hitl_django.engine.task.renames import NO_RENAMES, Renames
 from hitl_django.engine.types import Durability
-from hitl_django.errors import BrokenGraphError, UnknownGraphError
+from hitl_django.errors import BrokenGraphError, UnknownGraphError, UnknownVersionError
 from hitl_django.models.events import STATES, encode_kinds
 
 from .review_policy import ReviewPolicy
@@ -25,6 +27,8 @@ if TYPE_CHECKING:
     from hitl_django.engine.graph.pregel import Pregel
 
 Factory = TypeVar("Factory")
+#: Makes the state of the present version from that of another, and the name of that.
+MigrateState = Callable[[dict[str, Any], str], Mapping[str, Any]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,6 +47,14 @@ class RegisteredGraph:
     redact: tuple[str, ...]
     #: When its runs are stored.
     durability: str
+    #: Whether its runs stay with the version.
+    pin: bool = False
+    migrate_state: MigrateState | None = None
+    renames: Renames = NO_RENAMES
+
+    def with_graph(self, graph: Pregel) -> RegisteredGraph:
+        """Returns the same registration of a variant of its graph."""
+        return replace(self, graph=graph)
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,6 +80,9 @@ class _Entry:
     review: ReviewPolicy
     api: bool
     startable_by: frozenset[str]
+    renamed: Mapping[str, str]
+    migrate_state: MigrateState | None
+    pin: bool
 
 
 DURABILITIES: tuple[str, ...] = get_args(Durability)
@@ -76,11 +91,18 @@ DURABILITIES: tuple[str, ...] = get_args(Durability)
 REST = 10.0
 #: Of a graph that has no other, or isn't known here.
 _ORDINARY = ReviewPolicy()
+#: Of a run, the option that it stays with its version.
+PINNED = "pinned"
+#: Of each name, the newest version, which new runs get.
 _entries: dict[str, _Entry] = {}
+#: Of each name, all versions.
+_versions: dict[str, list[_Entry]] = {}
 _duplicates: dict[str, list[str]] = {}
-_built: dict[str, RegisteredGraph] = {}
+#: By name and version.
+_Key = tuple[str, str]
+_built: dict[_Key, RegisteredGraph] = {}
 #: Why a graph could not be built, and until when that is taken for granted.
-_failed: dict[str, tuple[str, float]] = {}
+_failed: dict[_Key, tuple[str, float]] = {}
 _lock = threading.RLock()
 
 
@@ -95,6 +117,9 @@ def register(
     review: ReviewPolicy | None = None,
     api: bool = True,
     startable_by: Iterable[str] = (),
+    renamed: Mapping[str, str] | None = None,
+    migrate_state: MigrateState | None = None,
+    pin: bool = False,
 ) -> Callable[[Factory], Factory]:
     """Registers the function below it as the factory of the graph ``name``.
 
@@ -118,6 +143,16 @@ def register(
     over the API or by the admin's form, nor gives it other values over the API when a run is
     forked: only the product's own code knows what it may be given. What it asks is reviewed there
     all the same.
+
+    ``renamed`` has the new names of nodes and of keys of the state by their old ones: threads that
+    were stored under the old ones go on under the new. ``migrate_state(state, version)`` returns
+    the state of this version, where a thread was stored by another ``version``; it is called once,
+    when such a thread is taken up, and its result is stored with the next checkpoint.
+
+    With ``pin=True`` the runs that begin with this version stay with it. Other versions may then be
+    registered beside it: each run goes on with the version that it began with, where that is
+    pinned, and new runs get the newest. Numbers in versions count as numbers, so "10" is newer
+    than "9". All but the newest have to be pinned.
     """
     if not name or len(name) > 200 or not name.isprintable() or "/" in name:
         raise ValueError(
@@ -129,13 +164,12 @@ def register(
         raise ValueError(f"durability is one of {', '.join(DURABILITIES)}, not {durability!r}.")
     if not isinstance(api, bool):
         raise TypeError(f"api is True or False, not {api!r}.")
+    if migrate_state is not None and not callable(migrate_state):
+        raise TypeError(f"migrate_state is a function, not {migrate_state!r}.")
 
     def decorate(factory: Factory) -> Factory:
         with _lock:
-            known = _entries.get(name)
-            if known is not None and known.factory is not factory:
-                _duplicates.setdefault(name, [_locate(known.factory)]).append(_locate(factory))
-            _entries[name] = _Entry(
+            entry = _Entry(
                 name,
                 version,
                 name if title is None else title,
@@ -146,9 +180,17 @@ def register(
                 review or _ORDINARY,
                 api,
                 groups,
+                dict(renamed or {}),
+                migrate_state,
+                pin,
             )
-            _built.pop(name, None)
-            _failed.pop(name, None)
+            # A module that is imported twice registers the same once more.
+            others = [each for each in _versions.get(name, ()) if each.factory is not factory]
+            _forget(name)
+            _versions[name] = [*others, entry]
+            _entries[name] = max(_versions[name], key=_get_age)
+            if conflicts := _find_conflicts(_versions[name], _entries[name]):
+                _duplicates[name] = conflicts
         return factory
 
     return decorate
@@ -157,16 +199,40 @@ def register(
 def unregister(name: str) -> None:
     """Forgets a graph; for tests."""
     with _lock:
-        _entries.pop(name, None)
-        _duplicates.pop(name, None)
-        _built.pop(name, None)
-        _failed.pop(name, None)
+        _forget(name)
+
+
+def _forget(name: str) -> None:
+    for entry in _versions.pop(name, ()):
+        _built.pop((name, entry.version), None)
+        _failed.pop((name, entry.version), None)
+    _entries.pop(name, None)
+    _duplicates.pop(name, None)
+
+
+def _get_age(entry: _Entry) -> list[tuple[int, int, str]]:
+    """Returns what versions are sorted by: the numbers in them as numbers."""
+    parts = re.findall(r"\d+|\D+", entry.version)
+    return [(1, int(part), "") if part.isdecimal() else (0, 0, part) for part in parts]
+
+
+def _find_conflicts(entries: list[_Entry], newest: _Entry) -> list[str]:
+    """Returns the factories of which nobody can say which one a run is to get."""
+    versions = [entry.version for entry in entries]
+    found = [
+        entry
+        for entry in entries
+        if versions.count(entry.version) > 1 or not (entry.pin or entry is newest)
+    ]
+    if found and newest not in found:
+        found.append(newest)
+    return [_locate(entry.factory) for entry in found]
 
 
 @contextmanager
 def hide_graphs() -> Iterator[None]:
     """Hides all graphs from the block, and forgets those that it registers; for tests."""
-    tables: tuple[dict[str, Any], ...] = (_entries, _duplicates, _built, _failed)
+    tables: tuple[dict[Any, Any], ...] = (_entries, _versions, _duplicates, _built, _failed)
     kept = [dict(table) for table in tables]
     for table in tables:
         table.clear()
@@ -193,6 +259,15 @@ def get_review_policy(name: str) -> ReviewPolicy:
     """Returns the review policy of a graph, whether or not it can be built here."""
     entry = _entries.get(name)
     return _ORDINARY if entry is None else entry.review
+
+
+def get_present_name(name: str, node: str) -> str:
+    """Returns what a node is called today, whether or not its graph can be built here."""
+    entry, passed = _entries.get(name), set[str]()
+    while entry is not None and node in entry.renamed and node not in passed:
+        passed.add(node)
+        node = entry.renamed[node]
+    return node
 
 
 def list_reviewer_groups() -> dict[str, frozenset[str]]:
@@ -234,6 +309,11 @@ def get_redacted_keys(name: str) -> tuple[str, ...]:
     return () if entry is None else entry.redact
 
 
+def list_versions(name: str) -> list[str]:
+    """Lists the registered versions of a graph, the newest last."""
+    return [entry.version for entry in sorted(_versions.get(name, ()), key=_get_age)]
+
+
 def find_graph(name: str) -> RegisteredGraph | BrokenGraph:
     """Returns a registered graph, as a BrokenGraph where it can't be built."""
     try:
@@ -249,36 +329,66 @@ def get_graph(name: str) -> RegisteredGraph:
     Raises UnknownGraphError where there is none, and BrokenGraphError where its factory fails or
     failed lately.
     """
-    found = _built.get(name)
+    entry = _entries.get(name)
+    if entry is None:
+        raise UnknownGraphError(name, list_names())
+    return _get_built(entry)
+
+
+def get_graph_of_run(name: str, version: str, *, is_pinned: bool = False) -> RegisteredGraph:
+    """Returns the graph that a run goes on with, which began with this version.
+
+    That is its own version, where that is pinned, and else the newest. Raises UnknownVersionError
+    where a run that was pinned to its version finds it no more, and what ``get_graph`` raises.
+    """
+    for entry in _versions.get(name, ()):
+        if entry.pin and entry.version == version:
+            return _get_built(entry)
+    if is_pinned and name in _entries:
+        raise UnknownVersionError(name, version, list_versions(name))
+    return get_graph(name)
+
+
+def note_pin(registered: RegisteredGraph, options: dict[str, Any] | None) -> dict[str, Any] | None:
+    """Returns the options of a run that begins, which say that it is pinned where it is."""
+    rest = {name: value for name, value in (options or {}).items() if name != PINNED}
+    return ({**rest, PINNED: True} if registered.pin else rest) or None
+
+
+def _get_built(entry: _Entry) -> RegisteredGraph:
+    key = (entry.name, entry.version)
+    found = _built.get(key)
     if found is not None:
         return found
-    _refuse_if_failed(name)
+    _refuse_if_failed(key)
     with _lock:
-        if name not in _entries:
-            raise UnknownGraphError(name, list_names())
-        if name in _duplicates:
-            factories = ", ".join(_duplicates[name])
-            raise BrokenGraphError(name, f"it is registered in {factories}.")
-        if name not in _built:
-            _refuse_if_failed(name)  # while we waited for the lock
+        if entry.name in _duplicates:
+            factories = ", ".join(_duplicates[entry.name])
+            raise BrokenGraphError(entry.name, f"it is registered in {factories}.")
+        if key not in _built:
+            _refuse_if_failed(key)  # while we waited for the lock
             try:
-                _built[name] = _build(_entries[name])
+                _built[key] = _build(entry)
             except Exception as error:  # whatever a factory of the project raises
                 reason = f"{type(error).__name__}: {error}"
-                _failed[name] = (reason, monotonic() + REST)
-                raise BrokenGraphError(name, reason) from error
-        return _built[name]
+                _failed[key] = (reason, monotonic() + REST)
+                raise BrokenGraphError(entry.name, reason) from error
+        return _built[key]
 
 
-def _refuse_if_failed(name: str) -> None:
-    reason, until = _failed.get(name, ("", 0.0))
+def _refuse_if_failed(key: _Key) -> None:
+    reason, until = _failed.get(key, ("", 0.0))
     if reason and monotonic() < until:
-        raise BrokenGraphError(name, reason)
+        raise BrokenGraphError(key[0], reason)
 
 
 def _build(entry: _Entry) -> RegisteredGraph:
     made = entry.factory() if callable(entry.factory) else entry.factory
     graph = made.compile() if hasattr(made, "compile") else made
+    if (entry.renamed or entry.migrate_state) and not hasattr(graph, "with_renames"):
+        raise TypeError("renamed and migrate_state are for graphs that aren't LangGraph's own.")
+    if entry.renamed:
+        graph = graph.with_renames(entry.renamed)
     shape = describe_shape(graph)
     return RegisteredGraph(
         entry.name,
@@ -290,6 +400,9 @@ def _build(entry: _Entry) -> RegisteredGraph:
         entry.events,
         entry.redact,
         entry.durability,
+        entry.pin,
+        entry.migrate_state,
+        graph.spec.renames if hasattr(graph, "spec") else NO_RENAMES,
     )
 
 

@@ -65,6 +65,7 @@ def claim(run_id: UUID) -> Lease | None:
         attempt=claimed.attempts,
         log=log,
         has_asked=bool(claimed.asked),
+        graph_version=begun.graph_version,
         fingerprint=begun.fingerprint,
         stored=stored,
         names=tuple(filter(None, (begun.key, claimed.subject_id))),

@@ -32,8 +32,8 @@ class StoredRun:
 class Lease:
     """A worker's hold on a thread, for one run.
 
-    ``attempt`` counts claims without progress. ``fingerprint`` names the shape of the graph that
-    the run was stored under. ``has_asked`` is whether the thread has ever had an interrupt: only
+    ``attempt`` counts claims without progress. ``graph_version`` is what the run began
+    with, ``fingerprint`` names the shape of the graph that it was stored under. ``has_asked`` is whether the thread has ever had an interrupt: only
     the holder of a lease adds one, so without it there is none to find. ``log`` takes the events of
     the run, ``stored`` is what was read with the claim, where anything was. ``names`` are the run's
     key and the id of the thread's subject, where they have any: what it asks is found by them.
@@ -46,6 +46,7 @@ class Lease:
     attempt: int
     log: EventLog
     has_asked: bool = True
+    graph_version: str = ""
     fingerprint: str = ""
     stored: StoredRun | None = None
     names: tuple[str, ...] = ()

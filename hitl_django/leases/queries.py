@@ -74,6 +74,7 @@ class BegunRun(NamedTuple):
     """What a claim returns of the run."""
 
     graph: str
+    graph_version: str
     error: str
     fingerprint: str
     events: str

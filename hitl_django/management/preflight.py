@@ -3,70 +3,227 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Iterator, Mapping
-from typing import Any
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from functools import lru_cache
+from typing import Any, NamedTuple, TextIO
 
 from django.core.management.base import BaseCommand, CommandError
 from django.db.models import QuerySet
 
-from hitl_django.checkpoints import ThreadKey
+from hitl_django.checkpoints import DjangoSaver, ThreadKey
 from hitl_django.db.alias import write_alias
 from hitl_django.engine.errors import GraphChangedError, PayloadError
+from hitl_django.engine.graph.fingerprint import Shape, list_changes
+from hitl_django.engine.savers.checkpoint import CheckpointTuple
 from hitl_django.errors import BrokenGraphError, UnknownGraphError
-from hitl_django.graph_registry import compatibility, registry
+from hitl_django.graph_registry import registry, state_migration
 from hitl_django.json_text.sanitize import escape_invisible, format_count
-from hitl_django.models import Run
+from hitl_django.models import GraphShape, Run
 
 from .printing import add_json_argument, print_json
+from .shape_dump import DumpWriter, RunUnderWay, read_dump
 
 HELP = (
     "Say, before a deploy, which runs under way this version of the code would park, and why: "
-    "run it with the new code against the database. The exit code is 1 where there are any."
+    "run it with the new code against the database, or against what --export has written beside "
+    "it. The exit code is 1 where there are any."
 )
 
 #: Runs that go on by themselves or with an answer.
 UNDER_WAY = (Run.State.QUEUED, Run.State.RUNNING, Run.State.INTERRUPTED)
 #: Runs that are read at once.
 PAGE = 500
+#: Shapes that are kept at hand.
+SHAPES = 100
+#: Reasons that are counted each on its own.
+REASONS = 1000
+
+
+class _Reason(NamedTuple):
+    graph: str
+    version: str
+    reason: str
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Adds the arguments of the verb."""
     parser.add_argument("--graph", help="only runs of this graph")
+    parser.add_argument("--limit", type=int, help="name at most so many runs; all are counted")
+    parser.add_argument(
+        "--summary", action="store_true", help="name no run, only each reason with its number"
+    )
+    parser.add_argument(
+        "--export",
+        metavar="FILE",
+        help="check nothing, and write what the runs rely on, without a value of their state",
+    )
+    parser.add_argument(
+        "--shapes", metavar="FILE", help="read what --export has written, and no database"
+    )
     add_json_argument(parser)
 
 
 def perform(command: BaseCommand, options: Mapping[str, Any]) -> None:
     """Prints each run that would park; fails where there are any."""
-    runs = Run.objects.using(write_alias()).filter(state__in=UNDER_WAY)
-    if options["graph"]:
-        runs = runs.filter(graph=options["graph"])
-    count = 0
-    for run, reason in find_refused(runs):
+    if options["export"] and options["shapes"]:
+        raise CommandError("Give --export or --shapes: one writes what the other reads.")
+    graph = options["graph"]
+    if options["export"]:
+        with _open_file(options["export"], "w") as stream:
+            count = export_runs(find_runs(graph), stream)
+        command.stdout.write(f"Wrote what {format_count(count, 'run', 'runs')} under way rely on.")
+    elif options["shapes"]:
+        with _open_file(options["shapes"], "r") as stream:
+            _report(command, options, _read_runs(stream, graph))
+    else:
+        _report(command, options, find_runs(graph))
+
+
+def _report(command: BaseCommand, options: Mapping[str, Any], runs: Iterator[RunUnderWay]) -> None:
+    count, reasons = 0, Counter[_Reason]()
+    most = 0 if options["summary"] else options["limit"]
+    for run in runs:
+        reason = find_obstacle(run)
+        if reason is None:
+            continue
         count += 1
+        known = _Reason(run.graph, run.version, reason)
+        if known not in reasons and len(reasons) >= REASONS:
+            known = _Reason(run.graph, run.version, "other reasons")
+        reasons[known] += 1
+        if most is not None and count > most:
+            continue
         if options["json"]:
-            print_json(command, {"run": run.pk, "graph": run.graph, "reason": reason})
+            print_json(command, {"run": run.id, "graph": run.graph, "reason": reason})
         else:
-            command.stdout.write(f"{run.pk}  {escape_invisible(f'{run.graph}: {reason}')}")
+            command.stdout.write(f"{run.id}  {escape_invisible(f'{run.graph}: {reason}')}")
+    if options["summary"] or (count > 1 and not options["json"]):
+        _print_summary(command, reasons, as_json=options["json"])
     if count:
         raise CommandError(f"{format_count(count, 'run', 'runs')} could not go on.")
     if not options["json"]:
         command.stdout.write("All runs under way can go on.")
 
 
-def find_refused(runs: QuerySet[Run]) -> Iterator[tuple[Run, str]]:
-    """Yields the runs that the graphs as they are now can't go on with, each with the reason."""
-    for name in runs.order_by("graph").values_list("graph", flat=True).distinct():
-        changed = runs.filter(graph=name).select_related("thread").order_by("pk")
+def _print_summary(command: BaseCommand, reasons: Counter[_Reason], *, as_json: bool) -> None:
+    for known, number in reasons.most_common():
+        if as_json:
+            print_json(command, {**known._asdict(), "runs": number})
+        else:
+            runs = format_count(number, "run", "runs")
+            words = f"{known.graph} {known.version}: {known.reason}"
+            command.stdout.write(f"{runs} of {escape_invisible(words)}")
+
+
+def find_obstacle(run: RunUnderWay) -> str | None:
+    """Says why the graphs as they are now can't go on with a run; None where they can."""
+    try:
+        registered = registry.get_graph_of_run(run.graph, run.version, is_pinned=run.is_pinned)
+        head: CheckpointTuple | None = None
+        if registered.migrate_state is not None:
+            head = run.load("")
+        migrates = state_migration.needs_migration(registered, head)
+        if run.shape is not None and run.fingerprint != registered.fingerprint:
+            changes = list_changes(run.shape, registered.graph, run.load, migrates=migrates)
+            if changes:
+                return "; ".join(changes)
+        if migrates:
+            state_migration.migrate_state(registered, head)
+    except (UnknownGraphError, BrokenGraphError, GraphChangedError, PayloadError) as error:
+        return str(error)
+    return None
+
+
+def find_runs(graph: str | None) -> Iterator[RunUnderWay]:
+    """Yields the runs under way, a page of them at a time."""
+    runs = Run.objects.using(write_alias()).filter(state__in=UNDER_WAY)
+    if graph:
+        runs = runs.filter(graph=graph)
+    find_shape = lru_cache(SHAPES)(_find_shape)
+    for run in _iterate_pages(runs.select_related("thread")):
+        yield RunUnderWay(
+            str(run.pk),
+            run.graph,
+            run.graph_version,
+            run.fingerprint,
+            bool((run.options or {}).get(registry.PINNED)),
+            find_shape(run.fingerprint),
+            _make_load(ThreadKey(run.thread.pk, run.thread.thread_id)),
+        )
+
+
+def _iterate_pages(runs: QuerySet[Run]) -> Iterator[Run]:
+    """Yields rows by graph and key; no cursor stays open, and no transaction."""
+    graphs = runs.order_by("graph").values_list("graph", flat=True).distinct()
+    for graph in list(graphs):
+        rows = runs.filter(graph=graph).order_by("pk")
+        page = list(rows[:PAGE])
+        while page:
+            yield from page
+            page = list(rows.filter(pk__gt=page[-1].pk)[:PAGE]) if len(page) == PAGE else []
+
+
+def _find_shape(fingerprint: str) -> Shape | None:
+    rows = GraphShape.objects.using(write_alias()).filter(pk=fingerprint)
+    return rows.values_list("shape", flat=True).first()
+
+
+def _make_load(thread: ThreadKey) -> Callable[[str], CheckpointTuple | None]:
+    saver = DjangoSaver(thread)
+
+    def load(ns: str) -> CheckpointTuple | None:
+        place = {"thread_id": thread.thread_id, "checkpoint_ns": ns}
+        return saver.get_tuple({"configurable": place})
+
+    return load
+
+
+def export_runs(runs: Iterator[RunUnderWay], stream: TextIO) -> int:
+    """Writes what each run relies on; returns how many there were."""
+    writer, count = DumpWriter(stream), 0
+    for run in runs:
+        heads: dict[str, CheckpointTuple] = {}
+
+        def load(ns: str, run: RunUnderWay = run, heads: Any = heads) -> CheckpointTuple | None:
+            found = run.load(ns)
+            if found is not None:
+                heads[ns] = found
+            return found
+
+        root = load("")
+        if root is not None:
+            version: Any = state_migration.find_version(root)
+            metadata: Any = {**root.metadata, state_migration.VERSION: version}
+            heads[""] = root._replace(metadata=metadata)
         try:
-            registered = registry.get_graph(name)
-        except (UnknownGraphError, BrokenGraphError) as error:
-            yield from ((run, str(error)) for run in changed.iterator(chunk_size=PAGE))
-            continue
-        changed = changed.exclude(fingerprint=registered.fingerprint)
-        for run in changed.iterator(chunk_size=PAGE):
-            thread = ThreadKey(run.thread.pk, run.thread.thread_id)
-            try:
-                compatibility.refuse_if_changed(thread, run.fingerprint, registered)
-            except (GraphChangedError, PayloadError) as error:
-                yield run, str(error)
+            graph = registry.get_graph_of_run(run.graph, run.version, is_pinned=run.is_pinned)
+        except UnknownGraphError:
+            pass  # what there is of its root is written
+        else:
+            if run.shape is not None:
+                kept = heads.get("")
+                list_changes(run.shape, graph.graph, load)
+                if kept is not None:
+                    heads[""] = kept
+        writer.write(run, heads)
+        count += 1
+    return count
+
+
+def _read_runs(stream: TextIO, graph: str | None) -> Iterator[RunUnderWay]:
+    try:
+        yield from (run for run in read_dump(stream) if graph is None or run.graph == graph)
+    except ValueError as error:
+        raise CommandError(str(error)) from None
+
+
+@contextmanager
+def _open_file(name: str, mode: str) -> Iterator[TextIO]:
+    try:
+        stream = open(name, mode, encoding="utf-8")  # noqa: SIM115
+    except OSError as error:
+        raise CommandError(f"{name} can't be opened: {error.strerror}.") from None
+    with stream:
+        yield stream

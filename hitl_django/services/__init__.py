@@ -83,7 +83,7 @@ from .runs.event_stream import EventInfo, EventPage, EventReader, afollow, follo
 from .runs.fork import fork
 from .runs.health import Silence, WorkerHealth, missing_workers, worker_health, worker_seen_at
 from .runs.history import Change, History, Step, thread_history
-from .runs.operate import cancel, retry
+from .runs.operate import RetriedRun, cancel, list_retryable, retry, retry_all
 from .runs.options import RunOptions
 from .runs.position import Position, thread_picture, thread_position
 from .runs.start import start
@@ -143,6 +143,7 @@ __all__ = [
     "QuestionInfo",
     "QueueCounts",
     "Resumed",
+    "RetriedRun",
     "ReviewFigures",
     "ReviewStats",
     "RunInfo",
@@ -191,6 +192,7 @@ __all__ = [
     "judge_second_look",
     "link_states",
     "list_links",
+    "list_retryable",
     "list_saved_filters",
     "make_link",
     "mark_overdue",
@@ -204,6 +206,7 @@ __all__ = [
     "resume",
     "resume_due",
     "retry",
+    "retry_all",
     "review_figures",
     "review_stats",
     "revoke_link",

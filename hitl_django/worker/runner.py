@@ -9,6 +9,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Iterator
 from contextlib import contextmanager
+from typing import Any
 from uuid import UUID
 
 from django.db import transaction
@@ -23,7 +24,8 @@ from hitl_django.engine.errors import GraphChangedError, PayloadError
 from hitl_django.engine.savers.checkpoint import Outcome
 from hitl_django.engine.task.runtime import RunControl
 from hitl_django.errors import LeaseLostError
-from hitl_django.graph_registry import compatibility, registry
+from hitl_django.graph_registry import compatibility, registry, state_migration
+from hitl_django.graph_registry.registry import PINNED
 from hitl_django.leases import Lease, RunFence
 from hitl_django.task_queue import dispatcher
 
@@ -93,19 +95,24 @@ def drain(reason: str = "shutdown") -> None:
 
 
 def _drive(lease: Lease) -> Outcome:
-    registered = registry.get_graph(lease.graph)
+    options = lease.options
+    registered = registry.get_graph_of_run(
+        lease.graph, lease.graph_version, is_pinned=bool(options.get(PINNED))
+    )
+    if registered.migrate_state is not None and registered.version != lease.graph_version:
+        head = DjangoSaver(lease.thread).get_tuple(_address(lease))
+        registered = state_migration.migrate_state(registered, head)
     if lease.fingerprint != registered.fingerprint:
         compatibility.adopt_shape(lease.run_id, lease.thread, lease.fingerprint, registered)
     fence = RunFence(lease)
     config = {
         "configurable": {
-            "thread_id": lease.thread.thread_id,
-            "checkpoint_ns": "",
+            **_address(lease)["configurable"],
             "on_question_change": hitl.ON_QUESTION_CHANGE,
             "on_unknown_key": hitl.ON_UNKNOWN_KEY,
         },
         "recursion_limit": hitl.RECURSION_LIMIT,
-        "metadata": {"run_id": str(lease.run_id)},
+        "metadata": state_migration.build_metadata(registered, lease.run_id, lease.graph_version),
     }
     if transaction.get_connection(write_alias()).in_atomic_block:
         # Another thread would see nothing of what this transaction has written: in a TestCase, the
@@ -118,13 +125,17 @@ def _drive(lease: Lease) -> Outcome:
             lease.thread, fence, append_events=lease.log.append_chunks, newest=newest
         )
         graph = registered.graph.with_saver(saver)
-        log, options = lease.log, lease.options
+        log, renames = lease.log, registered.renames
         return graph.advance(
             config, control=control, modes=log.modes, subgraphs=log.subgraphs, keep=log.redact,
             durability=options.get("durability") or registered.durability,
-            interrupt_before=options.get("interrupt_before"),
-            interrupt_after=options.get("interrupt_after"),
+            interrupt_before=renames.rename_nodes(options.get("interrupt_before")),
+            interrupt_after=renames.rename_nodes(options.get("interrupt_after")),
         )  # fmt: skip
+
+
+def _address(lease: Lease) -> dict[str, Any]:
+    return {"configurable": {"thread_id": lease.thread.thread_id, "checkpoint_ns": ""}}
 
 
 @contextmanager

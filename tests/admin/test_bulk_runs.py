@@ -15,6 +15,7 @@ from hitl_django import services
 from hitl_django.admin import bulk_run_actions
 from hitl_django.models import AuditEntry, Interrupt, Run
 from hitl_django.permissions import ModelPermissionPolicy
+from hitl_django.services.runs import operate
 from tests import graphs
 
 from .browsing import post_of, text_of
@@ -247,7 +248,7 @@ def test_what_was_done_stays_done_where_a_request_is_one_transaction(
             raise RuntimeError("a bug")
         return retry(pk, **options)
 
-    monkeypatch.setattr(services, "retry", broken)
+    monkeypatch.setattr(operate, "retry", broken)
     with pytest.raises(RuntimeError, match="a bug"):
         operator.post(MANY, select(failed))
     assert states() == ["queued", "queued", "failed"]

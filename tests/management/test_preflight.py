@@ -5,13 +5,16 @@ from __future__ import annotations
 import io
 import json
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any, TypedDict
+from uuid import uuid4
 
 import pytest
 from django.core.management import CommandError, call_command
 
-from hitl_django import START, StateGraph, interrupt
+from hitl_django import START, Send, StateGraph, interrupt, services
 from hitl_django.graph_registry import registry
+from hitl_django.management import preflight as module
 from hitl_django.models import Run
 from hitl_django.testing import GraphEnvironment
 
@@ -22,19 +25,49 @@ class State(TypedDict, total=False):
     answer: Any
 
 
-def build(node: str) -> StateGraph[Any]:
-    graph = StateGraph(State).add_node(node, lambda state: {"answer": interrupt("Go on?")})
-    return graph.add_edge(START, node)
+def build(node: str, shape: str = "plain", state: Any = State) -> StateGraph[Any]:
+    """Builds a graph that asks at the node: at once, of several, further down, before a join."""
+
+    def ask(state: Any) -> Any:
+        return {"answer": interrupt("Go on?")}
+
+    graph = StateGraph(state).add_node(node, ask)
+    if shape == "plain":
+        return graph.add_edge(START, node)
+    if shape == "below":
+        outer = StateGraph(state).add_node("outer", graph.add_edge(START, node).compile())
+        return outer.add_edge(START, "outer")
+    if shape == "fan":
+        sends = [Send(node, {}), Send(node, {"answer": "secret"})]
+        return graph.add_conditional_edges(START, lambda state: sends, [node])
+    graph.add_node("beside", lambda state: None).add_edge(START, "beside")
+    graph.add_node("end", lambda state: None).add_edge(START, node)
+    return graph.add_edge(["beside", node], "end")
 
 
 @pytest.fixture
 def deploy() -> Iterator[Any]:
     """Registers the graph "deployed" as a version of the code has it: with a node of that name."""
 
-    def register(node: str | None) -> None:
+    def register(
+        node: str | None,
+        shape: str = "plain",
+        state: Any = State,
+        renamed: Any = None,
+        **terms: Any,
+    ) -> None:
         registry.unregister("deployed")
-        if node is not None:
-            registry.register("deployed")(lambda: build(node))
+        if node is None:
+            return
+        if shape == "below" and renamed:
+            inner = StateGraph(state).add_node(
+                node, lambda state: {"answer": interrupt("Go on?")}
+            )
+            below = inner.add_edge(START, node).compile(renamed=renamed)
+            outer = StateGraph(state).add_node("outer", below).add_edge(START, "outer")
+            registry.register("deployed", **terms)(lambda: outer)
+            return
+        registry.register("deployed", renamed=renamed, **terms)(lambda: build(node, shape, state))
 
     yield register
     registry.unregister("deployed")
@@ -44,6 +77,15 @@ def preflight(*arguments: str) -> tuple[str, str]:
     out = io.StringIO()
     try:
         call_command("hitl", "preflight", *arguments, stdout=out)
+    except CommandError as error:
+        return out.getvalue(), str(error)
+    return out.getvalue(), ""
+
+
+def retry(*arguments: str) -> tuple[str, str]:
+    out = io.StringIO()
+    try:
+        call_command("hitl", "retry", *arguments, stdout=out)
     except CommandError as error:
         return out.getvalue(), str(error)
     return out.getvalue(), ""
@@ -77,6 +119,118 @@ def test_runs_of_a_graph_that_isn_t_there_are_named(deploy: Any) -> None:
         hitl.start("deployed", {})
     deploy(None)
     said, failure = preflight()
-    assert said.count("'deployed'") == 2
+    first, second, summary = said.splitlines()
+    assert first.split()[1] == second.split()[1] == "deployed:"
+    assert summary.startswith("2 runs of deployed 1: No graph named 'deployed'")
     assert failure == "2 runs could not go on."
     assert set(Run.objects.values_list("state", flat=True)) == {"interrupted"}
+
+
+def test_runs_are_counted_by_reason_and_named_up_to_a_limit(
+    deploy: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(module, "PAGE", 2)
+    deploy("ask")
+    with GraphEnvironment() as hitl:
+        for _ in range(5):
+            hitl.start("deployed", {})
+    deploy("review")
+    said, failure = preflight("--limit", "1")
+    named, summary = said.splitlines()
+    assert named.endswith("deployed: node 'ask' is gone")
+    assert summary == "5 runs of deployed 1: node 'ask' is gone"
+    assert failure == "5 runs could not go on."
+    assert preflight("--summary")[0] == f"{summary}\n"
+    assert json.loads(preflight("--summary", "--json")[0]) == {
+        "graph": "deployed", "version": "1", "reason": "node 'ask' is gone", "runs": 5,
+    }  # fmt: skip
+    monkeypatch.setattr(module, "REASONS", 0)
+    assert preflight("--summary")[0] == "5 runs of deployed 1: other reasons\n"
+
+
+def test_a_rename_a_migration_and_a_pin_are_known(deploy: Any) -> None:
+    deploy("ask")
+    with GraphEnvironment() as hitl:
+        run = hitl.start("deployed", {})
+    deploy("review", renamed={"ask": "review"})
+    assert preflight()[1] == ""
+    deploy("ask", version="2", migrate_state=lambda state, version: state)
+    assert preflight()[1] == ""
+    deploy("ask", version="2", migrate_state=lambda state, version: state["gone"])
+    assert "migrate_state failed from version '1' to version '2': KeyError" in preflight()[0]
+    Run.objects.filter(pk=run.id).update(options={"pinned": True})
+    deploy("ask", version="2")
+    assert "pinned to version '1' of the graph 'deployed', which isn't" in preflight()[0]
+    deploy("ask", version="1", pin=True)
+    assert preflight()[1] == ""
+
+
+@pytest.mark.parametrize("shape", ["plain", "fan", "below", "joined"])
+def test_a_dump_says_what_the_database_says_and_holds_no_value(
+    deploy: Any, tmp_path: Path, shape: str, django_db_blocker: Any
+) -> None:
+    """Of each kind of pause, where nothing has changed, a node was renamed, or a node is gone."""
+    deploy("ask", shape=shape)
+    with GraphEnvironment() as hitl:
+        hitl.start("deployed", {"answer": ["secret"]})
+        hitl.start("steps", {"log": []})
+    dump = str(tmp_path / "shapes.jsonl")
+    assert "2 runs" in preflight("--export", dump)[0] or "1 run" in preflight("--export", dump)[0]
+    assert "secret" not in Path(dump).read_text()
+    refused = []
+    for node, renamed in (("ask", {}), ("review", {"ask": "review"}), ("review", {})):
+        deploy(node, shape=shape, renamed=renamed)
+        from_database = preflight()
+        with django_db_blocker.block():
+            from_dump = preflight("--shapes", dump)
+        assert from_dump == from_database
+        refused.append(bool(from_dump[1]))
+    assert refused == [False, False, True]
+
+
+def test_a_type_that_changed_can_not_be_told_from_a_dump(deploy: Any, tmp_path: Path) -> None:
+    deploy("ask")
+    with GraphEnvironment() as hitl:
+        hitl.start("deployed", {"answer": 1})
+    dump = str(tmp_path / "shapes.jsonl")
+    preflight("--export", dump)
+
+    class Numbered(TypedDict, total=False):
+        answer: int
+
+    deploy("ask", state=Numbered)
+    assert preflight()[1] == ""
+    assert "answer' was" in preflight("--shapes", dump)[0]
+    assert "isn't in the dump" in preflight("--shapes", dump)[0]
+
+
+def test_what_is_no_dump_is_refused_in_words(tmp_path: Path) -> None:
+    wrong = tmp_path / "wrong"
+    wrong.write_text('{"kind": "run"}\n')
+    assert preflight("--shapes", str(wrong))[1].startswith("line 1 is not of a dump: ")
+    assert "can't be opened" in preflight("--shapes", str(tmp_path / "none"))[1]
+    assert "one writes what the other reads" in preflight("--shapes", "a", "--export", "b")[1]
+
+
+def test_parked_runs_are_retried_by_a_command(deploy: Any) -> None:
+    deploy("ask")
+    with GraphEnvironment() as hitl:
+        runs = [hitl.start("deployed", {}) for _ in range(3)]
+        Run.objects.filter(pk__in=[run.id for run in runs]).update(state="parked", error="x")
+        said = retry("--state", "parked", "--graph", "deployed", "--limit", "2")
+        assert said == ("2 runs are queued again.\n", "")
+        assert Run.objects.filter(state="queued").count() == 2
+        said = retry("--state", "parked", "--json")
+        assert json.loads(said[0]) == {"run": str(runs[2].id), "error": None}
+        assert retry("--state", "failed")[0] == "0 runs are queued again.\n"
+
+
+def test_a_run_that_can_not_be_retried_is_named(
+    deploy: Any, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    gone = uuid4()
+    monkeypatch.setattr(services, "list_retryable", lambda *args, **options: iter([gone]))
+    said, failure = retry("--state", "parked")
+    assert said == "0 runs are queued again.\n"
+    assert failure == "1 run could not be queued again."
+    assert str(gone) in capsys.readouterr().err

@@ -8,22 +8,38 @@ functions of one name count as the same reducer, since code may move; lambdas ca
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 from pydantic import TypeAdapter, ValidationError
 
 from .. import ids
 from ..channels import MISSING, BaseChannel
-from ..constants import BRANCH_TO, NS_END, NS_SEP, PULL, PUSH, START, TASKS
+from ..constants import (
+    BRANCH_TO,
+    JOIN,
+    NS_END,
+    NS_SEP,
+    PULL,
+    PUSH,
+    RESERVED_KEYS,
+    START,
+    TASKS,
+)
 from ..loop.compiled_graph import CompiledGraph
+from ..loop.renamed_checkpoint import rename_checkpoint
 from ..savers.checkpoint import CheckpointTuple
 from ..task.nodes import Node
+from ..task.renames import Renames
 from ..types import Send
+from .run_options import list_former_ns, strip_task_ids
 
 Shape = dict[str, Any]
 #: Reads the newest checkpoint of a namespace.
 Load = Callable[[str], CheckpointTuple | None]
+
+#: Stands for a value that isn't at hand: of it only is known that it is there.
+UNKNOWN = object()
 
 _ADDRESS = re.compile(r" at 0x[0-9a-f]+")
 
@@ -70,17 +86,28 @@ def _channel(channel: BaseChannel) -> Shape:
 
 
 def list_changes(
-    before: Shape, graph: CompiledGraph, load: Load, ns: str = "", *, new_input: bool = False
+    before: Shape,
+    graph: CompiledGraph,
+    load: Load,
+    ns: str = "",
+    *,
+    new_input: bool = False,
+    migrates: bool = False,
 ) -> list[str]:
     """Says why what was stored under the shape ``before`` can't go on in ``graph``.
 
     An empty list where it can. What nothing stored relies on may change as it likes: other nodes,
     other edges, channels that hold nothing, and whatever the nodes do. With ``new_input`` the tasks
-    that would run next don't count, as new input drops them.
+    that would run next don't count, as new input drops them. Where the state ``migrates``, what
+    the channels of this graph hold doesn't.
     """
-    saved = load(ns)
+    saved = rename_checkpoint(graph.spec, load(ns))
     if saved is None:
         return []
+    merged = _list_merged(before, graph.spec.renames)
+    if merged:
+        return merged
+    before = _rename_shape(before, graph.spec.renames)
     after = describe_shape(graph)
     where = f" in '{NS_SEP.join(_path(ns))}'" if ns else ""
     found = [
@@ -89,10 +116,53 @@ def list_changes(
         for change in _node_changes(before, after, graph, load, name, task_ns, where)
     ]
     for name, held in saved.checkpoint["channel_values"].items():
+        if migrates and _is_state(name):
+            continue
         change = _channel_change(before, after, graph, name, held)
         if change:
             found.append(f"{change}{where}")
     return list(dict.fromkeys(found))
+
+
+def _is_state(channel: str) -> bool:
+    return channel not in RESERVED_KEYS and not channel.startswith((BRANCH_TO, JOIN))
+
+
+def _list_merged(before: Shape, renames: Renames) -> list[str]:
+    """Says which names of one shape have become one."""
+    found = []
+    kinds = (("node", "nodes", renames.nodes), ("channel", "channels", renames.channels))
+    for what, part, renamed in kinds:
+        olds: dict[str, list[str]] = {}
+        for old, new in renamed.items():
+            if old in before[part]:
+                olds.setdefault(new, [new] if new in before[part] else []).append(old)
+        found += [
+            f"{what}s {', '.join(map(repr, names))} have become one, '{new}'"
+            for new, names in olds.items()
+            if len(names) > 1
+        ]
+    return found
+
+
+def _rename_shape(shape: Shape, renames: Renames) -> Shape:
+    """Returns a shape under the names of today."""
+    if not renames:
+        return shape
+    channel, node = renames.rename_channel, renames.rename_node
+    nodes = {
+        node(name): {
+            **one,
+            "triggers": sorted(map(channel, one["triggers"])),
+            "leads": sorted(map(channel, one["leads"])),
+        }
+        for name, one in shape["nodes"].items()
+    }
+    channels = {
+        channel(name): {**one, "names": sorted(map(node, one["names"]))} if "names" in one else one
+        for name, one in shape["channels"].items()
+    }
+    return {**shape, "nodes": nodes, "channels": channels}
 
 
 def _waiting(before: Shape, saved: CheckpointTuple, ns: str) -> Iterator[tuple[str, str]]:
@@ -101,9 +171,12 @@ def _waiting(before: Shape, saved: CheckpointTuple, ns: str) -> Iterator[tuple[s
     held, versions = checkpoint["channel_values"], checkpoint["channel_versions"]
     origin = ids.encode_checkpoint_id(checkpoint["id"])
 
+    former = checkpoint.get("former_names")
+
     def placed(name: str, *parts: str) -> tuple[str, str]:
-        node_ns = f"{ns}{NS_SEP}{name}" if ns else name
-        task = ids.make_task_id(origin, node_ns, str(step), name, *parts)
+        known = name if former is None else former.nodes.get(name, name)
+        node_ns = f"{ns}{NS_SEP}{known}" if ns else known
+        task = ids.make_task_id(origin, node_ns, str(step), known, *parts)
         return name, f"{node_ns}{NS_END}{task}"
 
     for index, send in enumerate(held.get(TASKS) or ()):
@@ -115,7 +188,9 @@ def _waiting(before: Shape, saved: CheckpointTuple, ns: str) -> Iterator[tuple[s
             last, version = seen.get(trigger), versions.get(trigger)
             moved = version is not None and (last is None or version > last)
             if moved and _is_open(before["channels"].get(trigger, {}), held.get(trigger, MISSING)):
-                yield placed(name, PULL, *node["triggers"])
+                starts = node["triggers"]
+                starts = starts if former is None else former.get_triggers(starts)
+                yield placed(name, PULL, *starts)
                 break
 
 
@@ -150,9 +225,12 @@ def _node_changes(
     below = old.get("calls")
     if below is None:
         return []
-    stateful = NS_SEP.join(part.partition(NS_END)[0] for part in task_ns.split(NS_SEP))
-    child_ns = stateful if below["keeps_history"] else task_ns
-    if load(child_ns) is None:
+    places: tuple[str, ...] = (task_ns,)
+    if below["keeps_history"]:
+        stateful = strip_task_ids(task_ns)
+        places = stateful, *list_former_ns(stateful, name, graph.spec.renames)
+    child_ns = next((place for place in places if load(place) is not None), None)
+    if child_ns is None:
         return []
     called = graph.subgraph_of(name)
     if called is None:
@@ -184,6 +262,11 @@ def _channel_change(before: Shape, after: Shape, graph: CompiledGraph, name: str
         )
     if old.get("accumulates") != new.get("accumulates"):
         return f"channel '{name}', which holds a value, accumulates otherwise now"
+    if old["type"] != new["type"] and held is UNKNOWN:
+        return (
+            f"channel '{name}' was {old['type']} and is {new['type']} now; what it holds isn't in "
+            "the dump"
+        )
     if old["type"] != new["type"] and not _fits(graph.channels[name], held):
         return f"channel '{name}' was {old['type']}, and what it holds is no {new['type']}"
     return ""
@@ -203,10 +286,25 @@ def _barrier_change(before: Shape, after: Shape, name: str, held: Any) -> str:
     return f"node '{waiting[0]}' no longer waits for {', '.join(old['names'])}"
 
 
+def list_misfits(graph: CompiledGraph, values: Mapping[str, Any]) -> list[str]:
+    """Says what of ``values`` can't be the state of a graph."""
+    keys = [name for name in graph.channels if _is_state(name)]
+    found = [f"'{name}' is no key of the state" for name in values if name not in keys]
+    for name in keys:
+        if name in values and not _is_of_type(graph.channels[name], values[name]):
+            typ = _channel(graph.channels[name])["type"]
+            found.append(f"what '{name}' is to hold is no {typ}")
+    return found
+
+
 def _fits(channel: BaseChannel, held: Any) -> bool:
     """Returns whether a held value is of the channel's type, as far as that can be seen."""
+    return _is_of_type(channel, channel.read(held))
+
+
+def _is_of_type(channel: BaseChannel, value: Any) -> bool:
     try:
-        TypeAdapter(channel.typ).validate_python(channel.read(held), strict=True)
+        TypeAdapter(channel.typ).validate_python(value, strict=True)
     except ValidationError:
         return False
     except Exception:

@@ -20,6 +20,7 @@ from ..state.schema import ManagedValue, check_input, get_hints, list_updates
 from ..task.context import current
 from ..task.graph_spec import GraphSpec
 from ..task.nodes import Node, Write
+from ..task.renames import build_renames
 from ..task.run_context import RunContext
 from ..task.runtime import RunControl
 from ..types import (
@@ -72,6 +73,8 @@ class Pregel(
     reads_context = True
     #: Of nodes, and of tasks that they call, that have none of their own.
     retry_policy: tuple[RetryPolicy, ...]
+    #: What the thread's state is to be before the run goes on, where that is another than is stored.
+    migrated: Mapping[str, Any] | None = None
 
     def __init__(
         self,
@@ -462,6 +465,26 @@ class Pregel(
             if (own := _COPIED.get(name)) is None:
                 raise ValueError(f"copy() can't change {name}, only {', '.join(_COPIED)}.")
             setattr(twin, own, value)
+        return twin
+
+    def with_renames(self, renamed: Mapping[str, str]) -> Self:
+        """Returns the same graph, which goes on with what was stored under other names.
+
+        ``renamed`` has the new names of nodes and keys of the state by the old ones. Raises
+        GraphDefinitionError where an old name is still there, or a new one isn't.
+        """
+        twin = copy.copy(self)
+        renames = build_renames(renamed, self.nodes, self.channels)
+        twin.spec = GraphSpec(self.nodes, self.channels, self.managed, renames)
+        return twin
+
+    def with_migrated(self, values: Mapping[str, Any]) -> Self:
+        """Returns the same graph, which goes on with ``values`` in place of the stored state.
+
+        They are stored with the next checkpoint.
+        """
+        twin = copy.copy(self)
+        twin.migrated = values
         return twin
 
     def with_saver(self, saver: BaseCheckpointSaver | bool | None) -> Pregel:

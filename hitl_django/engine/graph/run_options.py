@@ -15,6 +15,7 @@ from ..loop.state import Job, LoopState
 from ..state.schema import is_model
 from ..task.chunk_buffer import ChunkBuffer
 from ..task.context import TaskContext, current
+from ..task.renames import Renames
 from ..task.run_context import RunContext
 from ..task.runtime import RunControl, Runtime
 from ..task.tool_stream import ToolStream
@@ -104,6 +105,7 @@ def open_run_state(
         discard_pending=bool(configurable.get("discard_pending")),
         answers_ns="" if nested else configurable.get("checkpoint_ns") or "",
         max_concurrency=config.get("max_concurrency"),
+        former_ns=_list_former_ns(graph, parent),
     )
     state = LoopState(graph, job, run, options.modes, options.output_keys, options.printed)
     if parent is not None:
@@ -321,6 +323,21 @@ def _nested_runtime(graph: CompiledGraph, parent: TaskContext, options: Options)
     if isinstance(parent, TimedContext):
         return runtime.override(heartbeat=parent.heartbeat)
     return runtime
+
+
+def _list_former_ns(graph: CompiledGraph, parent: TaskContext | None) -> tuple[str, ...]:
+    if parent is None or graph.checkpointer is not True:
+        return ()
+    task = parent.task
+    return list_former_ns(strip_task_ids(task.ns), task.name, task.origin.spec.renames)
+
+
+def list_former_ns(ns: str, node: str, renames: Renames) -> tuple[str, ...]:
+    """Returns where the history of a graph may be that a node called under an earlier name."""
+    above = ns.rpartition(NS_SEP)[0]
+    names = [*renames.list_former_names(node), node] if renames else []
+    places = [f"{above}{NS_SEP}{name}" if above else name for name in names]
+    return tuple(place for place in places if place != ns)
 
 
 def strip_task_ids(ns: str) -> str:

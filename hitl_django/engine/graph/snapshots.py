@@ -12,6 +12,7 @@ from ..loop.checkpoint_chunk import build_config, describe_task
 from ..loop.effects import List, Load, Query
 from ..loop.error_handlers import HandlerTask, restore_handlers
 from ..loop.plan import plan_tasks, read_state
+from ..loop.renamed_checkpoint import rename_checkpoint
 from ..savers.checkpoint import CheckpointTuple
 from ..task.graph_spec import GraphSpec
 from ..task.task import Origin, Task
@@ -82,6 +83,7 @@ def build_snapshot(
     recurse: bool,
 ) -> Generator[Any, Any, StateSnapshot]:
     """Works out a snapshot from a stored checkpoint and the writes on top of it."""
+    saved = rename_checkpoint(graph.spec, saved)
     if saved is None:
         configurable = dict(config["configurable"])
         if not configurable["checkpoint_ns"]:

@@ -297,13 +297,15 @@ class StateGraph(Generic[StateT, ContextT, InputT, OutputT]):
         interrupt_after: All | Sequence[str] | None = None,
         debug: bool = False,
         name: str | None = None,
+        renamed: Mapping[str, str] | None = None,
     ) -> CompiledStateGraph:
         """Returns the graph ready to run.
 
         ``checkpointer`` stores its threads; without one it can't stop for a person. ``cache``
         keeps the results of nodes that have a cache policy.
         ``interrupt_before`` and ``interrupt_after`` name nodes (``"*"``: all) at which each run
-        stops. With ``debug`` each run prints what happens in it.
+        stops. With ``debug`` each run prints what happens in it. ``renamed`` has the new names of
+        nodes and keys by those under which threads were stored.
         """
         before, after = interrupt_before or (), interrupt_after or ()
         self.validate([n for names in (before, after) if names != "*" for n in names])
@@ -313,7 +315,7 @@ class StateGraph(Generic[StateT, ContextT, InputT, OutputT]):
             check_free(DEFAULT_HANDLER, DEFAULT_HANDLER in specs)
             specs[DEFAULT_HANDLER] = self._handler(self.defaults.handler)
         nodes, channels = build_nodes(self, specs)
-        return CompiledStateGraph(
+        graph = CompiledStateGraph(
             builder=self,
             nodes=nodes,
             channels={**channels, **self.managed},
@@ -334,6 +336,7 @@ class StateGraph(Generic[StateT, ContextT, InputT, OutputT]):
             state_schema=self.state_schema,
             context_schema=self.context_schema,
         )
+        return graph.with_renames(renamed) if renamed else graph
 
     def _output_keys(self, schema: Any, *, all_schemas: bool = False) -> tuple[str, ...] | str:
         keys = tuple(self.channels) if all_schemas else self.keys_of(schema)

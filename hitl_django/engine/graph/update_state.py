@@ -15,8 +15,10 @@ from ..loop.commit_builder import CommitBuilder
 from ..loop.compiled_graph import CompiledGraph
 from ..loop.effects import Load, Query, Save
 from ..loop.error_handlers import restore_handlers
+from ..loop.migrated_state import replace_values
 from ..loop.orphaned_triggers import drop_orphaned_triggers
 from ..loop.plan import plan_tasks
+from ..loop.renamed_checkpoint import rename_checkpoint
 from ..loop.resume import list_command_writes
 from ..savers.checkpoint import CheckpointTuple, TaskWrites, select_metadata
 from ..state.messages import add_message_ids
@@ -48,6 +50,7 @@ class _Change:
         saved: CheckpointTuple | None,
         version: NextVersion,
     ) -> None:
+        saved = rename_checkpoint(graph.spec, saved)
         self.graph, self.saved, self.next_version = graph, saved, version
         configurable = config["configurable"]
         self.addressed = configurable.get("checkpoint_id") is not None
@@ -57,6 +60,8 @@ class _Change:
         self.ns = configurable.get("checkpoint_ns") or ""
         self.user_metadata = select_metadata(config)
         self.state: ChannelState = restore_channels(graph.spec, saved.checkpoint if saved else None)
+        if saved and graph.migrated is not None:
+            replace_values(graph.spec, self.state, graph.migrated, version)
         self.step: int = saved.metadata.get("step", -1) if saved else -1
         self.commits = CommitBuilder(graph.spec, self.thread_id, self.ns)
         if saved:
@@ -107,6 +112,7 @@ class _Change:
         self.state.updated = None
         commit = self.commits.build_with_state(self.state, ids.new_uuid6(), about, None)
         self.commits.mark_stored(commit, self.state)
+        self.state.former_names = None
         self.step = step
         return Save(commit)
 

@@ -10,6 +10,7 @@ from ..channels.reducer import get_overwrite
 from ..constants import TASKS
 from ..savers.checkpoint import Added, Checkpoint, Version
 from ..task.graph_spec import GraphSpec
+from ..task.renames import FormerNames
 from ..types import Send
 from .checkpoint_upgrade import LAYOUT, upgrade_checkpoint
 
@@ -24,7 +25,8 @@ class ChannelState:
     """
 
     __slots__ = (
-        "added", "clock", "live", "passed", "seen", "touched", "updated", "values", "versions",
+        "added", "clock", "former_names", "live", "passed", "seen", "touched", "updated", "values",
+        "versions",
     )  # fmt: skip
 
     def __init__(
@@ -42,6 +44,8 @@ class ChannelState:
         self.live: set[str] = set()
         #: Nodes that ``seen`` mentions only because they ran in the newest step.
         self.passed: Sequence[str] = ()
+        #: What its tasks are named by in their ids, where the checkpoint is from before a rename.
+        self.former_names: FormerNames | None = None
         #: Channels changed since the last checkpoint.
         self.touched: set[str] = set()
         #: Which of them are lists and dicts that have only grown since then, and by what.
@@ -54,6 +58,7 @@ class ChannelState:
         twin.seen = self.seen.copy()
         twin.clock, twin.live, twin.touched = self.clock, set(self.live), set(self.touched)
         twin.passed, twin.added = self.passed, {}
+        twin.former_names = self.former_names
         twin.updated = None if self.updated is None else set(self.updated)
         return twin
 
@@ -126,6 +131,9 @@ def restore_channels(spec: GraphSpec, checkpoint: Checkpoint | None) -> ChannelS
         if checkpoint is not stored:
             # Values under their new names are in no store yet.
             state.touched = state.values.keys() - stored["channel_values"].keys()
+        # Neither are those of channels that were renamed since.
+        state.touched |= checkpoint.get("new_channels", state.touched)
+        state.former_names = checkpoint.get("former_names")
         state.live = {name for name in state.values if name in spec.expiring}
         state.passed = [name for name, read in state.seen.items() if spec.spent.issuperset(read)]
     for name in spec.defaults:

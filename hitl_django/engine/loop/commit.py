@@ -80,6 +80,7 @@ def _make_checkpoint(state: LoopState, source: str, ran: Sequence[Task]) -> None
     if not state.is_silent:
         state.checkpoint_id = ids.new_uuid6() if state.saver is not None else None
         state.metadata = {"source": source, "step": step, "parents": state.run.checkpoint_ids}
+    state.channel_state.former_names = None
     plan_step(state, step + 1)
     if state.job.kind != "submit":
         state.outcome = find_outcome(state, ran)

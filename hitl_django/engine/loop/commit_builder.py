@@ -133,7 +133,7 @@ class CommitBuilder:
 def build_checkpoint(spec: GraphSpec, state: ChannelState, checkpoint_id: str) -> Checkpoint:
     """Returns a state as a checkpoint."""
     # copy() clones a dict that has lost keys, as these have; dict() would insert each key again.
-    return {
+    checkpoint: Checkpoint = {
         "v": 4,
         "id": checkpoint_id,
         "ts": datetime.now(UTC).isoformat(),
@@ -143,6 +143,9 @@ def build_checkpoint(spec: GraphSpec, state: ChannelState, checkpoint_id: str) -
         "updated_channels": None if state.updated is None else sorted(state.updated),
         "clock": state.clock,
     }
+    if spec.renames:
+        checkpoint["renamed"] = spec.renames.old_names
+    return checkpoint
 
 
 def list_stored_writes(task: Task) -> Sequence[Write]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, Protocol
 
 from ..channels import BaseChannel
@@ -36,6 +36,7 @@ class CompiledGraph(Protocol):
     output_type: Any
     state_schema: Any
     context_schema: Any
+    migrated: Mapping[str, Any] | None
 
     @property
     def saver(self) -> BaseCheckpointSaver | None:

@@ -59,8 +59,8 @@ class HandlerTask(Task):
         """The id that the handler of the same failed task always has."""
         if self._id is None:
             self._id = ids.make_task_id(
-                self.origin.id_bytes, self._node_ns(), str(self.origin.step), self.name,
-                _STEP, self.failed.id,
+                self.origin.id_bytes, self._node_ns(), str(self.origin.step),
+                self.origin.get_former_name(self.name), _STEP, self.failed.id,
             )  # fmt: skip
         return self._id
 

@@ -18,6 +18,7 @@ from .channel_state import ChannelState
 
 def plan_tasks(spec: GraphSpec, state: ChannelState, origin: Origin) -> list[Task]:
     """Returns the tasks of the next super-step: what was sent, then what was triggered."""
+    origin.former_names = state.former_names
     tasks: list[Task] = []
     sends = state.values.get(TASKS)
     if sends:
@@ -46,7 +47,9 @@ def _sent_task(spec: GraphSpec, send: Any, index: int, origin: Origin) -> Task |
 def _triggered_task(
     spec: GraphSpec, state: ChannelState, name: str, node: Node, origin: Origin
 ) -> Task | None:
-    task = Task(name, node, (PULL, name), node.sorted_triggers, None, origin)
+    task = Task(
+        name, node, (PULL, origin.get_former_name(name)), node.sorted_triggers, None, origin
+    )
     try:
         task.input = read_input(spec, state, node, origin)
     except Exception as error:

@@ -27,8 +27,10 @@ from .chunks import emit_step, emit_values
 from .commit import commit_checkpoint, commit_step, plan_step, stop_run
 from .effects import CallStorage, Effect, Effects, List, Load, Notify
 from .error_handlers import restore_handlers
+from .migrated_state import replace_values
 from .orphaned_triggers import drop_orphaned_triggers, find_orphaned_triggers
 from .plan import plan_tasks
+from .renamed_checkpoint import rename_checkpoint
 from .resume import list_interrupt_ids, list_open_ids, refuse_command, take_command
 from .state import LoopState
 from .stop import find_outcome
@@ -54,10 +56,13 @@ def _take_up(state: LoopState) -> Effects:
     if not state.job.nested:
         yield from _hold_thread(state)
     saved, superseded = yield from _load(state)
+    saved = rename_checkpoint(state.spec, saved)
     if saved is None:
         yield from _begin(state)
         return
     _restore(state, saved)
+    if state.graph.migrated is not None and not state.job.nested:
+        replace_values(state.spec, state.channel_state, state.graph.migrated, state.next_version)
     command = state.job.input if isinstance(state.job.input, Command) else None
     if command is not None:
         refuse_command(state, command, saved)
@@ -139,6 +144,12 @@ def _load(state: LoopState) -> Generator[Any, Any, tuple[CheckpointTuple | None,
             return (earlier[0] if earlier else None), False
     found: CheckpointTuple | None = yield Load(config)
     if not state.job.addressed:
+        for ns in state.job.former_ns if found is None else ():
+            found = yield Load({"configurable": {**config["configurable"], "checkpoint_ns": ns}})
+            if found is not None:
+                # Its history stays where it is: what is stored there refers to itself.
+                state.job.ns = state.commits.ns = ns
+                break
         return found, False
     if found is None:
         raise ThreadNotFound(

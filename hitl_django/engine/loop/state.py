@@ -42,6 +42,8 @@ class Job:
     discard_pending: bool = False
     answers_ns: str = ""
     max_concurrency: int | None = None
+    #: Where else a graph that keeps its history may have it: under names that its caller had.
+    former_ns: tuple[str, ...] = ()
 
 
 class LoopState:

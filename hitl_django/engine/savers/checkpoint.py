@@ -39,7 +39,9 @@ class CheckpointMetadata(TypedDict, total=False):
 class Checkpoint(TypedDict):
     """The state of one graph between two super-steps.
 
-    ``clock`` is the newest version; a channel that had it may be gone.
+    ``clock`` is the newest version; a channel that had it may be gone. ``renamed`` are the old
+    names of what the graph had renamed by then; ``former_names`` and ``new_channels`` are not
+    stored, but what was found out of a checkpoint from before.
     """
 
     v: int
@@ -50,6 +52,9 @@ class Checkpoint(TypedDict):
     versions_seen: dict[str, dict[str, Version]]
     updated_channels: list[str] | None
     clock: NotRequired[Version | None]
+    renamed: NotRequired[list[str]]
+    former_names: NotRequired[Any]
+    new_channels: NotRequired[set[str]]
 
 
 class CheckpointTuple(NamedTuple):

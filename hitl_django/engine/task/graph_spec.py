@@ -10,6 +10,7 @@ from ..constants import BRANCH_TO
 from ..state.messages import is_message_reducer
 from ..state.schema import ManagedValue
 from .nodes import Node
+from .renames import NO_RENAMES, Renames
 
 
 class GraphSpec:
@@ -28,6 +29,7 @@ class GraphSpec:
         "mixed",
         "nodes",
         "plain",
+        "renames",
         "replacing",
         "spent",
         "trigger_to_nodes",
@@ -39,8 +41,11 @@ class GraphSpec:
         nodes: Mapping[str, Node],
         channels: Mapping[str, BaseChannel],
         managed: Mapping[str, ManagedValue],
+        renames: Renames = NO_RENAMES,
     ) -> None:
         self.nodes, self.channels, self.managed = nodes, channels, managed
+        #: What its nodes and channels were called before.
+        self.renames = renames
         self.expiring = frozenset(name for name, c in channels.items() if c.expires)
         self.finishing = tuple(name for name, c in channels.items() if c.finishes)
         self.consumable = frozenset(name for name, c in channels.items() if c.consumable)

@@ -11,6 +11,7 @@ from ..savers.checkpoint import Question
 from ..types import Expiry, Interrupt
 from .graph_spec import GraphSpec
 from .nodes import Node, Write
+from .renames import FormerNames
 
 
 class Origin:
@@ -23,6 +24,7 @@ class Origin:
         "_checkpoint_id",
         "_id_bytes",
         "_sent",
+        "former_names",
         "ns",
         "spec",
         "step",
@@ -43,6 +45,8 @@ class Origin:
         self._checkpoint_id, self.ns, self.step, self.stop = checkpoint_id, ns, step, stop
         self._id_bytes = b""
         self._sent: dict[str, bytes] = {}
+        #: What ids are made of, where nodes or channels were renamed since the checkpoint.
+        self.former_names: FormerNames | None = None
 
     @property
     def checkpoint_id(self) -> str:
@@ -67,13 +71,22 @@ class Origin:
         """What the ids of all tasks that are sent to one node in this step begin with."""
         known = self._sent.get(name)
         if known is None:
-            parts = self.node_ns(name), str(self.step), name, PUSH
+            parts = self.node_ns(name), str(self.step), self.get_former_name(name), PUSH
             known = self._sent[name] = self.id_bytes + "".join(parts).encode()
         return known
 
     def node_ns(self, name: str) -> str:
         """Returns the namespace of a node's tasks, less their ids."""
+        name = self.get_former_name(name)
         return f"{self.ns}{NS_SEP}{name}" if self.ns else name
+
+    def get_former_name(self, name: str) -> str:
+        """Returns the name by which a node's tasks are known that start from this checkpoint."""
+        return name if self.former_names is None else self.former_names.nodes.get(name, name)
+
+    def get_former_triggers(self, triggers: Sequence[str]) -> Sequence[str]:
+        """Returns what starts a node under the names that were those of this checkpoint."""
+        return triggers if self.former_names is None else self.former_names.get_triggers(triggers)
 
 
 class Task:
@@ -108,12 +121,13 @@ class Task:
     def id(self) -> str:
         """The id that the same task has whenever it is planned from the same checkpoint."""
         if self._id is None:
-            origin, name = self.origin, self.name
+            origin, name = self.origin, self.origin.get_former_name(self.name)
             if self.path[0] == PULL:
-                place = f"{origin.node_ns(name)}{origin.step}{name}{PULL}"
-                self._id = ids.make_task_id(origin.id_bytes, place, *self.triggers)
+                place = f"{self._node_ns()}{origin.step}{name}{PULL}"
+                triggers = origin.get_former_triggers(self.triggers)
+                self._id = ids.make_task_id(origin.id_bytes, place, *triggers)
             else:
-                self._id = ids.make_task_id(origin.sent_bytes(name), str(self.path[1]))
+                self._id = ids.make_task_id(origin.sent_bytes(self.name), str(self.path[1]))
         return self._id
 
     def _node_ns(self) -> str:

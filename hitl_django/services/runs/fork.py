@@ -21,7 +21,7 @@ from hitl_django.engine.savers.checkpoint import BaseCheckpointSaver, Checkpoint
 from hitl_django.engine.state.schema import check_input, get_hints
 from hitl_django.engine.types import Command, RunnableConfig
 from hitl_django.errors import CheckpointNotFound, NoSuchThread, RunStateError
-from hitl_django.graph_registry import compatibility, registry
+from hitl_django.graph_registry import compatibility, registry, state_migration
 from hitl_django.graph_registry.registry import RegisteredGraph
 from hitl_django.models import Checkpoint, Interrupt, Run, Thread
 from hitl_django.models.events import encode_kinds
@@ -38,7 +38,7 @@ from .. import denied_log
 from ..results import RunInfo
 from .cancel import cancel_run
 from .options import RunOptions
-from .state import find_thread
+from .state import find_graph_of_run, find_thread
 
 #: What a thread's newest run may be for another to take its place: the worker of one that runs
 #: has to have been silent for longer than its lease.
@@ -73,7 +73,7 @@ def fork(
     with denied_log.record_denial("fork", by=by, via=via):
         thread, last = find_operated(thread_id, by)
         refuse_input(last, values, by, via)
-        registered = registry.get_graph(last.graph)
+        registered = find_graph_of_run(last)
         check_values(registered, values, as_node)
         base = find_checkpoint(thread, checkpoint_id)
         # Outside of the transaction, as branches are called: code of the graph's, which may take
@@ -82,8 +82,8 @@ def fork(
         if events is not None:
             run.events = encode_kinds(events)
         if options is not None:
-            run.options = options.encode(registered)
-        commit = plan_commit(registered, base, run.pk, values, as_node)
+            run.options = registry.note_pin(registered, options.encode(registered))
+        commit = plan_commit(registered, base, run, values, as_node)
         with transaction.atomic(using=using):
             thread = leases.lock_thread(pk=thread.pk)
             _, last = find_operated(thread_id, by)
@@ -179,7 +179,7 @@ def _new_run(
         fingerprint=registered.fingerprint,
         input_digest=last.input_digest,
         events=last.events,
-        options=last.options,
+        options=registry.note_pin(registered, last.options),
         step=base.metadata.get("step", -1),
         started_by=by,
         started_by_label=audit.label_user(by),
@@ -208,14 +208,15 @@ class _Planner(BaseCheckpointSaver):
 
 
 def plan_commit(
-    registered: RegisteredGraph, base: CheckpointTuple, run: UUID, values: Any, as_node: str | None
+    registered: RegisteredGraph, base: CheckpointTuple, run: Run, values: Any, as_node: str | None
 ) -> Commit:
     """Works out the checkpoint that follows another, as one of a run; nothing is stored."""
     planner = _Planner(base)
     # What is asked there is superseded with the run it belongs to, by name.
     coordinates = {**base.config["configurable"], "discard_pending": True}
-    config = {"configurable": coordinates, "metadata": {"run_id": str(run)}}
-    graph = registered.graph.with_saver(planner)
+    metadata = state_migration.build_metadata(registered, run.pk, run.graph_version)
+    config = {"configurable": coordinates, "metadata": metadata}
+    graph = state_migration.migrate_state(registered, base).graph.with_saver(planner)
     if values is None and as_node is None:
         graph.update_state(config, None, COPY)
     else:

@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
 from typing import Any
 from uuid import UUID
 
 from django.db import transaction
+from django.db.models import Exists, OuterRef, Q
 from django.db.models.functions import Now
 
 from hitl_django import audit, leases, notifications
 from hitl_django.db.alias import write_alias
 from hitl_django.db.retry import retry_on_conflict
 from hitl_django.db.write_batch import WriteBatch
+from hitl_django.engine.errors import HitlError
 from hitl_django.errors import RunNotFound, RunStateError
 from hitl_django.json_text.sanitize import escape_unstorable
 from hitl_django.models import Interrupt, Run, Thread
@@ -24,6 +28,16 @@ from .cancel import cancel_run
 from .state import find_later_run
 
 RETRYABLE = (Run.State.FAILED, Run.State.PARKED)
+#: Runs that are looked for at once.
+PAGE = 500
+
+
+@dataclass(frozen=True, slots=True)
+class RetriedRun:
+    """What came of one of many runs: it is queued again, or ``error`` says why not."""
+
+    run_id: UUID
+    error: HitlError | None = None
 
 
 @retry_on_conflict
@@ -91,6 +105,47 @@ def retry(run_id: UUID | str, *, by: Any = None, via: str = "code") -> RunInfo:
         batch.run()
         run.refresh_from_db(write_alias(), fields=["state", "error"])
         return RunInfo.from_row(run)
+
+
+def retry_all(
+    run_ids: Iterable[UUID], *, by: Any = None, via: str = "code"
+) -> Iterator[RetriedRun]:
+    """Retries many runs, each in a transaction of its own, and yields what came of each.
+
+    Where one can't be retried the others are all the same.
+    """
+    for run_id in run_ids:
+        try:
+            retry(run_id, by=by, via=via)
+        except HitlError as error:
+            yield RetriedRun(run_id, error)
+        else:
+            yield RetriedRun(run_id)
+
+
+def list_retryable(state: str, *, graph: str | None = None, by: Any = None) -> Iterator[UUID]:
+    """Yields the runs that are failed or parked, the oldest first, for ``retry_all``.
+
+    Those are left out whose thread has gone on in a newer run. They are read page by page, so some
+    may be retried while others are yet to be found.
+    """
+    if state not in RETRYABLE:
+        raise ValueError(f"state is one of {', '.join(RETRYABLE)}, not {state!r}.")
+    rows = select_visible(Run.objects.using(write_alias()), by).filter(state=state)
+    rows = rows.filter(~is_overtaken()).order_by("pk")
+    if graph is not None:
+        rows = rows.filter(graph=graph)
+    page = list(rows.values_list("pk", flat=True)[:PAGE])
+    while page:
+        yield from page
+        page = list(rows.filter(pk__gt=page[-1]).values_list("pk", flat=True)[:PAGE])
+
+
+def is_overtaken() -> Exists:
+    """Returns the condition, on runs, that the thread has a newer one, in the database's order."""
+    is_newer = Q(created_at__gt=OuterRef("created_at"))
+    is_newer |= Q(created_at=OuterRef("created_at"), pk__gt=OuterRef("pk"))
+    return Exists(Run.objects.filter(thread=OuterRef("thread")).filter(is_newer))
 
 
 def _operated(run_id: UUID | str, by: Any) -> tuple[Run, Thread]:

@@ -16,11 +16,11 @@ from hitl_django.db.alias import write_alias
 from hitl_django.engine.constants import END, START
 from hitl_django.engine.graph.subgraphs import split_path
 from hitl_django.errors import UnknownGraphError
-from hitl_django.graph_registry import registry, svg
+from hitl_django.graph_registry import svg
 from hitl_django.graph_registry.registry import RegisteredGraph
 from hitl_django.models import Interrupt, Run, Thread
 
-from .state import find_thread
+from .state import find_graph_of_thread, find_thread
 
 #: Questions of one thread that are looked at.
 QUESTIONS = 100
@@ -46,7 +46,7 @@ def thread_position(thread_id: str, *, by: Any = None) -> Position:
     """Returns where a thread is; ThreadNotFound for one that the user may not see."""
     thread = find_thread(thread_id, by)
     try:
-        registered = registry.get_graph(thread.graph)
+        registered = find_graph_of_thread(thread)
     except UnknownGraphError:
         return Position(thread.graph)
     return _build_position(thread, registered)
@@ -57,11 +57,12 @@ def thread_picture(thread_id: str, *, by: Any = None, ident: str = "hitl-graph")
 
     Nothing where the graph isn't registered (any more).
     """
-    where = thread_position(thread_id, by=by)
+    thread = find_thread(thread_id, by)
     try:
-        registered = registry.get_graph(where.graph)
+        registered = find_graph_of_thread(thread)
     except UnknownGraphError:
         return ""
+    where = _build_position(thread, registered)
     return svg.draw_svg(
         svg.get_picture(registered.graph),
         title=str(registered.title),
@@ -81,7 +82,7 @@ def _build_position(thread: Thread, registered: RegisteredGraph) -> Position:
         return Position(thread.graph)
     visited, failed, paused, due = _visited(using, thread.pk, head, registered), set(), set(), set()
     if run.state == Run.State.INTERRUPTED:
-        paused = _paused(using, run)
+        paused = _paused(using, run, registered)
         due = _following(registered, paused)
     elif run.state == Run.State.SUCCEEDED:
         visited.add(END)
@@ -109,14 +110,14 @@ def _visited(using: str, thread: int, head: ThreadHead, registered: RegisteredGr
     if any(node.holds for node in drawn):
         below = stored_position.read_finished_in_subgraphs(using, thread, head)
         found |= {_ident(ns, name) for ns, name in below}
-    return found & {node.id for node in drawn}
+    return {_rename(ident, registered) for ident in found} & {node.id for node in drawn}
 
 
-def _paused(using: str, run: Run) -> set[str]:
+def _paused(using: str, run: Run, registered: RegisteredGraph) -> set[str]:
     """Returns the nodes that have asked something nobody has answered yet."""
     asked = Interrupt.objects.using(using).filter(run=run, status=Interrupt.Status.PENDING)
     nodes = asked.order_by().values_list("checkpoint_ns", "node")[:QUESTIONS]
-    return {_ident(ns, node) for ns, node in nodes}
+    return {_rename(_ident(ns, node), registered) for ns, node in nodes}
 
 
 def _due(using: str, thread: int, head: ThreadHead, registered: RegisteredGraph) -> set[str]:
@@ -147,6 +148,12 @@ def _following(registered: RegisteredGraph, paused: Iterable[str]) -> set[str]:
 
 def _ident(ns: str, name: str) -> str:
     return ":".join((*split_path(ns), name))
+
+
+def _rename(ident: str, registered: RegisteredGraph) -> str:
+    """Returns an id with the name that the graph's node has today."""
+    node, separator, below = ident.partition(":")
+    return f"{registered.renames.rename_node(node)}{separator}{below}"
 
 
 def _outer(ident: str) -> list[str]:

@@ -24,7 +24,7 @@ from hitl_django.errors import (
     NotAllowedError,
     RunStateError,
 )
-from hitl_django.graph_registry import compatibility, registry
+from hitl_django.graph_registry import compatibility, registry, state_migration
 from hitl_django.graph_registry.registry import RegisteredGraph
 from hitl_django.models import Interrupt, Run, Thread
 from hitl_django.models.events import encode_kinds
@@ -202,7 +202,7 @@ class _Start:
             started_by_id=None if self.by is None else self.by.pk,
             started_by_label=audit.label_user(self.by),
             events=self.events,
-            options=self.options,
+            options=registry.note_pin(self.registered, self.options),
         )
         compatibility.store_shape(self.registered)
         log = EventLog.for_run(run)
@@ -232,8 +232,11 @@ class _Start:
         }
         if self.discard:
             config["configurable"]["discard_pending"] = True
-        graph = self.registered.graph.with_saver(saver)
-        graph.submit(self.input, config, modes=log.modes)
+        graph = self.registered.graph
+        if batch is None and self.registered.migrate_state is not None:
+            newest = saver.get_tuple(config)
+            graph = state_migration.migrate_state(self.registered, newest).graph
+        graph.with_saver(saver).submit(self.input, config, modes=log.modes)
 
     def _found_or_made(self, thread_id: str) -> tuple[Thread, bool]:
         while True:

@@ -14,6 +14,7 @@ from hitl_django.db.alias import write_alias
 from hitl_django.engine.types import PregelTask, StateSnapshot
 from hitl_django.errors import NoSuchThread, NotAllowedError, RunNotFound, RunStateError
 from hitl_django.graph_registry import registry
+from hitl_django.graph_registry.registry import RegisteredGraph
 from hitl_django.models import Run, Thread
 from hitl_django.permissions import find_row, get_policy, select_visible
 
@@ -90,7 +91,7 @@ def thread_state(
         nothing = checkpoint_id is None and not namespace
         return _build_empty_info(thread_id) if nothing else None
 
-    graph = registry.get_graph(thread.graph).graph.with_saver(DjangoSaver())
+    graph = find_graph_of_thread(thread).graph.with_saver(DjangoSaver())
     configurable: dict[str, Any] = {"thread_id": thread_id, "checkpoint_ns": namespace}
     if checkpoint_id is not None:
         configurable["checkpoint_id"] = checkpoint_id
@@ -121,7 +122,7 @@ def state_history(
     refuse_unless_may_view_state(by, thread)
     if not thread.graph:
         return []
-    graph = registry.get_graph(thread.graph).graph.with_saver(DjangoSaver())
+    graph = find_graph_of_thread(thread).graph.with_saver(DjangoSaver())
     place = {"thread_id": thread_id, "checkpoint_ns": namespace}
     found = graph.get_state_history(
         {"configurable": place},
@@ -191,9 +192,25 @@ def run_result(run_id: UUID | str, *, by: Any = None) -> Any:
         raise NotAllowedError("You may not see what came of this run.")
     _refuse_if_not_last(run)
 
-    graph = registry.get_graph(run.graph).graph.with_saver(DjangoSaver())
+    graph = find_graph_of_run(run).graph.with_saver(DjangoSaver())
     config = {"configurable": {"thread_id": run.thread.thread_id, "checkpoint_ns": ""}}
     return render_json(graph.get_state(config).values)
+
+
+def find_graph_of_run(run: Run) -> RegisteredGraph:
+    """Returns the version of the graph that a run goes on with."""
+    is_pinned = bool((run.options or {}).get(registry.PINNED))
+    return registry.get_graph_of_run(run.graph, run.graph_version, is_pinned=is_pinned)
+
+
+def find_graph_of_thread(thread: Thread) -> RegisteredGraph:
+    """Returns the version of the graph that a thread's newest run goes on with."""
+    if len(registry.list_versions(thread.graph)) > 1:
+        runs = Run.objects.using(write_alias()).filter(thread=thread, graph=thread.graph)
+        newest = runs.order_by("-created_at", "-pk").first()
+        if newest is not None:
+            return find_graph_of_run(newest)
+    return registry.get_graph(thread.graph)
 
 
 def find_thread(thread_id: str, by: Any) -> Thread:

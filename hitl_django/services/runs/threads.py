@@ -29,7 +29,7 @@ from hitl_django.permissions import (
 
 from .. import denied_log
 from .archive import bring_back, is_archived
-from .state import find_thread, refuse_unless_may_view_state
+from .state import find_graph_of_thread, find_thread, refuse_unless_may_view_state
 
 NAME_LENGTH = 255
 
@@ -109,7 +109,7 @@ def copy_thread(thread_id: str, *, by: Any = None, via: str = "code") -> MadeThr
 
 def _end_what_is_due(copy: Thread) -> None:
     """Clears what the newest checkpoint of a copy waits for: no run will ever get an answer."""
-    graph = registry.get_graph(copy.graph).graph.with_saver(DjangoSaver())
+    graph = find_graph_of_thread(copy).graph.with_saver(DjangoSaver())
     place: Any = {"configurable": {"thread_id": copy.thread_id, "checkpoint_ns": ""}}
     if graph.get_state(place).next:
         graph.update_state(place, None, END)

@@ -13,11 +13,12 @@ from hitl_django.db.alias import write_alias
 from hitl_django.db.retry import retry_on_conflict
 from hitl_django.db.write_batch import WriteBatch
 from hitl_django.errors import RunStateError
-from hitl_django.graph_registry import compatibility, registry
+from hitl_django.graph_registry import compatibility
 from hitl_django.models import Checkpoint, Run, Thread
 
 from .. import denied_log
 from . import fork
+from .state import find_graph_of_run
 
 
 @retry_on_conflict
@@ -40,11 +41,11 @@ def update_state(
     with denied_log.record_denial("update_state", by=by, via=via):
         thread, last = fork.find_operated(thread_id, by)
         fork.refuse_input(last, values, by, via)
-        registered = registry.get_graph(last.graph)
+        registered = find_graph_of_run(last)
         fork.check_values(registered, values, as_node)
         base = fork.find_checkpoint(thread, checkpoint_id)
         # Outside of the transaction, as branches are called.
-        commit = fork.plan_commit(registered, base, last.pk, values, as_node)
+        commit = fork.plan_commit(registered, base, last, values, as_node)
         with transaction.atomic(using=using):
             thread = leases.lock_thread(pk=thread.pk)
             _, last = fork.find_operated(thread_id, by)

@@ -1,0 +1,89 @@
+"""The state of a thread as a later version of its graph has it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from copy import deepcopy
+from typing import Any
+
+from ..channels import MISSING, BinaryOperatorAggregate, DeltaChannel
+from ..constants import BRANCH_TO, INTERRUPT, JOIN, RESERVED_KEYS, START
+from ..task.graph_spec import GraphSpec
+from ..types import Overwrite
+from .apply import NextVersion
+from .channel_state import ChannelState
+
+#: Channels whose writes would be added to what the type begins with.
+REDUCING = (BinaryOperatorAggregate, DeltaChannel)
+
+
+def read_values(spec: GraphSpec, state: ChannelState) -> dict[str, Any]:
+    """Returns a copy of the state that is stored, with keys that the graph has no longer.
+
+    Before the input has become the state, it is the input.
+    """
+    values = {}
+    for name in _iterate_keys(state):
+        held, channel = state.values[name], spec.channels.get(name)
+        value = held if channel is None else channel.read(held)
+        if value is not MISSING:
+            values[name] = value
+    if not values and isinstance(state.values.get(START), dict):
+        values = state.values[START]
+    return deepcopy(values)
+
+
+def replace_values(
+    spec: GraphSpec, state: ChannelState, values: Mapping[str, Any], next_version: NextVersion
+) -> None:
+    """Makes ``values`` the state; a key that isn't among them holds nothing then.
+
+    What is due stays due, and a breakpoint that was passed stays passed.
+    """
+    before = read_values(spec, state)
+    keys = list(_iterate_keys(state))
+    version = next_version(state.clock, None)
+    moved: dict[str, Any] = {}
+    if not keys and isinstance(state.values.get(START), dict):
+        if _differ(before, values):
+            moved[START] = dict(values)
+    else:
+        for name in keys:
+            if name not in values:
+                state.values.pop(name)
+                state.versions.pop(name, None)
+                state.touched.discard(name)
+        for name, value in values.items():
+            if name not in before or _differ(before[name], value):
+                channel = spec.channels[name]
+                given = Overwrite(value) if isinstance(channel, REDUCING) else value
+                moved[name] = channel.fold(MISSING, [given])
+    for name, held in moved.items():
+        was = state.versions.get(name)
+        state.values[name], state.versions[name] = held, version
+        state.touched.add(name)
+        _pass_on(state, name, was, version)
+    if moved:
+        _pass_on(state, INTERRUPT, state.clock, version)
+        state.clock = version
+
+
+def _iterate_keys(state: ChannelState) -> Iterator[str]:
+    for name in state.values:
+        is_state = name not in RESERVED_KEYS and not name.startswith((BRANCH_TO, JOIN))
+        if is_state and name in state.versions:
+            yield name
+
+
+def _differ(before: Any, after: Any) -> bool:
+    try:
+        return type(before) is not type(after) or bool(before != after)
+    except Exception:
+        return True  # values that can't be compared
+
+
+def _pass_on(state: ChannelState, channel: str, was: Any, version: Any) -> None:
+    """Lets whoever has seen a channel's version have seen the one in its place."""
+    for node, seen in state.seen.items():
+        if channel in seen and seen[channel] == was:
+            state.seen[node] = {**seen, channel: version}

@@ -1,0 +1,80 @@
+"""The migration of a thread's state to the present version of its graph (``migrate_state``)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+from uuid import UUID
+
+from hitl_django.db.alias import write_alias
+from hitl_django.engine.errors import GraphChangedError
+from hitl_django.engine.graph.fingerprint import list_misfits
+from hitl_django.engine.loop.channel_state import restore_channels
+from hitl_django.engine.loop.migrated_state import read_values
+from hitl_django.engine.loop.renamed_checkpoint import rename_checkpoint
+from hitl_django.engine.savers.checkpoint import CheckpointTuple
+from hitl_django.models import Run
+
+from .registry import RegisteredGraph
+
+#: Where the metadata of a checkpoint says by which version it was stored.
+VERSION = "graph_version"
+
+
+def build_metadata(registered: RegisteredGraph, run_id: UUID, began_with: str) -> dict[str, Any]:
+    """Returns the metadata of a run's checkpoints: the run, and whose version isn't the run's."""
+    metadata = {"run_id": str(run_id)}
+    if began_with != registered.version:
+        metadata[VERSION] = registered.version
+    return metadata
+
+
+def find_version(saved: CheckpointTuple) -> str | None:
+    """Returns the version that has stored a checkpoint; None for one that no run has."""
+    metadata: Mapping[str, Any] = saved.metadata
+    if VERSION in metadata:
+        return str(metadata[VERSION])
+    try:
+        run_id = UUID(str(metadata.get("run_id")))
+    except ValueError:
+        return None
+    rows = Run.objects.using(write_alias()).filter(pk=run_id)
+    return rows.values_list("graph_version", flat=True).first()
+
+
+def needs_migration(registered: RegisteredGraph, saved: CheckpointTuple | None) -> bool:
+    """Says whether a checkpoint's state is of another version, which can be migrated."""
+    if registered.migrate_state is None or saved is None:
+        return False
+    return find_version(saved) not in (None, registered.version)
+
+
+def migrate_state(registered: RegisteredGraph, saved: CheckpointTuple | None) -> RegisteredGraph:
+    """Returns the graph for a thread that goes on from a checkpoint, with its state migrated.
+
+    Nothing is stored. Raises GraphChangedError where the function fails, or what it returns isn't
+    a state of the graph.
+    """
+    if saved is None or not needs_migration(registered, saved):
+        return registered
+    assert registered.migrate_state is not None
+    version, graph = str(find_version(saved)), registered.graph
+    renamed = rename_checkpoint(graph.spec, saved)
+    assert renamed is not None
+    stored = read_values(graph.spec, restore_channels(graph.spec, renamed.checkpoint))
+    try:
+        made = registered.migrate_state(stored, version)
+    except Exception as error:  # whatever a function of the project raises
+        raise _build_refusal(registered, version, f"{type(error).__name__}: {error}") from error
+    if not isinstance(made, Mapping):
+        raise _build_refusal(registered, version, f"it returned {type(made).__name__}, no dict")
+    if misfits := list_misfits(graph, made):
+        raise _build_refusal(registered, version, "; ".join(misfits))
+    return registered.with_graph(graph.with_migrated(dict(made)))
+
+
+def _build_refusal(registered: RegisteredGraph, version: str, reason: str) -> GraphChangedError:
+    change = (
+        f"migrate_state failed from version '{version}' to version '{registered.version}': {reason}"
+    )
+    return GraphChangedError(f"The graph {registered.name!r}: {change}.", [change])

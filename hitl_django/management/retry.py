@@ -1,0 +1,49 @@
+"""``hitl retry``: lets failed or parked runs go on, many at once."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Mapping
+from itertools import islice
+from typing import Any
+
+from django.core.management.base import BaseCommand, CommandError
+
+from hitl_django import services
+from hitl_django.json_text.sanitize import format_count
+from hitl_django.services.runs.operate import RETRYABLE
+
+from .printing import add_json_argument, print_json
+from .start import describe_error
+
+HELP = (
+    "Queue failed or parked runs again, as after a deploy that has mended what stopped them; each "
+    "goes on from the last thing it stored. The exit code is 1 where one could not be."
+)
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Adds the arguments of the verb."""
+    parser.add_argument(
+        "--state", required=True, choices=[str(state) for state in RETRYABLE], help="which runs"
+    )
+    parser.add_argument("--graph", help="only runs of this graph")
+    parser.add_argument("--limit", type=int, help="so many runs at most, the oldest first")
+    add_json_argument(parser)
+
+
+def perform(command: BaseCommand, options: Mapping[str, Any]) -> None:
+    """Retries each run; says which could not be, and why."""
+    found = services.list_retryable(options["state"], graph=options["graph"])
+    done = failed = 0
+    for retried in services.retry_all(islice(found, options["limit"]), via="command"):
+        error = None if retried.error is None else describe_error(retried.error)
+        done, failed = done + (error is None), failed + (error is not None)
+        if options["json"]:
+            print_json(command, {"run": retried.run_id, "error": error})
+        elif error is not None:
+            command.stderr.write(f"{retried.run_id}  {error}")
+    if not options["json"]:
+        command.stdout.write(f"{format_count(done, 'run is', 'runs are')} queued again.")
+    if failed:
+        raise CommandError(f"{format_count(failed, 'run', 'runs')} could not be queued again.")

@@ -1,0 +1,369 @@
+"""Threads that were stored before nodes and keys of the state were renamed go on under the new."""
+
+from __future__ import annotations
+
+import asyncio
+import operator
+from collections.abc import Callable
+from typing import Annotated, Any, TypedDict
+
+import pytest
+
+from hitl_django import START, Command, InMemorySaver, Send, StateGraph, interrupt
+from hitl_django.engine.channels import LastValue
+from hitl_django.engine.errors import GraphDefinitionError
+from hitl_django.engine.graph.fingerprint import describe_shape, list_changes
+from hitl_django.engine.task.node_api import once
+
+from .crashing import Crash
+
+CONFIG: Any = {"configurable": {"thread_id": "thread"}}
+RENAMED = {
+    "review": "ask", "plan": "draft", "pay": "settle", "log": "notes", "total": "amount",
+    "left": "west", "right": "east", "inner": "lower",
+}  # fmt: skip
+
+Build = Callable[[Callable[[str], str], Any], StateGraph]
+
+
+def old(name: str) -> str:
+    return name
+
+
+def new(name: str) -> str:
+    return RENAMED.get(name, name)
+
+
+def state_of(name: Callable[[str], str]) -> Any:
+    fields = {
+        name("log"): Annotated[list, operator.add],
+        name("total"): Annotated[int, operator.add],
+    }
+    return TypedDict("Notes", fields, total=False)  # type: ignore[operator]
+
+
+def says(name: Callable[[str], str], word: str) -> Any:
+    return lambda state: {name("log"): [word], name("total"): 1}
+
+
+def asks(name: Callable[[str], str], word: str) -> Any:
+    return lambda state: {name("log"): [interrupt(word), state.get(name("total"))]}
+
+
+def graph_of(name: Callable[[str], str]) -> StateGraph:
+    return StateGraph(state_of(name))
+
+
+def in_a_row(name: Callable[[str], str], before: Any) -> StateGraph:
+    graph = graph_of(name)
+    graph.add_node(name("plan"), says(name, "plan"))
+    graph.add_node(name("review"), asks(name, "Well?"))
+    graph.add_node(name("pay"), says(name, "pay"))
+    graph.add_edge(START, name("plan")).add_edge(name("plan"), name("review"))
+    return graph.add_edge(name("review"), name("pay"))
+
+
+def side_by_side(name: Callable[[str], str], before: Any) -> StateGraph:
+    """One branch ends, the others ask; a join waits for all of them."""
+    graph = graph_of(name)
+    graph.add_node(name("left"), says(name, "left")).add_edge(START, name("left"))
+    graph.add_node(name("right"), asks(name, "right?")).add_edge(START, name("right"))
+    graph.add_node(name("review"), asks(name, "review?")).add_edge(START, name("review"))
+    graph.add_node(name("pay"), says(name, "pay"))
+    return graph.add_edge([name("left"), name("right"), name("review")], name("pay"))
+
+
+def half_joined(name: Callable[[str], str], before: Any) -> StateGraph:
+    """A join that one node has reached while another, a step later, asks."""
+    graph = graph_of(name)
+    graph.add_node(name("left"), says(name, "left")).add_edge(START, name("left"))
+    graph.add_node(name("plan"), says(name, "plan")).add_edge(START, name("plan"))
+    graph.add_node(name("review"), asks(name, "review?")).add_edge(name("plan"), name("review"))
+    graph.add_node(name("pay"), says(name, "pay"))
+    return graph.add_edge([name("left"), name("review")], name("pay"))
+
+
+def sent(name: Callable[[str], str], before: Any) -> StateGraph:
+    def fan(state: Any) -> Any:
+        return [Send(name("review"), {name("total"): number}) for number in range(3)]
+
+    def each(state: Any) -> Any:
+        number = state[name("total")]
+        return {name("log"): [interrupt(f"{number}?") if number else "none", number]}
+
+    graph = graph_of(name)
+    graph.add_node(name("plan"), says(name, "plan")).add_edge(START, name("plan"))
+    graph.add_node(name("review"), each)
+    return graph.add_conditional_edges(name("plan"), fan, [name("review")])
+
+
+def sub(name: Callable[[str], str], before: Any) -> StateGraph:
+    renamed = None if name is old else {"review": "ask", "log": "notes", "total": "amount",
+                                        "plan": "draft", "pay": "settle"}  # fmt: skip
+    below = in_a_row(name, before).compile(renamed=renamed)
+    graph = graph_of(name)
+    graph.add_node(name("inner"), below).add_edge(START, name("inner"))
+    graph.add_node(name("left"), asks(name, "left?"))
+    return graph.add_edge(name("inner"), name("left"))
+
+
+def with_memory(name: Callable[[str], str], before: Any) -> StateGraph:
+    """A graph below that keeps its history, called twice."""
+    state = state_of(name)
+
+    def count(state: Any) -> Any:
+        return {name("total"): 10}
+
+    below = StateGraph(state, output_schema=state).add_node("count", count)
+    below.add_edge(START, "count").add_node(name("review"), asks(name, "below?"))
+    below.add_edge("count", name("review"))
+    renamed = None if name is old else {"review": "ask", "log": "notes", "total": "amount"}
+    compiled = below.compile(checkpointer=True, renamed=renamed)
+
+    def call(state: Any) -> Any:
+        found = compiled.invoke({name("log"): []})
+        return {name("total"): found[name("total")]}
+
+    def again(state: Any) -> str:
+        return name("inner") if state[name("total")] < 30 else "__end__"
+
+    graph = StateGraph(state).add_node(name("inner"), call).add_edge(START, name("inner"))
+    return graph.add_conditional_edges(name("inner"), again, [name("inner"), "__end__"])
+
+
+def handled(name: Callable[[str], str], before: Any) -> StateGraph:
+    def fails(state: Any) -> Any:
+        raise ValueError("no")
+
+    graph = graph_of(name)
+    graph.add_node(name("review"), fails, error_handler=asks(name, "Failed?"))
+    return graph.add_edge(START, name("review"))
+
+
+KINDS: list[Build] = [
+    in_a_row, side_by_side, half_joined, sent, sub, with_memory, handled,
+]  # fmt: skip
+
+
+class Calls:
+    """The two ways to run a graph, and where it stores."""
+
+    def __init__(self, is_async: bool) -> None:
+        self.is_async, self.saver = is_async, InMemorySaver()
+
+    def compiled(self, build: Build, name: Callable[[str], str], **options: Any) -> Any:
+        graph = build(name, None).compile(self.saver, **options)
+        if name is old:
+            return graph
+        fitting = {
+            was: now for was, now in RENAMED.items() if {now} & {*graph.nodes, *graph.channels}
+        }
+        return graph.with_renames(fitting)
+
+    def invoke(self, graph: Any, given: Any) -> Any:
+        if self.is_async:
+            return asyncio.run(graph.ainvoke(given, CONFIG))
+        return graph.invoke(given, CONFIG)
+
+
+def questions_of(graph: Any) -> dict[str, str]:
+    return {
+        str(asked.value): asked.id for asked in graph.get_state(CONFIG, subgraphs=True).interrupts
+    }
+
+
+def run_to_the_end(calls: Calls, graphs: list[Any], answered_first: int) -> Any:
+    """Answers what is asked, each time with the next of the graphs, whose last one goes on."""
+    calls.invoke(graphs[0], {"log" if "log" in graphs[0].channels else "notes": []})
+    step = 0
+    while asked := questions_of(graphs[min(step, len(graphs) - 1)]):
+        graph = graphs[min(step, len(graphs) - 1)]
+        chosen = list(asked.items())[:answered_first]
+        calls.invoke(graph, Command(resume={key: f"yes to {word}" for word, key in chosen}))
+        step += 1
+        assert step < 20
+    state = graphs[-1].get_state(CONFIG).values
+    return sorted(map(str, state.get("notes", state.get("log")))), state.get(
+        "amount", state.get("total")
+    )
+
+
+@pytest.mark.parametrize("is_async", [False, True], ids=["sync", "async"])
+@pytest.mark.parametrize("answered", [1, 10], ids=["one by one", "all at once"])
+@pytest.mark.parametrize("build", KINDS)
+def test_a_paused_thread_goes_on_under_the_new_names_as_it_would_have_under_the_old(
+    build: Build, answered: int, is_async: bool
+) -> None:
+    plain = Calls(is_async)
+    expected = run_to_the_end(plain, [plain.compiled(build, old)], answered)
+    for rename_after in range(4):
+        calls = Calls(is_async)
+        graphs = [calls.compiled(build, old)] * rename_after
+        first = calls.compiled(build, old)
+        calls.invoke(first, {"log": []})
+        before = questions_of(first)
+        renamed = calls.compiled(build, new)
+        # They are the same questions, though the nodes that ask them have other names.
+        assert questions_of(renamed) == before
+        changes = list_changes(
+            describe_shape(first), renamed, lambda ns: calls.saver.get_tuple(
+                {"configurable": {"thread_id": "thread", "checkpoint_ns": ns}}
+            )
+        )  # fmt: skip
+        assert changes == []
+        fresh = Calls(is_async)
+        graphs = [fresh.compiled(build, old)] * (rename_after + 1) + [fresh.compiled(build, new)]
+        assert run_to_the_end(fresh, graphs, answered) == expected
+
+
+def test_without_renames_each_kind_of_pause_is_refused_or_asks_another_question() -> None:
+    """What the tests above rely on: the names do matter."""
+    for build in KINDS:
+        calls = Calls(False)
+        first = calls.compiled(build, old)
+        calls.invoke(first, {"log": []})
+        unaware = build(new, None).compile(calls.saver)
+        assert questions_of(unaware) != questions_of(first)
+
+
+@pytest.mark.parametrize("when", ["before", "after"])
+def test_a_breakpoint_is_passed_under_the_new_name(when: str) -> None:
+    calls = Calls(False)
+    first = calls.compiled(in_a_row, old, **{f"interrupt_{when}": ["plan"]})
+    calls.invoke(first, {"log": []})
+    renamed = calls.compiled(in_a_row, new, **{f"interrupt_{when}": ["draft"]})
+    assert renamed.get_state(CONFIG).next == (("draft",) if when == "before" else ("ask",))
+    calls.invoke(renamed, None)
+    assert questions_of(renamed).keys() == {"Well?"}
+    assert renamed.get_state(CONFIG).values == {"notes": ["plan"], "amount": 1}
+
+
+def test_what_a_task_did_once_before_the_rename_is_not_done_again() -> None:
+    done = []
+
+    def build(name: Callable[[str], str], fails: bool) -> StateGraph:
+        def node(state: Any) -> Any:
+            once("pay", lambda: done.append("paid"))
+            if fails:
+                raise Crash
+            return {name("log"): ["well"]}
+
+        return graph_of(name).add_node(name("review"), node).add_edge(START, name("review"))
+
+    saver = InMemorySaver()
+    with pytest.raises(Crash):
+        build(old, True).compile(saver).invoke({"log": []}, CONFIG)
+    renamed = build(new, False).compile(saver, renamed={"review": "ask", "log": "notes"})
+    assert renamed.invoke(None, CONFIG) == {"notes": ["well"], "amount": 0}
+    assert done == ["paid"]
+
+
+def test_a_task_that_ended_beside_one_that_crashed_does_not_run_again() -> None:
+    ran = []
+
+    def build(name: Callable[[str], str], crashes: bool) -> StateGraph:
+        def left(state: Any) -> Any:
+            ran.append("left")
+            return {name("log"): ["left"]}
+
+        def right(state: Any) -> Any:
+            if crashes:
+                raise Crash
+            return {name("log"): ["right"]}
+
+        graph = graph_of(name).add_node(name("left"), left).add_node(name("right"), right)
+        return graph.add_edge(START, name("left")).add_edge(START, name("right"))
+
+    saver = InMemorySaver()
+    with pytest.raises(Crash):
+        build(old, True).compile(saver).invoke({"log": []}, {**CONFIG, "max_concurrency": 1})
+    graph = build(new, False).compile(
+        saver, renamed={"left": "west", "right": "east", "log": "notes"}
+    )
+    assert sorted(graph.invoke(None, CONFIG)["notes"]) == ["left", "right"]
+    assert ran == ["left"]
+
+
+def test_a_chain_of_renames_is_followed_from_wherever_a_thread_stands() -> None:
+    def build(node: str, saver: Any, renamed: Any = None) -> Any:
+        graph = graph_of(old).add_node(node, asks(old, "Well?")).add_edge(START, node)
+        graph.add_node("end", asks(old, "End?")).add_edge(node, "end")
+        return graph.compile(saver, renamed=renamed)
+
+    chains = {"a": "b", "b": "c"}, {"a": "c", "b": "c"}
+    for chain in chains:
+        for stages in ("abc", "bc", "ac", "abcc"):
+            saver = InMemorySaver()
+            known = {"a": None, "b": {"a": "b"}, "c": chain}
+            graphs = [build(stage, saver, known[stage]) for stage in stages]
+            graphs[0].invoke({"log": []}, CONFIG)
+            asked = questions_of(graphs[0])
+            for graph in graphs[1:]:
+                assert questions_of(graph) == asked
+            graphs[-1].invoke(Command(resume=dict.fromkeys(asked.values(), "yes")), CONFIG)
+            asked = questions_of(graphs[-1])
+            assert asked.keys() == {"End?"}
+            graphs[-1].invoke(Command(resume="done"), CONFIG)
+            assert graphs[-1].get_state(CONFIG).values["log"] == ["yes", 0, "done", 0]
+
+
+def test_a_thread_of_a_version_that_renamed_without_saying_so_keeps_its_questions() -> None:
+    saver = InMemorySaver()
+    silent = in_a_row(new, None).compile(saver)
+    silent.invoke({"notes": []}, CONFIG)
+    asked = questions_of(silent)
+    aware = in_a_row(new, None).compile(
+        saver, renamed={"plan": "draft", "review": "ask", "pay": "settle", "total": "amount"}
+    )
+    assert questions_of(aware) == asked
+    assert aware.invoke(Command(resume="yes"), CONFIG)["notes"] == ["plan", "yes", 1, "pay"]
+
+
+@pytest.mark.parametrize(
+    ("renamed", "message"),
+    [
+        ({"review": "ask"}, "'review' as an old name, but the graph still has it"),
+        ({"gone": "nothing"}, "'nothing' as a new name, but the graph has nothing of it"),
+        ({"a": "b", "b": "a"}, "in a circle: 'a' -> 'b' -> 'a'"),
+        ({"a": "a"}, "in a circle: 'a' -> 'a'"),
+        ({"__start__": "plan"}, "'__start__', which names nothing of a graph's own"),
+        ({"log": "total"}, "'log' as an old name, but the graph still has it"),
+    ],
+)
+def test_renames_that_make_no_sense_are_refused(renamed: Any, message: str) -> None:
+    with pytest.raises(GraphDefinitionError) as caught:
+        in_a_row(old, None).compile(renamed=renamed)
+    assert message in str(caught.value)
+
+
+def test_two_names_of_one_stored_shape_that_became_one_are_a_change() -> None:
+    saver = InMemorySaver()
+    first = side_by_side(old, None).compile(saver)
+    first.invoke({"log": []}, CONFIG)
+    graph = graph_of(old).add_node("one", asks(old, "?")).add_edge(START, "one")
+    merged = graph.compile(saver, renamed={"left": "one", "right": "one"})
+    found = list_changes(describe_shape(first), merged, lambda ns: saver.get_tuple(CONFIG))
+    assert found == ["nodes 'left', 'right' have become one, 'one'"]
+
+
+def test_channels_of_a_graph_that_is_no_state_graph_are_renamed_with_what_they_start() -> None:
+    from hitl_django.engine.graph.node_builder import NodeBuilder
+    from hitl_django.engine.graph.pregel import Pregel
+
+    def build(name: Callable[[str], str], saver: Any) -> Any:
+        node = NodeBuilder().subscribe_only(name("total")).do(
+            lambda value: interrupt(value)
+        ).write_to("out")  # fmt: skip
+        return Pregel(
+            nodes={"node": node},
+            channels={name("total"): LastValue(str), "out": LastValue(str)},
+            input_channels=name("total"),
+            output_channels="out",
+            checkpointer=saver,
+        )
+
+    saver = InMemorySaver()
+    build(old, saver).invoke("well?", CONFIG)
+    renamed = build(new, saver).with_renames({"total": "amount"})
+    assert questions_of(renamed) == questions_of(build(old, saver))
+    assert renamed.invoke(Command(resume="yes"), CONFIG) == "yes"
