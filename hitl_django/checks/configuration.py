@@ -88,7 +88,8 @@ def check_graphs(
         *(
             checks.Error(
                 f"Two graphs are registered as {name!r}: {', '.join(factories)}.",
-                hint="Give one of them another name.",
+                hint="Give one of them another name, or a version of its own and the older ones "
+                "pin=True.",
                 id="hitl_django.E005",
             )
             for name, factories in doubled.items()

@@ -32,12 +32,13 @@ class StoredRun:
 class Lease:
     """A worker's hold on a thread, for one run.
 
-    ``attempt`` counts claims without progress. ``graph_version`` is what the run began
-    with, ``fingerprint`` names the shape of the graph that it was stored under. ``has_asked`` is whether the thread has ever had an interrupt: only
-    the holder of a lease adds one, so without it there is none to find. ``log`` takes the events of
-    the run, ``stored`` is what was read with the claim, where anything was. ``names`` are the run's
-    key and the id of the thread's subject, where they have any: what it asks is found by them.
-    ``options`` is what the run was started with besides its input.
+    ``attempt`` counts claims without progress. ``graph_version`` is what the run began with,
+    ``fingerprint`` names the shape of the graph that it was stored under. ``has_asked`` is whether
+    the thread has ever had an interrupt: only the holder of a lease adds one, so without it there
+    is none to find. ``log`` takes the events of the run, ``stored`` is what was read with the
+    claim, where anything was. ``names`` are the run's key and the id of the thread's subject, where
+    they have any: what it asks is found by them. ``options`` is what the run was started with
+    besides its input.
     """
 
     run_id: UUID

@@ -222,7 +222,7 @@ def _read_runs(stream: TextIO, graph: str | None) -> Iterator[RunUnderWay]:
 @contextmanager
 def _open_file(name: str, mode: str) -> Iterator[TextIO]:
     try:
-        stream = open(name, mode, encoding="utf-8")  # noqa: SIM115
+        stream: Any = open(name, mode, encoding="utf-8")  # noqa: SIM115
     except OSError as error:
         raise CommandError(f"{name} can't be opened: {error.strerror}.") from None
     with stream:

@@ -160,6 +160,10 @@ class Calls:
         }
         return graph.with_renames(fitting)
 
+    def load(self, ns: str) -> Any:
+        place: Any = {"configurable": {"thread_id": "thread", "checkpoint_ns": ns}}
+        return self.saver.get_tuple(place)
+
     def invoke(self, graph: Any, given: Any) -> Any:
         if self.is_async:
             return asyncio.run(graph.ainvoke(given, CONFIG))
@@ -205,11 +209,7 @@ def test_a_paused_thread_goes_on_under_the_new_names_as_it_would_have_under_the_
         renamed = calls.compiled(build, new)
         # They are the same questions, though the nodes that ask them have other names.
         assert questions_of(renamed) == before
-        changes = list_changes(
-            describe_shape(first), renamed, lambda ns: calls.saver.get_tuple(
-                {"configurable": {"thread_id": "thread", "checkpoint_ns": ns}}
-            )
-        )  # fmt: skip
+        changes = list_changes(describe_shape(first), renamed, calls.load)
         assert changes == []
         fresh = Calls(is_async)
         graphs = [fresh.compiled(build, old)] * (rename_after + 1) + [fresh.compiled(build, new)]

@@ -60,9 +60,7 @@ def deploy() -> Iterator[Any]:
         if node is None:
             return
         if shape == "below" and renamed:
-            inner = StateGraph(state).add_node(
-                node, lambda state: {"answer": interrupt("Go on?")}
-            )
+            inner = StateGraph(state).add_node(node, lambda state: {"answer": interrupt("Go on?")})
             below = inner.add_edge(START, node).compile(renamed=renamed)
             outer = StateGraph(state).add_node("outer", below).add_edge(START, "outer")
             registry.register("deployed", **terms)(lambda: outer)

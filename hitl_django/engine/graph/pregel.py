@@ -73,7 +73,7 @@ class Pregel(
     reads_context = True
     #: Of nodes, and of tasks that they call, that have none of their own.
     retry_policy: tuple[RetryPolicy, ...]
-    #: What the thread's state is to be before the run goes on, where that is another than is stored.
+    #: What the thread's state is to be before the run goes on, where that isn't what is stored.
     migrated: Mapping[str, Any] | None = None
 
     def __init__(
