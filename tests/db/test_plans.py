@@ -182,7 +182,7 @@ def test_a_search_of_what_is_over_looks_at_the_newest_rows_alone(
         return execute(sql, params, many, context)
 
     with connection.execute_wrapper(note):
-        admin.site._registry[model].get_changelist_instance(request)
+        admin.site.get_model_admin(model).get_changelist_instance(request)
     assert searching
     for sql, params in searching.items():
         faults = [fault for node in plan(sql, params, MODES[0]) if (fault := find_fault(node))]
