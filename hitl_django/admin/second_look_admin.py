@@ -6,9 +6,11 @@ from typing import Any
 
 from django import forms
 from django.contrib import admin, messages
+from django.contrib.admin.utils import unquote
 from django.core.exceptions import PermissionDenied
 from django.db.models import Q, QuerySet
 from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
+from django.http.response import HttpResponseBase
 from django.utils.translation import gettext_lazy as _
 
 from hitl_django import services
@@ -20,11 +22,12 @@ from hitl_django.models.review import LARGE_COLUMNS
 from hitl_django.permissions import get_policy
 from hitl_django.services.reviews import second_look
 
-from .base import ReadOnlyAdmin, describe_place, format_entry
+from .base import ReadOnlyAdmin, View, describe_place, format_entry
 from .diff_display import get_decision_context
 from .figures_page import DecidedGraphFilter, ReviewerFilter
 from .payload_display import display_raw
-from .question_view import display_question, display_why
+from .payload_files import open_payload_file
+from .question_view import display_question, display_why, find_template
 
 
 class VerdictForm(forms.Form):
@@ -104,6 +107,9 @@ class SecondLookAdmin(ReadOnlyAdmin):
         rows = super().get_queryset(request)
         return rows.defer(*(f"interrupt__{name}" for name in LARGE_COLUMNS))
 
+    def own_pages(self) -> dict[str, tuple[str, View]]:
+        return {**super().own_pages(), "file": ("<path:object_id>/file/", self.file_view)}
+
     @admin.display(description=_("question"))
     def question(self, look: SecondLook) -> str:
         return format_entry(look, look.interrupt.title, describe_place(look.interrupt))
@@ -133,10 +139,21 @@ class SecondLookAdmin(ReadOnlyAdmin):
             look=look,
             form=form if get_policy().may_decide(request.user, item) else None,
             why=display_why(item, None),
-            payload=display_question(item, None),
+            values=display_question(item, None, self.url("file", request, look.pk)),
+            question_template=find_template(item),
             raw=display_raw(item.payload),
             **decision,
         )
+
+    def file_view(self, request: HttpRequest, object_id: str) -> HttpResponseBase:
+        """Hands out a file that the payload names, as the question's own page does.
+
+        The way to that page would lead by who approved.
+        """
+        look = self.get_object(request, unquote(object_id))
+        if "at" not in request.GET:
+            return HttpResponseRedirect(self.url("change", request, look.pk))
+        return open_payload_file(look.interrupt, request.GET["at"])
 
     def _judge(
         self, request: HttpRequest, look: SecondLook, form: VerdictForm

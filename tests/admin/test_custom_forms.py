@@ -13,7 +13,7 @@ from django.test import Client
 
 from hitl_django.graph_registry.registry import register, unregister
 from hitl_django.graph_registry.review_policy import ReviewPolicy
-from hitl_django.models import Decision
+from hitl_django.models import Decision, SecondLook
 from tests.graphs import plain
 
 from .browsing import press, sheet_of, text_of
@@ -135,6 +135,16 @@ class TestATemplate:
         assert "<p class=own>&lt;b&gt;Dana&lt;/b&gt; of shop" in text_of(
             reviewer.get(page_of(item))
         )
+
+    def test_lays_out_what_is_looked_at_a_second_time(self, reviewer: Client) -> None:
+        item = make_question({"name": "<b>Dana</b>"}, graph="shop", node="ask", status="decided")
+        made = Decision.objects.create(
+            interrupt=item, version=1, type="approve", value=True, via="admin",
+            request_digest="1", payload_digest="1",
+        )  # fmt: skip
+        look = SecondLook.objects.create(interrupt=item, decision=made)
+        page = text_of(reviewer.get(page_of(look, "secondlook")))
+        assert "<p class=own>&lt;b&gt;Dana&lt;/b&gt; of shop" in page
 
     def test_of_a_graph_lays_out_what_its_other_nodes_ask(self, reviewer: Client) -> None:
         item = make_question({"name": "Dana"}, graph="shop", node="check")

@@ -19,7 +19,7 @@ from django.test import Client
 from hitl_django.admin import markdown
 from hitl_django.graph_registry.registry import register, unregister
 from hitl_django.graph_registry.review_policy import ReviewPolicy
-from hitl_django.models import Interrupt
+from hitl_django.models import Decision, Interrupt, SecondLook
 from hitl_django.services import make_link, revoke_link
 from tests.graphs import plain
 
@@ -230,12 +230,54 @@ def file_of(client: Client, item: Interrupt, pointer: str) -> Any:
     return client.get(f"{page_of(item).removesuffix('change/')}file/?at={quote(pointer)}")
 
 
+def look_at(item: Interrupt) -> SecondLook:
+    """Returns a second look at an approval of a question."""
+    made = Decision.objects.create(
+        interrupt=item, version=1, type="approve", value=True, via="admin",
+        request_digest="1", payload_digest="1",
+    )  # fmt: skip
+    return SecondLook.objects.create(interrupt=item, decision=made)
+
+
 def read(response: Any) -> bytes:
     return b"".join(response.streaming_content)
 
 
 @pytest.mark.usefixtures("media")
 class TestFiles:
+    def test_are_handed_out_by_a_second_look_itself(self, reviewer: Client, browse: Any) -> None:
+        with displayed(paper="file invoices/", picture="image invoices", page="link") as graph:
+            payload = {
+                "paper": "invoices/a.pdf",
+                "picture": "invoices/c.png",
+                "page": "https://shop.example/orders/7",
+                "other": "private/d.pdf",
+            }
+            look = look_at(make_question(payload, graph=graph, status="decided"))
+            url = page_of(look, "secondlook")
+            page = text_of(reviewer.get(url))
+            assert 'href="https://shop.example/orders/7"' in page
+            assert '<img class="hitl-image"' in page
+            # The question's own pages say who approved.
+            assert "/reviewitem/" not in page[page.index("What was asked") : page.index("Raw")]
+            file = url.removesuffix("change/") + "file/"
+            assert f"{file}?at=%2Fpaper" in page
+            assert read(reviewer.get(f"{file}?at=/paper")) == b"%PDF"
+            assert read(reviewer.get(f"{file}?at=/picture")) == b"PNG"
+            assert reviewer.get(f"{file}?at=/other").status_code == 404
+            assert reviewer.get(file).status_code == 302
+            assert browse("nobody").get(f"{file}?at=/paper").status_code in (403, 404)
+
+    def test_of_a_second_look_are_not_for_who_approved(self, reviewer: Client, person: Any) -> None:
+        with displayed(paper="file invoices/") as graph:
+            look = look_at(
+                make_question({"paper": "invoices/a.pdf"}, graph=graph, status="decided")
+            )
+            file = page_of(look, "secondlook").removesuffix("change/") + "file/?at=/paper"
+            assert read(reviewer.get(file)) == b"%PDF"
+            Decision.objects.update(by=person("reviewer"))
+            assert reviewer.get(file).status_code == 404
+
     def test_are_handed_out_to_who_may_see_the_question(
         self, reviewer: Client, browse: Any
     ) -> None:

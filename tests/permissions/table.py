@@ -320,6 +320,7 @@ _ADMIN: dict[str, Page] = {
     "secondlook_change": Page(
         "question", at=of("look.pk"), posts="decide", extra=lambda things: {"verdict": "agree"}
     ),
+    "secondlook_file": Page("question", answer=MOVED, at=of("look.pk")),
     "decision_figures": Page(lists=()),
     "decision_csv": Page(lists=("export_decisions",)),
     "decision_record": Page(lists=("export_decisions", "view_reviewer_figures")),
