@@ -30,9 +30,24 @@ def _make_key_ring(keys: tuple[str, ...]) -> KeyRing:
     return KeyRing(keys)
 
 
+def get_key_ring() -> KeyRing:
+    """Returns what decrypts; CorruptPayloadError where there is no key."""
+    ring = find_key_ring()
+    if ring is None:
+        raise CorruptPayloadError(
+            "A stored payload is encrypted, and HITL['ENCRYPTION_KEYS'] has no key."
+        )
+    return ring
+
+
 def is_encrypted(data: bytes) -> bool:
     """Returns whether bytes are encrypted ones."""
     return data[:2] == _MARK
+
+
+def is_under_first_key(data: bytes, ring: KeyRing) -> bool:
+    """Returns whether encrypted bytes, or the first few, are of the key that encrypts now."""
+    return ring.is_first_key(data[len(_MARK) :])
 
 
 def encrypt_column(data: bytes, ring: KeyRing) -> bytes:
@@ -67,9 +82,4 @@ def decrypt_row(data: bytes, stored: str, head: int, what: str) -> tuple[bytes, 
 
 
 def _decrypt(encrypted: bytes, beside: bytes) -> bytes:
-    ring = find_key_ring()
-    if ring is None:
-        raise CorruptPayloadError(
-            "A stored payload is encrypted, and HITL['ENCRYPTION_KEYS'] has no key."
-        )
-    return ring.decrypt_bytes(encrypted[len(_MARK) :], beside)
+    return get_key_ring().decrypt_bytes(encrypted[len(_MARK) :], beside)

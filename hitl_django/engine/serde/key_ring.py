@@ -60,6 +60,10 @@ class KeyRing(CipherProtocol):
             )
         return data
 
+    def is_first_key(self, encrypted: bytes) -> bool:
+        """Returns whether the first key encrypted these bytes, of which the first few will do."""
+        return encrypted[:_ID_SIZE] == self._first
+
     # As a cipher of EncryptedSerializer.
 
     def encrypt(self, plaintext: bytes) -> tuple[str, bytes]:

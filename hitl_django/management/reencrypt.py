@@ -1,0 +1,63 @@
+"""``hitl reencrypt``: brings what is stored under the first of ENCRYPTION_KEYS."""
+
+from __future__ import annotations
+
+import argparse
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from django.core.management.base import BaseCommand, CommandError
+
+from hitl_django.checkpoints.encrypted_rows import find_key_ring
+from hitl_django.json_text.sanitize import format_count
+from hitl_django.worker import reencryption
+from hitl_django.worker.reencryption import RowCounts
+
+from .progress import Progress
+
+HELP = (
+    "Encrypt what is stored with the first of ENCRYPTION_KEYS, where another key did or none, and "
+    "say how many rows still need another. It may run beside workers, and again."
+)
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Adds the arguments of the verb."""
+    parser.add_argument(
+        "--check",
+        action="store_true",
+        help="change nothing; the exit code is 1 where a row needs another key than the first",
+    )
+
+
+def perform(command: BaseCommand, options: Mapping[str, Any]) -> None:
+    """Rewrites the rows, unless they are only to be checked, and says what is left."""
+    if find_key_ring() is None:
+        raise CommandError("HITL['ENCRYPTION_KEYS'] has no key.")
+    if not options["check"]:
+        done = _go_through(command, reencryption.rewrite_rows(), "rewritten")
+        command.stdout.write(f"{format_count(done['rewritten'], 'row', 'rows')} rewritten.")
+    left = _go_through(command, reencryption.count_rows(), "checked")
+    if left["plain"]:
+        command.stdout.write(f"{format_count(left['plain'], 'row is', 'rows are')} not encrypted.")
+    if left["old"] or left["unreadable"]:
+        needing = format_count(left["old"], "row needs", "rows need")
+        damaged = format_count(left["unreadable"], "row", "rows")
+        raise CommandError(
+            f"{needing} another key than the first"
+            + (f", and {damaged} can't be read." if left["unreadable"] else ".")
+        )
+    command.stdout.write("No row needs another key than the first.")
+
+
+def _go_through(command: BaseCommand, batches: Iterator[RowCounts], verb: str) -> Counter[str]:
+    """Returns the sums of all batches, and shows how far it has come."""
+    progress, total = Progress(command.stderr, None), Counter[str]()
+    for batch in batches:
+        for name in ("rows", "old", "plain", "rewritten", "unreadable"):
+            total[name] += getattr(batch, name)
+        count = total["rewritten"] if verb == "rewritten" else total["rows"]
+        progress.show(0, f"{format_count(count, 'row', 'rows')} {verb}, at {batch.table}")
+    progress.clear()
+    return total

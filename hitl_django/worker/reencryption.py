@@ -1,0 +1,275 @@
+"""Re-encryption: brings all rows under the first of ENCRYPTION_KEYS, so that older keys can go.
+
+Rows are looked at along their keys, a batch at a time, by the first bytes of what may be encrypted.
+One that isn't under the first key is read whole, and written if it is still what was read: who
+changes it meanwhile writes it under the first key anyway, if their process has the same keys. So
+this may run beside workers, be stopped at any row, and be run again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import Any
+
+from django.db import models, transaction
+from django.db.models.functions import Substr
+
+from hitl_django.archive.document import read_document, write_document
+from hitl_django.checkpoints import value_deltas, version_deltas
+from hitl_django.checkpoints.encrypted_rows import (
+    decrypt_column,
+    decrypt_row,
+    encrypt_column,
+    encrypt_row,
+    find_key_ring,
+    get_key_ring,
+    is_encrypted,
+    is_under_first_key,
+)
+from hitl_django.checkpoints.queries import Payloads
+from hitl_django.db.alias import write_alias
+from hitl_django.db.retry import retry_on_conflict
+from hitl_django.engine.errors import CorruptPayloadError
+from hitl_django.engine.serde import digest
+from hitl_django.models import ArchivedThread, ChannelBlob, Checkpoint, PendingWrite
+
+BATCH = 200  # rows of one transaction
+TRIES = 5  # at a row that somebody changes all the time
+#: Bytes of a row by which its key is known, unless it is a delta with a longer head.
+HEAD = 64
+
+#: What a column, or a row, is under: an older key, none, or the first.
+OLD, PLAIN, FIRST = "old", "plain", "first"
+
+
+@dataclass(slots=True)
+class RowCounts:
+    """Rows of one table that were looked at: how many need an older key, how many are plain.
+
+    ``rewritten`` are those that are under the first key since, ``unreadable`` those whose key isn't
+    here or that are damaged.
+    """
+
+    table: str
+    rows: int = 0
+    old: int = 0
+    plain: int = 0
+    rewritten: int = 0
+    unreadable: int = 0
+
+
+def count_rows() -> Iterator[RowCounts]:
+    """Yields what the rows are under, batch by batch; changes nothing."""
+    return _look_at_all(rewrite=False)
+
+
+def rewrite_rows() -> Iterator[RowCounts]:
+    """Encrypts with the first key what isn't, and yields batch by batch what there was.
+
+    CorruptPayloadError where there is no key.
+    """
+    get_key_ring()
+    return _look_at_all(rewrite=True)
+
+
+def needs_old_key() -> bool:
+    """Returns whether any row does, looking no further than the first."""
+    return any(counts.old for counts in count_rows())
+
+
+def _look_at_all(*, rewrite: bool) -> Iterator[RowCounts]:
+    if find_key_ring() is None:
+        return
+    # The archive comes last: what is moved there meanwhile is found there.
+    for table in (_Writes(), _Blobs(), _Checkpoints(), _Archive()):
+        last: Any = None
+        while heads := table.read_heads(last):
+            yield _look_at(table, heads, rewrite=rewrite)
+            last = heads[-1][0]
+
+
+def _look_at(table: _Table, heads: list[Any], *, rewrite: bool) -> RowCounts:
+    counts = RowCounts(table.model._meta.db_table, len(heads))
+    chosen = []
+    for pk, *head in heads:
+        try:
+            under = table.classify(pk, head)
+        except CorruptPayloadError:
+            counts.unreadable += 1
+            continue
+        counts.old += under == OLD
+        counts.plain += under == PLAIN
+        if under != FIRST:
+            chosen.append(pk)
+    if rewrite and chosen:
+        counts.rewritten, unreadable = _rewrite_together(table, chosen)
+        counts.unreadable += unreadable
+    return counts
+
+
+@retry_on_conflict
+def _rewrite_together(table: _Table, chosen: list[Any]) -> tuple[int, int]:
+    """Rewrites rows in one transaction; returns how many, and how many can't be read."""
+    rewritten = unreadable = 0
+    with transaction.atomic(using=write_alias()):
+        for pk in chosen:
+            try:
+                rewritten += _rewrite_row(table, pk)
+            except CorruptPayloadError:
+                unreadable += 1
+    return rewritten, unreadable
+
+
+def _rewrite_row(table: _Table, pk: Any) -> bool:
+    for _ in range(TRIES):
+        with suppress(_OvertakenError):
+            return table.rewrite(pk)
+    return False
+
+
+class _OvertakenError(Exception):
+    """Somebody has changed or deleted a row since it was read."""
+
+
+class _Table:
+    """A table with columns that are encrypted; a digest beside them shows whether a row changed."""
+
+    model: type[models.Model]
+    columns: tuple[str, ...] = ("data",)
+
+    @property
+    def rows(self) -> models.QuerySet[Any]:
+        return self.model._base_manager.using(write_alias())
+
+    def read_heads(self, last: Any) -> list[Any]:
+        """Returns the next rows behind this key: their keys, and the heads of their columns."""
+        rows = self.rows.order_by("pk")
+        if last is not None:
+            rows = rows.filter(pk__gt=last)
+        heads = {
+            f"head_{name}": Substr(name, 1, HEAD, output_field=models.BinaryField())
+            for name in self.columns
+        }
+        return list(rows.annotate(**heads).values_list("pk", *heads)[:BATCH])
+
+    def classify(self, pk: Any, head: list[Any]) -> str:
+        """Returns what the row is under; CorruptPayloadError where that can't be known."""
+        return _join([_classify_bytes(bytes(data or b"")) for data in head])
+
+    def rewrite(self, pk: Any) -> bool:
+        """Encrypts a row with the first key; returns whether it is still there.
+
+        Raises where somebody was there first.
+        """
+        row = self.rows.filter(pk=pk).first()
+        if row is None:
+            return False
+        before = row.digest
+        self.encrypt(row)
+        changes = {name: getattr(row, name) for name in (*self.columns, "digest")}
+        # Zero rows: somebody has changed or deleted it since it was read.
+        if not self.rows.filter(pk=pk, digest=before).update(**changes):
+            raise _OvertakenError
+        return True
+
+    def encrypt(self, row: Any) -> None:
+        """Sets the columns of a row as they are under the first key."""
+        raise NotImplementedError
+
+    def classify_row(self, row: Any) -> str:
+        """Returns what a row is under that was read whole."""
+        return _join([_classify_bytes(bytes(getattr(row, name))) for name in self.columns])
+
+
+class _Writes(_Table):
+    model = PendingWrite
+
+    def encrypt(self, row: Any) -> None:
+        plain, its_digest = decrypt_row(bytes(row.data), row.digest, 0, f"write {row.pk}")
+        row.data, row.digest = encrypt_row(plain, its_digest, 0, get_key_ring())
+
+
+class _Blobs(_Table):
+    model = ChannelBlob
+
+    @property
+    def rows(self) -> models.QuerySet[Any]:
+        # Names and versions aren't encrypted.
+        return super().rows.exclude(channel__startswith=version_deltas.PREFIX)
+
+    def classify(self, pk: Any, head: list[Any]) -> str:
+        data = bytes(head[0] or b"")
+        size = value_deltas.head_size(data)
+        if size + len(data[:6]) > HEAD:
+            data = bytes(self.rows.values_list("data", flat=True).filter(pk=pk).first() or b"")
+        return _classify_bytes(data[size:])
+
+    def classify_row(self, row: Any) -> str:
+        if row.channel.startswith(version_deltas.PREFIX):
+            return FIRST
+        data = bytes(row.data)
+        return _classify_bytes(data[value_deltas.head_size(data) :])
+
+    def encrypt(self, row: Any) -> None:
+        data = bytes(row.data)
+        head = value_deltas.head_size(data)
+        plain, its_digest = decrypt_row(data, row.digest, head, f"channel {row.channel!r}")
+        row.data, row.digest = encrypt_row(plain, its_digest, head, get_key_ring())
+
+
+class _Checkpoints(_Table):
+    model = Checkpoint
+    columns = ("scalars", "writes")
+
+    def encrypt(self, row: Any) -> None:
+        found = [bytes(getattr(row, name)) for name in Payloads._fields]
+        if digest(b"".join(found)) != row.digest:
+            raise CorruptPayloadError(f"The stored checkpoint {row.checkpoint_id} is damaged.")
+        for name in self.columns:
+            data = bytes(getattr(row, name))
+            setattr(row, name, encrypt_column(decrypt_column(data), get_key_ring()))
+        row.digest = digest(b"".join(bytes(getattr(row, name)) for name in Payloads._fields))
+
+
+class _Archive(_Table):
+    """The archive, whose documents hold rows that may be encrypted themselves."""
+
+    model = ArchivedThread
+    columns = ("document",)
+
+    def classify(self, pk: Any, head: list[Any]) -> str:
+        under = super().classify(pk, head)
+        if under == OLD:
+            return under
+        row = self.rows.filter(pk=pk).first()
+        if row is None:
+            return FIRST
+        rows = read_document(row)
+        inner = [table.classify_row(each) for table in _ROWS for each in rows[table.model]]
+        return OLD if OLD in inner else under
+
+    def encrypt(self, row: Any) -> None:
+        rows = read_document(row)
+        for table in _ROWS:
+            for each in rows[table.model]:
+                if table.classify_row(each) != FIRST:
+                    table.encrypt(each)
+        row.document, row.digest = write_document(rows)
+
+
+#: The rows of a document that may be encrypted.
+_ROWS = (_Writes(), _Blobs(), _Checkpoints())
+
+
+def _classify_bytes(data: bytes) -> str:
+    if not data:
+        return FIRST
+    if not is_encrypted(data):
+        return PLAIN
+    return FIRST if is_under_first_key(data, get_key_ring()) else OLD
+
+
+def _join(found: list[str]) -> str:
+    return next((under for under in (OLD, PLAIN) if under in found), FIRST)

@@ -1,0 +1,181 @@
+"""What is stored comes under the first key, so that the others can be dropped."""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from cryptography.fernet import Fernet
+from django.core.management import CommandError, call_command
+
+from hitl_django import audit, services
+from hitl_django.checkpoints import value_deltas
+from hitl_django.checkpoints.encrypted_rows import decrypt_row, get_key_ring
+from hitl_django.engine.errors import CorruptPayloadError
+from hitl_django.engine.serde import digest
+from hitl_django.models import ArchivedThread, ChannelBlob, Checkpoint, PendingWrite, Thread
+from hitl_django.worker import reencryption, retention
+from tests.archive.conftest import advance, ended, rows_of
+from tests.checkpoints import test_encryption as stepwise
+
+__all__ = ["advance", "ended"]
+
+pytestmark = pytest.mark.django_db
+
+Ended = Callable[..., Thread]
+OLD, NEW = (Fernet.generate_key().decode() for _ in range(2))
+SECRET = "canary 4711"
+#: As it is compared: what is encrypted has new bytes, and a digest of them.
+BYTES = ("Checkpoint", "ChannelBlob", "PendingWrite")
+
+
+@pytest.fixture
+def keys(settings: Any, monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
+    """Sets the keys; lists are stored by parts as soon as they have a few words."""
+    monkeypatch.setattr(value_deltas, "MIN_BYTES", 20)
+
+    def use(*keys: str) -> None:
+        settings.HITL = {**settings.HITL, "ENCRYPTION_KEYS": keys}
+
+    return use
+
+
+def reencrypt(*arguments: str) -> tuple[str, bool]:
+    """Returns what is said, and whether the exit code is 0."""
+    out = io.StringIO()
+    try:
+        call_command("hitl", "reencrypt", *arguments, stdout=out, stderr=io.StringIO())
+    except CommandError as error:
+        return out.getvalue() + str(error), False
+    return out.getvalue(), True
+
+
+def read_columns(thread: Thread) -> dict[str, Any]:
+    return {name: rows for name, rows in rows_of(thread).items() if name not in BYTES}
+
+
+def test_an_old_key_can_be_dropped_afterwards(keys: Any, ended: Ended) -> None:
+    keys(OLD)
+    values = stepwise.run()
+    thread, archived = ended(days=1, text=SECRET), ended(days=50, text=SECRET)
+    before = read_columns(thread)
+    retention.archive_ended(30, 10)
+
+    keys(NEW, OLD)
+    said, sound = reencrypt("--check")
+    assert not sound
+    assert "rows need another key than the first." in said
+    said, sound = reencrypt()
+    assert sound
+    assert said.endswith("No row needs another key than the first.\n")
+    assert reencrypt("--check") == ("No row needs another key than the first.\n", True)
+    assert reencrypt()[0].startswith("0 rows rewritten.")
+
+    keys(NEW)
+    assert stepwise.read() == values
+    assert read_columns(thread) == before
+    services.restore_thread(archived.thread_id)
+    run = Thread.objects.get(pk=archived.pk).runs.get()
+    assert services.run_result(run.pk)["answer"] == {"approved": True, "text": SECRET}
+    assert list(audit.find_faults()) == []
+
+
+def test_without_it_the_old_key_is_still_needed(keys: Any, ended: Ended) -> None:
+    keys(OLD)
+    stepwise.run()
+    keys(NEW)
+    with pytest.raises(CorruptPayloadError):
+        stepwise.read()
+    said, sound = reencrypt()
+    assert not sound
+    assert said.startswith("0 rows rewritten.")
+    assert said.endswith(" rows need another key than the first.")
+
+
+def test_rows_from_before_the_first_key_are_encrypted(keys: Any, ended: Ended) -> None:
+    keys()
+    values = stepwise.run()
+    assert stepwise.is_readable()
+    keys(NEW)
+    assert "not encrypted" in reencrypt("--check")[0]
+    assert reencrypt()[1]
+    assert "not encrypted" not in reencrypt("--check")[0]
+    assert not stepwise.is_readable()
+    assert stepwise.read() == values
+
+
+def test_a_row_that_is_changed_meanwhile_keeps_the_change(
+    keys: Any, ended: Ended, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Forced between reading a row and writing it, as a worker could come in."""
+    keys(OLD)
+    stepwise.run()
+    keys(NEW, OLD)
+    encrypt, rows = reencryption.encrypt_row, PendingWrite.objects.order_by("pk")[:1]
+    changed = b"changed", digest(b"changed")
+
+    def change_first(*given: Any) -> Any:
+        monkeypatch.undo()
+        data, stored = encrypt(*changed, 0, get_key_ring())
+        PendingWrite.objects.filter(pk=rows.get().pk).update(data=data, digest=stored)
+        return encrypt(*given)
+
+    monkeypatch.setattr(reencryption, "encrypt_row", change_first)
+    assert reencrypt()[1]
+    row = rows.get()
+    assert decrypt_row(bytes(row.data), row.digest, 0, "write") == changed
+
+
+@pytest.mark.parametrize("table", [ChannelBlob, PendingWrite])
+def test_a_damaged_row_stays_as_it_is_and_keeps_no_other(
+    keys: Any, ended: Ended, table: Any
+) -> None:
+    keys(OLD)
+    stepwise.run()
+    row = table.objects.order_by("pk")[0]
+    data = bytearray(row.data)
+    data[-1] ^= 1
+    table.objects.filter(pk=row.pk).update(data=bytes(data))
+    keys(NEW, OLD)
+    said, sound = reencrypt()
+    assert not sound
+    assert "1 row needs another key" in said
+    assert bytes(table.objects.get(pk=row.pk).data) == bytes(data)
+
+
+def test_batches_go_on_where_the_last_one_ended(
+    keys: Any, ended: Ended, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    keys(OLD)
+    for _ in range(3):
+        ended(days=1, text=SECRET)
+    keys(NEW, OLD)
+    monkeypatch.setattr(reencryption, "BATCH", 2)
+    rows = Checkpoint.objects.count()
+    seen = [counts for counts in reencryption.count_rows() if counts.table.endswith("checkpoint")]
+    assert [counts.rows for counts in seen] == [2] * (rows // 2) + [1] * (rows % 2)
+    assert sum(counts.old for counts in seen) > 2
+    assert reencrypt()[1]
+
+
+def test_a_document_of_the_archive_is_read_for_what_its_rows_are_under(
+    keys: Any, ended: Ended
+) -> None:
+    """Its rows were encrypted by the old key, and it was by the new one."""
+    keys(OLD)
+    ended(days=50, text=SECRET)
+    keys(NEW, OLD)
+    retention.archive_ended(30, 10)
+    assert not reencrypt("--check")[1]
+    assert reencrypt()[1]
+    keys(NEW)
+    row = ArchivedThread.objects.get()
+    services.restore_thread(row.thread_id)
+    assert services.run_result(Thread.objects.get().runs.get().pk)["text"] == SECRET
+
+
+def test_without_a_key_there_is_nothing_to_do(keys: Any) -> None:
+    keys()
+    assert reencrypt() == ("HITL['ENCRYPTION_KEYS'] has no key.", False)
