@@ -6,7 +6,10 @@ from importlib.util import find_spec
 
 from . import agent, newsletter, refund
 
-__all__ = ["agent", "newsletter", "refund"]
+__all__ = ["HAS_SUPPORT", "agent", "newsletter", "refund"]
 
-if find_spec("langchain") is not None:
+#: Whether there is LangChain, and LangGraph with it.
+HAS_SUPPORT = find_spec("langchain") is not None
+
+if HAS_SUPPORT:
     from . import support  # noqa: F401

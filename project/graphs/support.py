@@ -1,7 +1,8 @@
 """*support*: an agent of LangChain's, run by LangGraph's engine, where both are installed.
 
 It looks the order up, and wants to refund it, which somebody has to approve. Its model has a
-script, so that the demo needs no network:
+script, so that the demo needs no network, and says it word by word. The page ``chat/`` talks with
+it; a shell starts it, too:
 
     echo '{"messages": [["user", "Order A-7 is broken."]]}' > order.json
     manage.py hitl start support --input order.json
@@ -9,7 +10,10 @@ script, so that the demo needs no network:
 
 from __future__ import annotations
 
+import json
 import re
+from collections.abc import Iterator
+from time import sleep
 from typing import Any
 
 from django.utils.translation import gettext_lazy as _
@@ -17,6 +21,8 @@ from django.utils.translation import gettext_lazy as _
 from hitl_django.contrib.langgraph import register_langgraph
 
 ORDER = re.compile(r"\b[A-Z]{1,3}-\d{1,6}\b")
+#: Seconds that a word takes the model.
+PACE = 0.06
 
 
 def look_up(order: str) -> str:
@@ -34,9 +40,12 @@ def build_support() -> Any:
     """Returns the agent; langchain is loaded with it, and not before."""
     from langchain.agents import create_agent
     from langchain.agents.middleware import HumanInTheLoopMiddleware
-    from langchain_core.language_models.chat_models import BaseChatModel
-    from langchain_core.messages import AIMessage
-    from langchain_core.outputs import ChatGeneration, ChatResult
+    from langchain_core.language_models.chat_models import (
+        BaseChatModel,
+        generate_from_stream,
+    )
+    from langchain_core.messages import AIMessageChunk
+    from langchain_core.outputs import ChatGenerationChunk, ChatResult
 
     class ScriptedModel(BaseChatModel):
         @property
@@ -46,9 +55,18 @@ def build_support() -> Any:
         def bind_tools(self, tools: Any, **kwargs: Any) -> Any:
             return self
 
+        def _stream(
+            self, messages: list[Any], *args: Any, run_manager: Any = None, **kwargs: Any
+        ) -> Iterator[ChatGenerationChunk]:
+            for said in _answer(messages):
+                sleep(PACE)
+                chunk = ChatGenerationChunk(message=AIMessageChunk(**said))
+                if run_manager is not None:
+                    run_manager.on_llm_new_token(chunk.text, chunk=chunk)
+                yield chunk
+
         def _generate(self, messages: list[Any], *args: Any, **kwargs: Any) -> ChatResult:
-            said = AIMessage(**_answer(messages))
-            return ChatResult(generations=[ChatGeneration(message=said)])
+            return generate_from_stream(self._stream(messages))
 
     return create_agent(
         ScriptedModel(),
@@ -57,19 +75,28 @@ def build_support() -> Any:
     )
 
 
-def _answer(messages: list[Any]) -> dict[str, Any]:
-    """Returns what the model says next: a call of a tool, or what came of the last one."""
+def _answer(messages: list[Any]) -> Iterator[dict[str, Any]]:
+    """Yields what the model says next, in pieces: words, and the call of a tool at their end."""
     (asked,) = [message for message in messages if message.type == "human"][-1:]
     since = messages[messages.index(asked) + 1 :]
     found = ORDER.search(asked.text)
     if found is None:
-        return {"content": "Which order is it about?"}
+        yield from _split("Which order is it about?")
+        return
     results = [message.text for message in since if message.type == "tool"]
     if len(results) > 1:
-        return {"content": results[-1]}
+        yield from _split(results[-1])
+        return
     args: dict[str, Any] = {"order": found[0]}
-    name = "look_up"
+    name, words = "look_up", f"Let me look {found[0]} up."
     if results:
         name, args = "refund", {**args, "cents": 4990}
-    call = {"name": name, "args": args, "id": f"call-{len(messages)}", "type": "tool_call"}
-    return {"content": "", "tool_calls": [call]}
+        words = f"{results[0]} I would like to pay that back, which a colleague has to approve."
+    yield from _split(words)
+    call = {"name": name, "args": json.dumps(args), "id": f"call-{len(messages)}", "index": 0}
+    yield {"content": "", "tool_call_chunks": [call]}
+
+
+def _split(text: str) -> Iterator[dict[str, Any]]:
+    for word in re.findall(r"\S+\s*", text):
+        yield {"content": word}

@@ -25,7 +25,7 @@ from hitl_django.contrib.langgraph import register_langgraph
 from hitl_django.engine.task.node_api import transact
 from hitl_django.graph_registry import registry
 from hitl_django.models import Run, RunEvent, Thread
-from hitl_django.services import run_events
+from hitl_django.services import EventReader, run_events
 from hitl_django.worker import runner
 
 pytestmark = pytest.mark.django_db(transaction=True)
@@ -133,6 +133,18 @@ def test_what_a_model_says_is_stored_while_it_says_it(register_node: Build, at_o
     assert {metadata["langgraph_node"] for _, metadata in said} == {"speak"}
     kinds = list(RunEvent.objects.order_by("seq").values_list("kind", flat=True))
     assert kinds.index("messages") < kinds.index("updates")
+
+
+def test_what_a_model_says_is_read_while_it_says_it(register_node: Build, at_once: None) -> None:
+    def read(number: int) -> None:
+        wait_for_stored(number)
+        page = run_events(Run.objects.get().pk)
+        said = [event.data[0]["content"] for event in page.events if event.kind == "messages"]
+        assert said == WORDS[:number]
+        assert not EventReader(Run.objects.get().pk).has_news(page.last)
+
+    register_node(speak(WORDS[:4], read))
+    assert advance(start("talk", {}, events=EVENTS)).state == "succeeded", Run.objects.get().error
 
 
 def test_pieces_are_put_together(register_node: Build, seldom: None) -> None:

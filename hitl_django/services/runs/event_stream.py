@@ -152,22 +152,22 @@ class EventReader:
 
     def read(self, after: int, limit: int = PAGE) -> EventPage:
         """Returns the events that are stored by now: two queries."""
-        # The run comes first: what it says of its events is there when they are read. What has come
-        # since is left for the next time: with the last event and without the end of the run,
-        # nothing would be news any more.
+        # The run comes first: what it says of its events is there when they are read. Where it was
+        # over, what has come since is left for the next time, since it isn't over any more. While
+        # it goes on its row doesn't count what is stored, which is read all the same.
         runs = Run.objects.using(self.using).only(
             "state", "resumes_at", "first_event", "last_event"
         )
         run = find_row(runs, RunNotFound, pk=self.run_id)
         if after + 1 < run.first_event:
             raise EventsPrunedError(run.last_event)
-        new = {"seq__gt": after, "seq__lte": run.last_event}
+        is_over = run.state in self.over and run.resumes_at is None
+        new = {"seq__gt": after, **({"seq__lte": run.last_event} if is_over else {})}
         rows = RunEvent.objects.using(self.using).filter(run=self.run_id, **new)
         events = tuple(map(self._shown, rows.order_by("seq")[:limit]))
         if events and events[0].seq != after + 1:  # deleted since
             raise EventsPrunedError(run.last_event)
         last = events[-1].seq if events else after
-        is_over = run.state in self.over and run.resumes_at is None
         ended = is_over and last >= run.last_event
         return EventPage(events=events, last=last, state=str(run.state), ended=ended)
 

@@ -1,0 +1,205 @@
+/* A chat with the agent "support", over the HTTP that LangGraph's clients speak.
+   The page follows a run by its stream. Where the run asks a person, its stream ends: then the page
+   looks at the thread until somebody has decided, and joins the stream again behind the last event
+   that it has. */
+"use strict";
+
+(() => {
+    const form = document.getElementById("chat");
+    const field = document.getElementById("words");
+    const log = document.getElementById("log");
+    const status = document.getElementById("status");
+    const door = form.dataset.door.replace(/ok$/, "");
+    const token = form.elements.csrfmiddlewaretoken.value;
+    const assistant = "support";
+    const pause = 2000;
+
+    let thread = new URLSearchParams(location.search).get("thread");
+    let run = null;
+    let last = null;
+    let attempts = new Map();
+
+    const wait = () => new Promise((resolve) => setTimeout(resolve, pause));
+
+    const call = async (path, body, headers = {}) => {
+        const given = body === undefined ? {} : {
+            method: "POST",
+            body: JSON.stringify(body),
+            headers: { "Content-Type": "application/json", "X-CSRFToken": token },
+        };
+        const answer = await fetch(door + path, { ...given, headers: { ...given.headers, ...headers } });
+        if (answer.ok) return answer;
+        const problem = await answer.json().catch(() => ({}));
+        throw new Refusal(problem.detail || `The server answers ${answer.status}.`, answer.status);
+    };
+    class Refusal extends Error {
+        constructor(message, code) {
+            super(message);
+            this.isFinal = code < 500 && code !== 429;
+        }
+    }
+
+    /* What is shown. */
+
+    const say = (text, waits = false) => {
+        status.textContent = text;
+        status.classList.toggle("waits", waits);
+    };
+    const textOf = (content) => typeof content === "string"
+        ? content
+        : content.map((block) => block.text ?? "").join("");
+    const describe = (call) => `${call.name}(${Object.entries(call.args)
+        .map(([name, value]) => `${name}: ${JSON.stringify(value)}`).join(", ")})`;
+
+    const find = (id, type) => {
+        let item = document.getElementById(`message-${id}`);
+        if (item) return item;
+        item = document.createElement("li");
+        item.id = `message-${id}`;
+        item.className = type;
+        item.append(document.createElement("span"));
+        log.append(item);
+        return item;
+    };
+    const addWords = (message, metadata) => {
+        const place = metadata.langgraph_checkpoint_ns;
+        const before = attempts.get(place);
+        // Another worker took the task over, and its model begins anew: the words before don't count.
+        if (before && before.attempt > metadata.run_attempt) return;
+        if (before && before.attempt < metadata.run_attempt) document.getElementById(before.id)?.remove();
+        const type = message.type.replace(/MessageChunk$/, "").toLowerCase();
+        const text = textOf(message.content);
+        if (!text) return;
+        const item = find(message.id, type);
+        attempts.set(place, { attempt: metadata.run_attempt, id: item.id });
+        item.firstChild.textContent += text;
+    };
+    const showMessages = (messages) => {
+        const known = new Set();
+        for (const message of messages) {
+            const item = find(message.id, message.type);
+            known.add(item.id);
+            item.firstChild.textContent = textOf(message.content);
+            for (const code of item.querySelectorAll("code")) code.remove();
+            for (const each of message.tool_calls ?? []) {
+                item.append(Object.assign(document.createElement("code"), { textContent: describe(each) }));
+            }
+            log.append(item);
+        }
+        for (const item of [...log.children]) if (!known.has(item.id)) item.remove();
+    };
+    const showQuestions = (questions) => {
+        const calls = questions.flatMap((question) => question.value?.action_requests ?? []);
+        say(`Waiting for a person to decide: ${calls.map(describe).join(", ") || "a question"}`, true);
+    };
+
+    /* What a stream says. */
+
+    const take = (frame) => {
+        const lines = frame.split("\n").map((line) => line.split(/: ?(.*)/s, 2));
+        const { id, event, data } = Object.fromEntries(lines);
+        if (id) last = id;
+        if (!event) return false; // the server's sign that it is still there
+        const value = JSON.parse(data);
+        if (event === "metadata") run = value.run_id;
+        if (event === "messages") addWords(...value);
+        if (event === "values" && value.messages) showMessages(value.messages);
+        if (event === "error") say(value.message);
+        return event === "end";
+    };
+    /** Reads one answer; says whether the stream has come to its end, or only the answer. */
+    const read = async (answer) => {
+        const reader = answer.body.pipeThrough(new TextDecoderStream()).getReader();
+        let rest = "";
+        let ended = false;
+        for (;;) {
+            const { value, done } = await reader.read();
+            if (done) return ended;
+            const frames = (rest + value).split("\n\n");
+            rest = frames.pop();
+            for (const frame of frames) ended = take(frame) || ended;
+        }
+    };
+    const join = () => call(
+        `threads/${thread}/runs/${run}/stream?stream_mode=messages-tuple&stream_mode=values`,
+        undefined,
+        last === null ? {} : { "Last-Event-ID": last },
+    );
+    /** Does something until it is done, whatever the network does meanwhile. */
+    const insist = async (act) => {
+        for (;;) {
+            try {
+                return await act();
+            } catch (error) {
+                if (error.isFinal || run === null) throw error;
+                say("The connection is gone. Trying again …");
+                await wait();
+            }
+        }
+    };
+
+    /** Follows the run to its end, across answers that are cut off and questions to people. */
+    const follow = async (answer) => {
+        const works = () => say("The agent is at work …");
+        works();
+        let next = answer;
+        let ended = await insist(async () => {
+            const given = next;
+            next = null;
+            return read(given ?? await join());
+        });
+        for (;;) {
+            while (!ended) ended = await insist(async () => read(await join()));
+            const now = await insist(async () => (await call(`threads/${thread}`)).json());
+            if (now.status === "interrupted") {
+                showQuestions(Object.values(now.interrupts).flat());
+                await wait();
+                continue;
+            }
+            if (now.status !== "busy") return now.status;
+            works();
+            ended = false;
+        }
+    };
+    const converse = async (begin) => {
+        form.querySelector("button").disabled = true;
+        try {
+            if (await follow(await begin()) !== "error") say("");
+        } catch (error) {
+            say(error.message);
+        }
+        form.querySelector("button").disabled = false;
+    };
+
+    form.addEventListener("submit", (event) => {
+        event.preventDefault();
+        const words = field.value;
+        converse(async () => {
+            if (thread === null) {
+                thread = (await (await call("threads", {})).json()).thread_id;
+                history.replaceState(null, "", `?thread=${encodeURIComponent(thread)}`);
+            }
+            run = last = null;
+            attempts = new Map();
+            const answer = await call(`threads/${thread}/runs/stream`, {
+                assistant_id: assistant,
+                input: { messages: [{ role: "user", content: words }] },
+                stream_mode: ["messages-tuple", "values"],
+            });
+            field.value = "";
+            return answer;
+        });
+    });
+    form.hidden = false;
+
+    // A page that is opened again shows the thread, and goes on with its run.
+    if (thread !== null) {
+        converse(async () => {
+            const runs = await (await call(`threads/${thread}/runs?limit=1`)).json();
+            const { values } = await (await call(`threads/${thread}/state`)).json();
+            showMessages(values?.messages ?? []);
+            run = runs[0]?.run_id ?? null;
+            return run === null ? new Response("event: end\ndata: null\n\n") : join();
+        });
+    }
+})();

@@ -1,0 +1,164 @@
+"""The demo's chat: an agent speaks, waits for a person who decides in the admin, and goes on."""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from django.contrib.auth import get_user_model
+from django.core.cache import cache
+from django.db import connections
+
+from hitl_django.contrib.langchain import message_buffer
+from hitl_django.contrib.langgraph import register_langgraph
+from hitl_django.graph_registry.registry import hide_graphs
+from hitl_django.models import Interrupt, Run
+from hitl_django.worker import runner
+from project import people
+from project.graphs import support
+from tests.browser.conftest import (  # noqa: F401
+    PASSWORD,
+    chromium,
+    leads_on,
+    log_in,
+    site,
+)
+from tests.browser.screenshots import DIRECTORY
+from tests.browser.test_looks import LOOKS
+from tests.browser.test_reviewing import button
+
+ROOT = Path(__file__).resolve().parents[2]
+
+pytestmark = [pytest.mark.browser, pytest.mark.django_db(transaction=True)]
+
+REFUND = 'refund(order: "A-7", cents: 4990)'
+
+
+class Speech:
+    """Stops the model before a word, until the test has seen what it said before."""
+
+    def __init__(self) -> None:
+        self.words = 0
+        self.stops_before = 0
+        self.goes_on = threading.Event()
+
+    def stop_before(self, word: int) -> None:
+        self.words, self.stops_before = 0, word
+        self.goes_on.clear()
+
+    def pause(self, seconds: float) -> None:
+        self.words += 1
+        if self.words == self.stops_before:
+            assert self.goes_on.wait(60)
+
+
+@pytest.fixture
+def speech(monkeypatch: pytest.MonkeyPatch) -> Speech:
+    made = Speech()
+    monkeypatch.setattr(support, "sleep", made.pause)
+    monkeypatch.setattr(message_buffer, "SECONDS", 0)  # each word is stored as it is said
+    return made
+
+
+@pytest.fixture
+def demo(settings: Any, db: None) -> Iterator[None]:
+    """The demo's pages, people and agent, and nobody who advances its runs."""
+    cache.clear()
+    settings.ROOT_URLCONF = "project.urls"
+    settings.TEMPLATES = [{**settings.TEMPLATES[0], "DIRS": [ROOT / "templates"]}]
+    settings.STATICFILES_DIRS = [ROOT / "project" / "static"]
+    settings.HITL = {
+        "DISPATCH": "hitl_django.testing.CollectingDispatcher",
+        "EVENT_POLL_SECONDS": 0.02,
+    }
+    people.create()
+    for user in get_user_model().objects.all():
+        user.set_password(PASSWORD)
+        user.save()
+    with hide_graphs():
+        register_langgraph("support", title="Support")(support.build_support)
+        yield
+
+
+@pytest.fixture
+def work() -> Iterator[Callable[[], None]]:
+    """Advances the one run beside the test, as a worker does."""
+    threads = []
+
+    def advance() -> None:
+        try:
+            runner.advance(str(Run.objects.get().pk))
+        finally:
+            connections.close_all()
+
+    def begin() -> None:
+        threads.append(threading.Thread(target=advance))
+        threads[-1].start()
+
+    yield begin
+    for thread in threads:
+        thread.join(60)
+        assert not thread.is_alive()
+
+
+def ask(page: Any, words: str) -> None:
+    page.goto("/chat/")
+    page.get_by_label("Your message").fill(words)
+    with page.expect_response(lambda response: response.url.endswith("/runs/stream")):
+        page.get_by_role("button", name="Send").click()
+
+
+def test_a_chat_goes_on_once_a_reviewer_has_approved(
+    demo: None,
+    log_in: Callable[..., Any],  # noqa: F811
+    speech: Speech,
+    work: Callable[[], None],
+) -> None:
+    olga, rita = log_in("olga"), log_in("rita")
+    olga.set_default_timeout(12_000)
+    rita.set_default_timeout(12_000)
+    speech.stop_before(4)
+    ask(olga, "Order A-7 is broken.")
+    work()
+    olga.get_by_text("Let me look", exact=True).wait_for()  # while the model still speaks
+    speech.goes_on.set()
+    olga.get_by_text(f"Waiting for a person to decide: {REFUND}").wait_for()
+    assert olga.locator("#log li").count() == 4
+
+    speech.stop_before(3)
+    rita.goto(f"/admin/hitl_django/reviewitem/{Interrupt.objects.get().pk}/change/")
+    with leads_on(rita):
+        button(rita, "Approve").click()
+    work()
+    olga.get_by_text("The agent is at work").wait_for()
+    olga.locator("#log li.ai").get_by_text("Order A-7:", exact=True).wait_for()
+    speech.goes_on.set()
+    olga.locator("#log li.ai").get_by_text("Order A-7: 49.90 EUR are paid back.").wait_for()
+    olga.wait_for_function("document.getElementById('status').textContent === ''")
+    said = olga.locator("#log li").all_inner_texts()
+    assert len(said) == 6, said
+    olga.reload()
+    olga.locator("#log li").nth(5).wait_for()
+    assert olga.locator("#log li").all_inner_texts() == said
+
+
+@pytest.mark.parametrize("look", LOOKS)
+def test_the_chat_fits(
+    look: str,
+    demo: None,
+    log_in: Callable[..., Any],  # noqa: F811
+    speech: Speech,
+    work: Callable[[], None],
+) -> None:
+    page = log_in("olga", **LOOKS[look])
+    ask(page, "Order A-7 is broken.")
+    work()
+    page.get_by_text("Waiting for a person to decide").wait_for()
+    width = page.viewport_size["width"]
+    if folder := os.environ.get(DIRECTORY):
+        page.screenshot(path=Path(folder) / f"chat-{look}.png", full_page=True)
+    assert page.evaluate("document.documentElement.scrollWidth") <= width
