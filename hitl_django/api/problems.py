@@ -95,6 +95,12 @@ PROBLEM_TYPES: dict[type[Exception], ProblemType] = {
         # The error's own message lists the registered names, which are not everybody's to know.
         detail="No graph of that name is registered.",
     ),
+    errors.UnknownVersionError: ProblemType(
+        409,
+        "unknown_version",
+        # Which versions there are may be nobody's to know either.
+        detail="The version of the graph that the run is pinned to isn't registered here.",
+    ),
     errors.BrokenGraphError: ProblemType(
         409,
         "graph_broken",
