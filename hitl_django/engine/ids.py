@@ -43,12 +43,17 @@ def new_id() -> UUID:
 def sort_ids_after(checkpoint_id: str) -> None:
     """Makes later ids of this process sort after one that may come from another's faster clock."""
     global _last
-    try:
-        made = int(f"{checkpoint_id[:8]}{checkpoint_id[9:13]}{checkpoint_id[15:18]}", 16)
-    except ValueError:
-        return  # somebody else's idea of an id
+    made = read_time(checkpoint_id)
     with _lock:
         _last = max(_last, made)
+
+
+def read_time(checkpoint_id: str) -> int:
+    """Returns when an id was made, in steps of 100 ns; 0 for somebody else's idea of an id."""
+    try:
+        return int(f"{checkpoint_id[:8]}{checkpoint_id[9:13]}{checkpoint_id[15:18]}", 16)
+    except ValueError:
+        return 0
 
 
 def encode_checkpoint_id(checkpoint_id: str) -> bytes:

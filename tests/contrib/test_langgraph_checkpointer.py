@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextvars
+import time
 from collections.abc import AsyncIterator, Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
@@ -14,6 +15,7 @@ from asgiref.sync import async_to_sync
 from django.db import connection, connections, transaction
 from langchain_core.documents import Document
 from langchain_core.messages import AIMessage, AnyMessage, HumanMessage
+from langgraph.checkpoint.base import id as their_ids
 from langgraph.checkpoint.conformance import checkpointer_test, validate
 from langgraph.checkpoint.conformance.capabilities import Capability
 from langgraph.graph import StateGraph, add_messages
@@ -131,6 +133,28 @@ def test_the_threads_that_langgraph_stores_on_leave_no_connection_behind() -> No
 def test_a_call_within_a_transaction_that_its_threads_dont_see_is_refused() -> None:
     with pytest.raises(OpenTransactionError, match="outside of it"):
         build(DjangoCheckpointer(types=[Refund, Note])).invoke({"refund": Refund(1)}, CONFIG)
+
+
+@pytest.mark.django_db(transaction=True)
+@pytest.mark.parametrize("at", ["newest", "addressed"])
+def test_what_follows_a_checkpoint_of_a_faster_clock_is_newer(
+    at: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    checkpointer = DjangoCheckpointer(types=[Refund, Note])
+    graph = build(checkpointer)
+    graph.invoke({"refund": Refund(1)}, CONFIG)
+    newest = checkpointer.get_tuple(CONFIG)
+    monkeypatch.setattr(their_ids, "_last_v6_timestamp", None)
+    with monkeypatch.context() as faster:
+        hour_on = time.time_ns() + 3600 * 10**9
+        faster.setattr(time, "time_ns", lambda: hour_on)
+        ahead = {**newest.checkpoint, "id": str(their_ids.uuid6())}
+    placed = checkpointer.put(newest.config, ahead, newest.metadata, {})
+    # As another process has it, whose clock is right.
+    monkeypatch.setattr(their_ids, "_last_v6_timestamp", None)
+
+    graph.update_state(CONFIG if at == "newest" else placed, {"refund": Refund(2)})
+    assert graph.get_state(CONFIG).values["refund"] == Refund(2)
 
 
 def find_connection() -> int:

@@ -7,7 +7,9 @@ from typing import Any
 
 from langgraph.checkpoint.base import BaseCheckpointSaver, get_serializable_checkpoint_metadata
 from langgraph.checkpoint.base import CheckpointTuple as ForeignTuple
+from langgraph.checkpoint.base import id as their_ids
 
+from hitl_django.engine.ids import read_time
 from hitl_django.engine.savers.checkpoint import BaseCheckpointSaver as OurSaver
 from hitl_django.engine.savers.checkpoint import (
     CheckpointTuple,
@@ -155,6 +157,7 @@ class BridgedSaver(BaseCheckpointSaver[int]):
     def _convert_tuple(self, found: CheckpointTuple | None) -> Any:
         if found is None:
             return None
+        _sort_theirs_after(found.checkpoint["id"])
         return ForeignTuple(
             self._name(found.config),
             convert_checkpoint(found.checkpoint, convert_to_theirs),
@@ -169,3 +172,14 @@ class BridgedSaver(BaseCheckpointSaver[int]):
     def _list_writes(self, found: CheckpointTuple) -> Sequence[PendingWrite]:
         """Returns the writes on top of a checkpoint that LangGraph is to see."""
         return [write for write in found.pending_writes or () if write[1] not in MEMORY]
+
+
+def _sort_theirs_after(checkpoint_id: str) -> None:
+    """Makes later ids of LangGraph's sort after one that may come from a faster clock.
+
+    It takes the greatest for the newest, so what it stored next would be passed over.
+    """
+    clock: Any = their_ids
+    made = read_time(checkpoint_id)
+    if (clock._last_v6_timestamp or 0) < made:
+        clock._last_v6_timestamp = made
