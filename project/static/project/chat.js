@@ -20,6 +20,7 @@
     let attempts = new Map();
 
     const wait = () => new Promise((resolve) => setTimeout(resolve, pause));
+    const rest = () => new Promise((done) => setTimeout(done, 250));
 
     const call = async (path, body, headers = {}) => {
         const given = body === undefined ? {} : {
@@ -149,7 +150,10 @@
             return read(given ?? await join());
         });
         for (;;) {
-            while (!ended) ended = await insist(async () => read(await join()));
+            while (!ended) {
+                await rest(); // a server that holds no stream open sends what there is at once
+                ended = await insist(async () => read(await join()));
+            }
             const now = await insist(async () => (await call(`threads/${thread}`)).json());
             if (now.status === "interrupted") {
                 showQuestions(Object.values(now.interrupts).flat());
