@@ -32,8 +32,11 @@ BYTES = ("Checkpoint", "ChannelBlob", "PendingWrite")
 
 
 @pytest.fixture
-def keys(settings: Any, monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
-    """Sets the keys; lists are stored by parts as soon as they have a few words."""
+def keys(ended: Ended, settings: Any, monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
+    """Sets the keys; lists are stored by parts as soon as they have a few words.
+
+    Within the settings that ``ended`` has, so that both are undone in their order.
+    """
     monkeypatch.setattr(value_deltas, "MIN_BYTES", 20)
 
     def use(*keys: str) -> None:
