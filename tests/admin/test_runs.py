@@ -218,10 +218,13 @@ def test_a_search_looks_at_the_newest_and_says_so(
             {"note": "needle"}, title=f"Refund {number}?", graph="typed", status="decided"
         )
         Run.objects.filter(pk=item.run_id).update(key=f"needle:{number}")
-        Decision.objects.create(
+        made = Decision.objects.create(
             interrupt=item, version=1, type="approve", value=True, via="admin",
             request_digest="1", payload_digest="1",
         )  # fmt: skip
+        at = datetime(2026, 1, 1, 12, number, 0, 7, tzinfo=UTC)
+        for row in (made, item.run):
+            type(row).objects.filter(pk=row.pk).update(created_at=at)
     found = browse("reader").get(list_of(model), {"q": "eedle"})
     assert found.context["cl"].result_count == 2
     assert "The search looked at the newest 2." in found.content.decode()
