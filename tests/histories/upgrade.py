@@ -16,7 +16,11 @@ from typing import Any
 from .__main__ import HERE
 
 #: The last migration of each version that saved threads.
-SCHEMAS = {"0.1": "0001_initial", "2026-11-23": "0002_store"}
+SCHEMAS = {
+    "0.1": "0001_initial",
+    "2026-11-23": "0002_store",
+    "2026-11-25": "0011_message_events",
+}
 
 
 def main(name: str) -> None:
