@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from tools.benchmarks import __main__ as command
-from tools.benchmarks import document, engines, filled, report
+from tools.benchmarks import document, engines, filled, queue, report
 from tools.benchmarks.workloads import WORKLOADS
 
 
@@ -166,3 +166,25 @@ def test_what_a_thread_leaves_is_added_up_beside_what_it_has_in_the_archive() ->
     *_, total, archived = filled.sizes_table(sizes, [1.0, 90.0, 40.0]).splitlines()
     assert total.split() == ["all", "2", "500", "250"]
     assert archived.split() == ["archived", "1", "90", "40"]
+
+
+@pytest.mark.parametrize(
+    ("name", "ms", "code"),
+    [
+        ("search in payloads", 2.0, 1),
+        ("search in payloads", 1.4, 0),
+        # A search of what is over looks at ten thousand rows, where there are as many.
+        ("all questions, search", 2.0, 0),
+    ],
+)
+def test_the_queue_fails_where_a_row_is_over_its_target(
+    name: str,
+    ms: float,
+    code: int,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    found = {1: {name: {"ms": 1.0, "queries": 3}}, 1000: {name: {"ms": ms, "queries": 4}}}
+    monkeypatch.setattr(queue, "measured", lambda options: found)
+    assert queue.main([]) == code
+    assert ("over" in capsys.readouterr().out) is bool(code)

@@ -41,6 +41,16 @@ PAGES = {
     "API: statistics": API + "stats/",
 }
 
+#: Lists of what is over. Of those that are searched 10,000 rows are looked at, where there are as
+#: many, and Looking back counts all that there are: they take longer, and have no target.
+PAST = {
+    "all questions, search": "/admin/hitl_django/interrupt/?q=unicorn",
+    "decisions, search": "/admin/hitl_django/decision/?q=unicorn",
+    "runs, search": "/admin/hitl_django/run/?q=unicorn",
+    "threads, search": "/admin/hitl_django/thread/?q=unicorn",
+    "looking back": "/admin/hitl_django/decision/figures/",
+}
+
 #: Lists of which the news are asked for, as an open page does.
 OPEN_LISTS = ("list", "free", "group", "search in payloads")
 
@@ -116,7 +126,7 @@ def measure(repeat: int) -> None:
     first = ReviewItem.pending.values_list("pk", flat=True)[0]
     rows = {
         name: (_get(client, url.format(group=group.pk, item=first)), _nothing)
-        for name, url in PAGES.items()
+        for name, url in (PAGES | PAST).items()
     }
     for name in OPEN_LISTS:
         page = client.get(PAGES[name].format(group=group.pk))
