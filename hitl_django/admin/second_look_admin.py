@@ -58,7 +58,7 @@ class VerdictFilter(admin.SimpleListFilter):
     GIVEN = "given"
 
     def lookups(self, request: HttpRequest, model_admin: Any) -> list[tuple[str, Any]]:
-        named = ("waiting", _("waits for one")), (self.GIVEN, _("was given"))
+        named = ("waiting", _("waits for one")), (self.GIVEN, _("given"))
         return [*named, *SecondLook.Verdict.choices]
 
     def queryset(self, request: HttpRequest, queryset: QuerySet[Any]) -> QuerySet[Any]:
