@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping
+from contextlib import closing
 from itertools import islice
 from typing import Any
 
@@ -69,7 +70,12 @@ def _list_needed_texts(wanted: Mapping[str, Any]) -> Iterator[str]:
 
 
 def _iterate_fitting(rows: QuerySet[StoreItem], op: SearchOp) -> Iterator[StoreItem]:
-    return (item for item in rows.iterator() if fits_filter(item.value, op.filter))
+    # A filter that is refused ends it in the middle, and its error would keep the cursor open.
+    found: Any = rows.iterator()
+    with closing(found):
+        for item in found:
+            if fits_filter(item.value, op.filter):
+                yield item
 
 
 def _find_nearest(rows: QuerySet[StoreItem], op: SearchOp, query: Vector) -> list[Found]:
