@@ -74,11 +74,6 @@ def rewrite_rows() -> Iterator[RowCounts]:
     return _look_at_all(rewrite=True)
 
 
-def needs_old_key() -> bool:
-    """Returns whether any row does, looking no further than the first."""
-    return any(counts.old for counts in count_rows())
-
-
 def _look_at_all(*, rewrite: bool) -> Iterator[RowCounts]:
     if find_key_ring() is None:
         return
