@@ -30,7 +30,7 @@ _observers: list[Observer] = []
 def add_observer(observer: Observer) -> None:
     """Has each stretch of this process run within what the observer returns for its lease.
 
-    What an observer raises is taken for the run's own failure, so it has to raise nothing.
+    It has to raise nothing: that wouldn't be the run's doing, and would hold it up all the same.
     """
     if observer not in _observers:
         _observers.append(observer)
