@@ -40,7 +40,7 @@ def find_alerts() -> list[str]:
     return re.findall(r"alert: (\w+)", rules)
 
 
-@pytest.mark.parametrize("text, module", sorted(set(find_lines())))
+@pytest.mark.parametrize(("text", "module"), sorted(set(find_lines())))
 def test_a_line_of_the_log_is_in_the_runbook(text: str, module: str) -> None:
     assert f"`{re.sub('%[sr]', '…', text)}`" in RUNBOOK.text, f"of {module}"
 
