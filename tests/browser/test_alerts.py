@@ -4,18 +4,24 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator
+from datetime import timedelta
 from typing import Any
 
 import pytest
 from django.contrib.auth import get_user_model
 from django.contrib.auth.models import Permission
+from django.utils import timezone
 
+from hitl_django import services
 from hitl_django.contrib.alerts import mail_channel
+from hitl_django.contrib.alerts.preferences import save_preferences
 from hitl_django.db.alias import write_alias
 from hitl_django.models import Interrupt, Run
 from hitl_django.notifications import outbox, webhooks
+from hitl_django.worker.sweeper import sweep
 from tests.contrib.alerts.conftest import use_server
 from tests.contrib.alerts.mail_server import MailServer
+from tests.contrib.alerts.test_clock import at_the_hour
 
 from .test_accessibility import WAYS, faults
 
@@ -130,3 +136,37 @@ def test_slack_channels_are_accessible(mails: MailServer, log_in: Callable[..., 
     page.click("button[name=_save]")
     page.wait_for_selector("a.hitl-title")
     assert faults(page) == []
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_mails_are_accessible(
+    mails: MailServer,
+    log_in: Callable[..., Any],
+    start: Callable[..., Run],
+    settings: Any,
+    way: dict[str, Any],
+) -> None:
+    settings.HITL = {**settings.HITL, "ALERT_HOUR": 0}
+    page = log_in("ravi", **way)
+    give_address("ravi")
+    ravi = get_user_model().objects.get(username="ravi")
+    save_preferences(ravi, {"assigned": "daily"})
+    overdue, mentioned = (
+        Interrupt.objects.get(run=start("approval", text=text)) for text in ("news", "weather")
+    )
+    services.assign(overdue.pk, to=ravi)
+    Interrupt.objects.filter(pk=overdue.pk).update(
+        due_at=timezone.now() - timedelta(hours=1), overdue=True
+    )
+    services.comment(mentioned.pk, "@ravi, what do you think?")
+    at_the_hour()
+    for _ in range(2):
+        sweep()
+        send()
+    read = {mail["Subject"]: mail.get_body(("html",)).get_content() for mail in mails.all()}
+    assert len(read) == 2
+    for subject, html in read.items():
+        page.goto("about:blank")  # a page of ours has a policy, which would hold for the mail
+        page.set_content(html)
+        assert faults(page) == [], subject
+        assert page.evaluate("document.documentElement.scrollWidth - innerWidth") <= 0

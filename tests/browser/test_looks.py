@@ -43,7 +43,8 @@ def looking_back(reviewer: Any) -> list[tuple[str, str]]:
     services.save_filter("Mine, or whoever's they are", {"show": "mine"}, shared=True, by=reviewer)
     item = ask("approval", text="the news")
     made = services.decide(item.pk, "approve", by=reviewer)
-    look = SecondLook.objects.create(interrupt=item, decision_id=made.id, verdict="agree")
+    look = SecondLook.objects.create(interrupt=item, decision_id=made.id)
+    services.judge_second_look(look.pk, True, by=None)
     return [
         ("index", "/admin/"),
         ("queue", f"{base}/reviewitem/"),
