@@ -34,6 +34,10 @@ run_succeeded = Signal()
 #: A run failed or was parked. ``run_id``, ``thread_id``, ``graph``, ``state``.
 run_failed = Signal()
 
+#: A run was cancelled, by somebody or by what took its place. ``run_id``, ``thread_id``, ``graph``,
+#: ``state``.
+run_cancelled = Signal()
+
 
 def send_on_commit(signal: Signal, *, using: str | None = None, **values: Any) -> None:
     """Sends a signal once the current transaction is committed, or at once outside of one."""

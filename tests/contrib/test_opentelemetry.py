@@ -20,7 +20,7 @@ from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanE
 from opentelemetry.sdk.trace.sampling import ParentBased, TraceIdRatioBased
 from opentelemetry.trace import StatusCode
 
-from hitl_django import signals
+from hitl_django import services, signals
 from hitl_django.contrib.opentelemetry import figures
 from hitl_django.contrib.opentelemetry.stretches import observe_stretch
 from hitl_django.contrib.opentelemetry.trace_ids import format_trace_id, make_ids
@@ -97,7 +97,7 @@ def install(monkeypatch: pytest.MonkeyPatch) -> Iterator[Install]:
     observers.remove_observer(observe_stretch)
     for signal in (signals.interrupt_decided, signals.interrupt_expired):
         signal.disconnect(dispatch_uid=UID)
-    for signal in (signals.run_succeeded, signals.run_failed):
+    for signal in (signals.run_succeeded, signals.run_failed, signals.run_cancelled):
         signal.disconnect(dispatch_uid=UID)
 
 
@@ -291,6 +291,13 @@ def test_a_question_that_expires_is_traced_as_expired(
     (runs,) = told.list_points("hitl.runs")
     assert runs.attributes["hitl.outcome"] == "parked"
     assert told.list_spans("run") == []  # it may go on
+
+
+def test_a_run_that_is_cancelled_ends_its_trace(hitl: GraphEnvironment, install: Install) -> None:
+    told = install()
+    run = hitl.start("approval", {"text": SECRET})
+    services.cancel(run.id)
+    assert told.get_span("run").attributes["hitl.outcome"] == "cancelled"
 
 
 @pytest.mark.parametrize("ratio", [0, 1])

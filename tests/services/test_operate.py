@@ -10,7 +10,7 @@ import pytest
 from django.contrib.auth.models import User
 from django.db import IntegrityError, transaction
 
-from hitl_django import services
+from hitl_django import services, signals
 from hitl_django.errors import AlreadyDecidedError, NotAllowedError, RunNotFound, RunStateError
 from hitl_django.models import AuditEntry, Interrupt, Run, Thread
 from tests import graphs
@@ -104,6 +104,23 @@ def test_cancelling_withdraws_the_questions(advance: Advance) -> None:
         with pytest.raises(AlreadyDecidedError, match="cancelled"):
             services.decide(question.pk, "approve")
     assert advance() == 0
+
+
+def test_receivers_hear_of_a_cancelled_run_once_it_is_committed(
+    advance: Advance, django_capture_on_commit_callbacks: Callable[..., Any]
+) -> None:
+    told: list[tuple[str, ...]] = []
+
+    def hear(run_id: str, thread_id: str, graph: str, state: str, **kwargs: object) -> None:
+        told.append((run_id, thread_id, graph, state))
+
+    info = services.start("panel", {"log": []})
+    advance()
+    signals.run_cancelled.connect(hear)
+    with django_capture_on_commit_callbacks(execute=True):
+        services.cancel(info.id)
+        assert told == []
+    assert told == [(str(info.id), info.thread_id, "panel", "cancelled")]
 
 
 @pytest.mark.promise("P11")

@@ -36,6 +36,7 @@ def connect() -> None:
     signals.interrupt_expired.connect(trace_expiry, dispatch_uid="hitl_django.opentelemetry")
     signals.run_succeeded.connect(trace_run, dispatch_uid="hitl_django.opentelemetry")
     signals.run_failed.connect(trace_run, dispatch_uid="hitl_django.opentelemetry")
+    signals.run_cancelled.connect(trace_run, dispatch_uid="hitl_django.opentelemetry")
 
 
 def trace_decision(*, decision: DecisionInfo, **kwargs: Any) -> None:

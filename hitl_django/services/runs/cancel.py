@@ -7,7 +7,7 @@ from typing import Any
 from django.db.models import F
 from django.db.models.functions import Now
 
-from hitl_django import notifications
+from hitl_django import notifications, signals
 from hitl_django.db.write_batch import WriteBatch
 from hitl_django.errors import RunStateError
 from hitl_django.models import Delivery, Interrupt, Run, Thread
@@ -56,4 +56,12 @@ def cancel_run(batch: WriteBatch, run: Run, thread: Thread, *, questions: str) -
     ids = {"run_id": run.pk, "thread_id": thread.thread_id}
     outbox.publish(batch, Delivery.Event.RUN_CANCELLED, run.graph, **ids)
     run.refresh_from_db(using, fields=["state", "finished_at"])
+    signals.send_on_commit(
+        signals.run_cancelled,
+        using=using,
+        run_id=str(run.pk),
+        thread_id=thread.thread_id,
+        graph=run.graph,
+        state=run.state,
+    )
     return closed
