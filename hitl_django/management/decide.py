@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Mapping
+from dataclasses import asdict
 from typing import Any
 
 from django.contrib.auth import get_user_model
@@ -15,6 +16,7 @@ from hitl_django.engine.errors import HitlError
 from hitl_django.json_text.strict_json import parse_strict
 from hitl_django.services import UNSET
 
+from .printing import add_json_argument, print_json
 from .show import parse_id
 from .start import describe_error
 
@@ -36,6 +38,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         action="store_true",
         help="refuse where somebody else holds the question",
     )
+    add_json_argument(parser)
 
 
 def perform(command: BaseCommand, options: Mapping[str, Any]) -> None:
@@ -52,6 +55,9 @@ def perform(command: BaseCommand, options: Mapping[str, Any]) -> None:
         )
     except HitlError as error:
         raise CommandError(describe_error(error)) from None
+    if options["json"]:
+        print_json(command, asdict(decided))
+        return
     waiting = decided.quorum - decided.approvals
     if decided.complete:
         command.stdout.write(f"Decided: {decided.type}. Run {decided.run_id} goes on.")

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Mapping
+from dataclasses import asdict
 from typing import Any
 
 from django.core.management.base import BaseCommand, CommandError
 
 from .diagnosis import examine_installation
+from .printing import add_json_argument, print_json
 
 HELP = (
     "Look at the database, the settings, the queue, the workers and the runs, and say what is "
@@ -24,6 +26,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         action="store_true",
         help="also work through every audit entry, which takes a while where there are many",
     )
+    add_json_argument(parser)
 
 
 def perform(command: BaseCommand, options: Mapping[str, Any]) -> None:
@@ -38,6 +41,9 @@ def perform(command: BaseCommand, options: Mapping[str, Any]) -> None:
     for found in examine_installation(audited=options["audit"]):
         errors += found.level == "error"
         if found.level == "note" and options["verbosity"] < 1:
+            continue
+        if options["json"]:
+            print_json(command, asdict(found))
             continue
         command.stdout.write(f"{found.level:<8} {found.words}", styles[found.level])
         if found.advice:

@@ -13,6 +13,7 @@ from django.core.management.base import BaseCommand, CommandError
 from hitl_django import audit
 from hitl_django.json_text.sanitize import escape_invisible, format_count
 
+from .printing import add_json_argument, print_json
 from .start import open_input
 
 HELP = (
@@ -24,6 +25,7 @@ HELP = (
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Adds the arguments of the verb."""
     parser.add_argument("--file", metavar="FILE", help="an exported record; - reads standard input")
+    add_json_argument(parser)
 
 
 def perform(command: BaseCommand, options: Mapping[str, Any]) -> None:
@@ -31,22 +33,31 @@ def perform(command: BaseCommand, options: Mapping[str, Any]) -> None:
     count = 0
     for fault in _find_faults(options["file"]):
         count += 1
-        command.stderr.write(fault)
+        if options["json"]:
+            print_json(command, fault)
+        else:
+            command.stderr.write(_format_fault(fault))
     if count:
         raise CommandError(f"The record of {format_count(count, 'thread', 'threads')} is broken.")
-    command.stdout.write("The record holds.")
+    if not options["json"]:
+        command.stdout.write("The record holds.")
 
 
-def _find_faults(file: str | None) -> Iterator[str]:
+def _format_fault(fault: Mapping[str, Any]) -> str:
+    line = f"line {fault['line']}: " if "line" in fault else ""
+    return f"{line}{escape_invisible(fault['thread'])}: entry {fault['entry']}"
+
+
+def _find_faults(file: str | None) -> Iterator[dict[str, Any]]:
     if file is None:
         for thread_id, seq in audit.find_faults():
-            yield f"{escape_invisible(thread_id)}: entry {seq}"
+            yield {"thread": thread_id, "entry": seq}
         return
     with open_input(file) as (source, _):
         yield from find_faults_in(source)
 
 
-def find_faults_in(lines: Iterable[bytes]) -> Iterator[str]:
+def find_faults_in(lines: Iterable[bytes]) -> Iterator[dict[str, Any]]:
     """Yields the first fault of each thread in an exported record; each follows on its last."""
     ends: dict[str, tuple[int, str]] = {}
     broken = set[str]()
@@ -66,5 +77,5 @@ def find_faults_in(lines: Iterable[bytes]) -> Iterator[str]:
         tells_the_same = named["thread"] == thread and shown.items() <= named.items()
         if (seq, before, own) != (last + 1, last_hash, digest) or not tells_the_same:
             broken.add(thread)
-            yield f"line {number}: {escape_invisible(str(thread))}: entry {seq}"
+            yield {"line": number, "thread": str(thread), "entry": seq}
         ends[thread] = seq, own

@@ -77,6 +77,19 @@ def test_a_changed_row_is_found(record: Path) -> None:
     assert said == "The record of 1 thread is broken."
 
 
+def test_a_program_reads_the_faults(record: Path) -> None:
+    entries = [json.loads(line) for line in record.read_text().splitlines()]
+    entries[1]["actor"] = "eve"
+    record.write_text("".join(json.dumps(entry) + "\n" for entry in entries))
+    out = io.StringIO()
+    call_command("hitl", "verify-audit", "--json", stdout=out)
+    assert out.getvalue() == ""
+    with pytest.raises(CommandError):
+        call_command("hitl", "verify-audit", "--json", "--file", str(record), stdout=out)
+    thread, seq = entries[1]["thread_id"], entries[1]["seq"]
+    assert json.loads(out.getvalue()) == {"line": 2, "thread": thread, "entry": seq}
+
+
 def test_a_file_that_is_no_record_is_refused(tmp_path: Path) -> None:
     (tmp_path / "a").write_text("{}\n")
     assert verify("--file", tmp_path / "a")[1] == "Line 1 is no entry of a record."

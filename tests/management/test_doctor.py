@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import json
 import os
 import re
 from collections.abc import Callable, Iterator
@@ -39,6 +40,21 @@ def examined(*arguments: str) -> tuple[int, str]:
     except CommandError as error:
         return error.returncode, out.getvalue()
     return 0, out.getvalue()
+
+
+@pytest.mark.usefixtures("worker")
+def test_a_program_reads_the_same() -> None:
+    code, said = examined("--json")
+    found = [json.loads(line) for line in said.splitlines()]
+    assert (code, {each["level"] for each in found}) == (0, {"ok", "note"})
+    assert "answers" in found[0]["words"]
+    WorkerHeartbeat.objects.all().delete()
+    services.start("approval", {"text": "A"})
+    Run.objects.update(queued_at=timezone.now() - timedelta(days=1))
+    code, said = examined("--json")
+    (error,) = (each for each in map(json.loads, said.splitlines()) if each["level"] == "error")
+    assert code == 1
+    assert error["advice"]
 
 
 @pytest.fixture

@@ -111,7 +111,10 @@ def test_a_question_is_decided_for_nobody_or_for_a_user(
     with pytest.raises(CommandError, match="--value is not JSON"):
         call("decide", other.pk, "respond", "--value", "{", "--by", "rita")
     assert Interrupt.objects.get(pk=other.pk).status == "pending"
-    call("decide", other.pk, "respond", "--value", "1", "--by", "rita")
+    decided = json.loads(
+        call("decide", other.pk, "respond", "--value", "1", "--by", "rita", "--json")
+    )
+    assert (decided["by_label"], decided["value"], decided["complete"]) == ("rita", 1, True)
     made = Interrupt.objects.get(pk=other.pk).decisions.get()
     assert (made.by_label, made.via) == ("rita", "command")
     with pytest.raises(CommandError, match="already decided: respond by rita"):
