@@ -216,3 +216,58 @@ def test_any_id_has_an_address(api: Any, invoice: str, thread_id: str) -> None:
 @pytest.mark.parametrize("segment", ["%2500", "%25FF", "%00"])
 def test_an_id_that_no_text_is_leads_nowhere(api: Any, segment: str) -> None:
     assert api.client.get(f"/hitl/api/v1/threads/{segment}/").status_code == 404
+
+
+METADATA = {"channel": "mail", "n": 7, "vip": True, "deep": {"a": 1}, "a.b:c": "x", "none": None}
+
+
+@pytest.mark.parametrize("kind", ["runs", "threads"])
+@pytest.mark.parametrize(
+    ("query", "found"),
+    [
+        ("metadata.channel=mail", True),
+        ("metadata.channel=Mail", False),
+        ("metadata.n=7", True),
+        ("metadata.n=8", False),
+        ("metadata.vip=true", True),
+        ("metadata.vip=1", False),
+        ("metadata.a.b:c=x", True),
+        ("metadata.none=null", False),
+        ("metadata.channel=mail&metadata.n=7", True),
+        ("metadata.channel=mail&metadata.n=8", False),
+        ("metadata.other=mail", False),
+        ("metadata.deep=1", False),
+        ("metadata.deep=%7B%22a%22%3A1%7D", False),
+        ("metadata.channel=mail&graph=invoice&page_size=1", True),
+    ],
+)
+def test_they_are_found_by_metadata(
+    api: Any, invoice: str, kind: str, query: str, found: bool
+) -> None:
+    for metadata in (METADATA, {"channel": "phone"}, None):
+        body: dict[str, Any] = {"graph": invoice, "input": {"amount": 12}}
+        api.post("runs", body=body | ({"metadata": metadata} if metadata else {}))
+    rows = api.get(kind, query=query).json()["results"]
+    assert [each["graph"] for each in rows] == ["invoice"] * found
+    if kind == "runs":
+        assert [each["metadata"] for each in rows] == [METADATA] * found
+
+
+@pytest.mark.parametrize("kind", ["runs", "threads"])
+@pytest.mark.parametrize(
+    "query",
+    [
+        "metadata.=x",
+        "metadata=x",
+        "metadata.a%22b=x",
+        "metadata.a__b=x&metadata.%5C=x",
+        "metadata.channel=",
+        "metadata.channel=a&metadata.channel=b",
+        "metadata.channel=%00",
+        f"metadata.{'k' * 65}=x",
+        "&".join(f"metadata.k{number}=x" for number in range(6)),
+    ],
+)
+def test_what_is_no_key_of_metadata_is_refused(api: Any, kind: str, query: str) -> None:
+    assert api.get(kind, query=query).status_code == 400
+    assert api.get("interrupts", query="metadata.channel=mail").status_code == 400

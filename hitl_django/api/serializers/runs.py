@@ -82,6 +82,7 @@ class RunSerializer(RunInfoSerializer):
     thread_id = serializers.CharField(source="thread.thread_id")
     graph_version = serializers.CharField()
     key = serializers.CharField(allow_null=True)
+    metadata = JSONObject(source="thread.metadata", help_text="What its thread keeps for you.")
     started_by = serializers.CharField(source="started_by_label")
     created_at = Moment()
     queued_at = Moment()

@@ -22,7 +22,7 @@ from rest_framework.views import APIView
 
 from hitl_django.permissions import find_row
 
-from ..filters import StrictFilterBackend
+from ..filters import MetadataFilterSet, StrictFilterBackend
 from ..invalid_params import InvalidParam, convert_to_parameter, flatten_errors
 from ..operations import Operation, get_operation
 from ..paging import PARAMETERS, KeysetPagination
@@ -120,11 +120,15 @@ class Resource(APIView):
         query = declared.query if declared else None
         return frozenset(query().fields) if query else frozenset()
 
+    def allows_parameter(self, name: str) -> bool:
+        """Returns whether it takes a parameter that isn't named beforehand."""
+        return False
+
     def find_parameter_faults(self, request: Request) -> list[InvalidParam]:
         """Returns a fault for each parameter that is unknown, empty or given more than once."""
         known, faults = self.allowed_parameters(), []
         for name, values in request.query_params.lists():
-            if name not in known:
+            if name not in known and not self.allows_parameter(name):
                 faults.append(
                     InvalidParam("unknown_parameter", "There is no such one.", parameter=name)
                 )
@@ -227,6 +231,11 @@ class Collection(Resource, GenericAPIView[Any]):
         if self.request.method not in ("GET", "HEAD"):
             return super().allowed_parameters()
         return PARAMETERS | frozenset(self.filterset_class.base_filters)
+
+    def allows_parameter(self, name: str) -> bool:
+        by_metadata = issubclass(self.filterset_class, MetadataFilterSet)
+        reads = self.request.method in ("GET", "HEAD")
+        return reads and by_metadata and MetadataFilterSet.is_metadata(name)
 
     def render_page(self) -> Response:
         """Returns one page of the list."""
