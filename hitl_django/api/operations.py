@@ -99,7 +99,8 @@ class Operation:
     ``query`` and ``body`` are serializers of what it takes, ``headers`` those it heeds, ``errors``
     the exceptions it answers besides those that every path does (openapi/problems.py), and
     ``throttle`` names the HITL setting with the rate that bounds it for each user, where that isn't
-    the one for whatever reads, or for whatever changes something.
+    the one for whatever reads, or for whatever changes something. A ``deprecated`` one goes
+    some day.
     """
 
     id: str
@@ -110,6 +111,7 @@ class Operation:
     errors: tuple[type[Exception], ...] = ()
     throttle: str = ""
     example: Any = None
+    deprecated: bool = False
 
 
 def operation(id: str, **declared: Any) -> Callable[[Handler], Handler]:  # noqa: A002

@@ -42,6 +42,11 @@ urlpatterns = [
         threads.ThreadHistory.as_view(),
         name="thread-history",
     ),
+    path(
+        "threads/<hitl_thread:thread_id>/record/",
+        threads.ThreadRecord.as_view(),
+        name="thread-record",
+    ),
     path("threads/<hitl_thread:thread_id>/fork/", threads.ThreadFork.as_view(), name="thread-fork"),
     path("interrupts/", interrupts.InterruptList.as_view(), name="interrupts"),
     path("interrupts/next/", queue.NextInterrupt.as_view(), name="next"),

@@ -22,11 +22,13 @@ from .reviews.comment import CommentInfo, comment
 from .reviews.deadlines import mark_overdue, warn_expiring
 from .reviews.decide import check_answer, decide, find_refusals
 from .reviews.expire import expire_due
+from .reviews.export import PAGE as RECORD_PAGE
 from .reviews.export import (
     ExportedDecision,
     ExportedEntry,
     export_decisions,
     export_record,
+    thread_record,
 )
 from .reviews.figures import (
     AGES,
@@ -121,6 +123,7 @@ __all__ = [
     "LINK_KEY",
     "MAX_DAYS",
     "MAX_FILTERS",
+    "RECORD_PAGE",
     "UNSET",
     "AgeBand",
     "ArchivedThreadInfo",
@@ -231,6 +234,7 @@ __all__ = [
     "thread_history",
     "thread_picture",
     "thread_position",
+    "thread_record",
     "thread_state",
     "try_webhook",
     "undo",

@@ -56,6 +56,7 @@ def arguments(invoice: Any, asked: Callable[..., Any], make_run: Any) -> dict[st
         "threads": (),
         "thread": (ended.thread.thread_id,),
         "thread-state": (question.thread.thread_id,),
+        "thread-record": (question.thread.thread_id,),
         "thread-history": (question.thread.thread_id,),
         "thread-fork": (question.thread.thread_id,),
         "interrupts": (),

@@ -123,6 +123,8 @@ class Person:
             return self.may("view_webhookendpoint") or self.may("manage_webhooks")
         if what == "list runs":  # who starts some sees those
             return self.may("view_run") or self.may("start_run")
+        if what == "read the record":  # all of it
+            return self.may("export_decisions", "view_reviewer_figures") and self._is_asked(area)
         if what == "undo":  # of what somebody else decided
             return self.decides(area) and self.is_superuser
         if what == "link":

@@ -72,6 +72,8 @@ def build_operation(
         ],
         "responses": _responses(pattern, declared, schemas),
     }
+    if declared.deprecated:
+        operation["deprecated"] = True
     if declared.body is not None:
         operation["requestBody"] = _request_body(declared, schemas)
     return operation

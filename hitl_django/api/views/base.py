@@ -61,7 +61,7 @@ class Resource(APIView):
     content_negotiation_class = JSONOnlyNegotiation
     metadata_class = None
     versioning_class = None
-    http_method_names: Sequence[str] = ("get", "post", "delete", "head", "options")
+    http_method_names: Sequence[str] = ("get", "post", "patch", "delete", "head", "options")
     #: A host's own document leaves us out; ours is made by openapi.Generator.
     schema = None
 

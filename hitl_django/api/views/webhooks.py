@@ -88,10 +88,22 @@ class WebhookDetail(Resource):
         errors=(errors.InvalidInputError,),
         example={"active": False},
     )
-    def post(self, request: Request, webhook_id: UUID) -> Response:
+    def patch(self, request: Request, webhook_id: UUID) -> Response:
         """Changes what the body names; one that is turned on again begins afresh."""
         changed = services.change_webhook(webhook_id, by=request.user, **self.read_body())
         return Response(self.render(WebhookSerializer, changed))
+
+    @operation(
+        "change_webhook_by_post",
+        body=WebhookChange,
+        responses={200: ResponseSpec("As it is now.", WebhookSerializer)},
+        errors=(errors.InvalidInputError,),
+        example={"active": False},
+        deprecated=True,
+    )
+    def post(self, request: Request, webhook_id: UUID) -> Response:
+        """Changes what the body names, as PATCH does, which takes its place."""
+        return self.patch(request, webhook_id)
 
     @operation(
         "delete_webhook", responses={204: ResponseSpec("It is gone, and every message to it.")}
