@@ -15,6 +15,7 @@ from hitl_django.deprecation import renamed
 from hitl_django.dialects import UNSET
 
 from .coroutines import acancel, adecide, aretry, arun_result, astart
+from .keyed_requests import KeyedOutcome, act_once
 from .results import DecisionInfo, RunInfo
 from .reviews.assign import assign, snooze
 from .reviews.claim import ClaimInfo, claim, find_taken, release, take_next
@@ -140,6 +141,7 @@ __all__ = [
     "ExportedDecision",
     "ExportedEntry",
     "History",
+    "KeyedOutcome",
     "LinkInfo",
     "LinkState",
     "MadeThread",
@@ -164,6 +166,7 @@ __all__ = [
     "WebhookInfo",
     "WorkerHealth",
     "acancel",
+    "act_once",
     "adecide",
     "afollow",
     "archived_thread",

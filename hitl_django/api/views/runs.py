@@ -17,7 +17,10 @@ from hitl_django.permissions import get_policy
 
 from .. import querysets
 from ..filters import RunFilterSet
-from ..operations import LOCATION, ResponseSpec, operation
+from ..invalid_params import InvalidParam
+from ..operations import IDEMPOTENCY_KEY, LOCATION, REPLAYED, ResponseSpec, operation
+from ..preconditions import read_idempotency_key
+from ..problems import InvalidRequest
 from ..serializers.fields import EmptyBody
 from ..serializers.interrupts import InterruptSerializer
 from ..serializers.runs import (
@@ -51,6 +54,7 @@ class RunList(Collection):
     @operation(
         "start_run",
         body=StartBody,
+        headers=(IDEMPOTENCY_KEY,),
         responses={
             202: ResponseSpec(
                 "Stored, for a worker to advance.", RunInfoSerializer, headers=(LOCATION,)
@@ -58,7 +62,7 @@ class RunList(Collection):
             200: ResponseSpec(
                 "The run that the same key and input started before.",
                 RunInfoSerializer,
-                headers=(LOCATION,),
+                headers=(LOCATION, REPLAYED),
             ),
         },
         errors=(
@@ -78,13 +82,20 @@ class RunList(Collection):
         example={"graph": "refund", "input": {"customer": "Dana K."}, "key": "refund:10443"},
     )
     def post(self, request: Request) -> Response:
-        """Starts a run of a graph: once for each ``key``."""
+        """Starts a run of a graph: once for each ``key``, which may stand in Idempotency-Key."""
         body = self.read_body()
+        key = read_idempotency_key(request)
+        if key and body.setdefault("key", key) != key:
+            detail = "Is not the key in the body: one of them is enough."
+            raise InvalidRequest(InvalidParam("invalid", detail, header=IDEMPOTENCY_KEY.name))
         if "subject" in body:
             body["subject"] = services.SubjectKey(**body["subject"])
         run = services.start(by=request.user, via="api", **body)
         # A key that was used before names the run it started: nothing was accepted just now.
-        return self.render_made(RunInfoSerializer, run, status=202 if run.created else 200)
+        response = self.render_made(RunInfoSerializer, run, status=202 if run.created else 200)
+        if not run.created:
+            response.headers[REPLAYED.name] = "true"
+        return response
 
 
 class RunDetail(Resource):
@@ -133,11 +144,16 @@ class RunCancel(Resource):
         responses={200: ResponseSpec("The cancelled run.", RunInfoSerializer)},
         errors=(errors.RunStateError,),
         example={"reason": "The customer withdrew it."},
+        keyed=True,
     )
     def post(self, request: Request, run_id: UUID) -> Response:
         """Ends a run that hasn't succeeded, and closes its open questions."""
-        run = services.cancel(run_id, by=request.user, via="api", **self.read_body())
-        return Response(self.render(RunInfoSerializer, run))
+        wanted = self.read_body()
+        return self.act_once(
+            lambda: services.cancel(run_id, by=request.user, via="api", **wanted),
+            self.find_run,
+            lambda run: Response(self.render(RunInfoSerializer, run)),
+        )
 
 
 class RunRetry(Resource):
@@ -147,11 +163,15 @@ class RunRetry(Resource):
         "retry_run",
         body=EmptyBody,
         responses={202: ResponseSpec("Queued again.", RunInfoSerializer, headers=(LOCATION,))},
+        keyed=True,
         errors=(errors.RunStateError,),
         example={},
     )
     def post(self, request: Request, run_id: UUID) -> Response:
         """Queues a failed or parked run again; it goes on from the last thing it stored."""
         self.read_body()
-        run = services.retry(run_id, by=request.user, via="api")
-        return self.render_made(RunInfoSerializer, run)
+        return self.act_once(
+            lambda: services.retry(run_id, by=request.user, via="api"),
+            self.find_run,
+            lambda run: self.render_made(RunInfoSerializer, run),
+        )

@@ -196,6 +196,7 @@ class ThreadFork(Resource):
             errors.LeaseHeldError,
         ),
         throttle="THROTTLE_START",
+        keyed=True,
         example={
             "checkpoint": "1f0b6f3c-6d0e-6c5e-8001-7d0a3a2f1c55",
             "values": {"amount": 5000},
@@ -210,5 +211,8 @@ class ThreadFork(Resource):
         """
         wanted = self.read_body()
         at = wanted.pop("checkpoint")
-        run = services.fork(thread_id, at, by=request.user, via="api", **wanted)
-        return self.render_made(RunInfoSerializer, run)
+        return self.act_once(
+            lambda: services.fork(thread_id, at, by=request.user, via="api", **wanted),
+            self.find_run,
+            lambda run: self.render_made(RunInfoSerializer, run),
+        )
