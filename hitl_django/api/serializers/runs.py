@@ -16,7 +16,9 @@ from .fields import (
     Id,
     JSONObject,
     Moment,
+    Query,
     Text,
+    WholeNumber,
 )
 from .interrupts import InterruptSerializer
 
@@ -93,6 +95,16 @@ class RunSerializer(RunInfoSerializer):
     finished_at = Moment(allow_null=True)
 
 
+class StartQuery(Query):
+    """How long to wait for what is started."""
+
+    wait = WholeNumber(
+        most=3600,
+        required=False,
+        help_text="Seconds until it is answered even so; no longer than EVENT_WAIT_SECONDS.",
+    )
+
+
 class RunDetailSerializer(RunSerializer):
     """A run with what it asks, and what may be seen of how it ended."""
 
@@ -105,3 +117,9 @@ class RunDetailSerializer(RunSerializer):
         help_text="The state it ended with, for who may see state and for who started it, until a "
         "later run changes it."
     )
+
+
+class StartedRunSerializer(RunDetailSerializer):
+    """A run that was started: as a write leaves it, or for who waited, with all there is of it."""
+
+    sometimes = frozenset(RunDetailSerializer().fields) - frozenset(RunInfoSerializer().fields)
