@@ -26,6 +26,7 @@ urlpatterns = [
     path("graphs/<str:name>/", graphs.GraphDetail.as_view(), name="graph"),
     path("graphs/<str:name>/diagram.svg", graphs.GraphDiagram.as_view(), name="graph-diagram"),
     path("runs/", runs.list_view, name="runs"),
+    path("runs/batch/", bulk.batch_view, name="runs-batch"),
     path("runs/<uuid:run_id>/", runs.RunDetail.as_view(), name="run"),
     path("runs/<uuid:run_id>/cancel/", runs.RunCancel.as_view(), name="run-cancel"),
     path("runs/<uuid:run_id>/retry/", runs.RunRetry.as_view(), name="run-retry"),

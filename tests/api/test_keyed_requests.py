@@ -24,7 +24,7 @@ ONCE = {"HTTP_IDEMPOTENCY_KEY": "once"}
 #: It checks a decision, and changes nothing.
 READS = "decision-validate"
 #: They say for each decision, or in the answer's status, what was there before.
-WITH_OTHER_WORDS = ("runs", "decisions-bulk")
+WITH_OTHER_WORDS = ("runs", "runs-batch", "decisions-bulk")
 KEPT_WITH_WHAT_IS_MADE = (*WITH_OTHER_WORDS, "decisions", "next")
 
 

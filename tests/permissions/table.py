@@ -81,6 +81,7 @@ _API: dict[tuple[str, str], Row] = {
         "", "start_run", ACCEPTED, changes=True,
         body=sends(graph="ledger", input={"area": "open"}),
     ),
+    ("runs-batch", "POST"): Row(body=sends(runs=[{"graph": "no such", "input": {}}])),
     ("run", "GET"): Row("run", at=of("run.pk")),
     ("run-cancel", "POST"): Row("run", "operate_run", at=of("run.pk"), changes=True),
     ("run-events", "GET"): Row("run", at=of("run.pk")),

@@ -16,11 +16,15 @@ from .fields import (
     Id,
     JSONObject,
     Moment,
+    ProblemField,
     Query,
     Text,
     WholeNumber,
 )
 from .interrupts import InterruptSerializer
+
+#: Runs that one request may start.
+MAX_BATCH_STARTS = 100
 
 
 class SubjectBody(Body):
@@ -59,6 +63,12 @@ class StartBody(Body):
         max_length=len(KINDS),
         help_text="What its events tell, where that isn't what the graph says; empty: nothing.",
     )
+
+
+class BatchBody(Body):
+    """Several starts."""
+
+    runs = serializers.ListField(child=StartBody(), min_length=1, max_length=MAX_BATCH_STARTS)
 
 
 class CancelBody(Body):
@@ -123,3 +133,20 @@ class StartedRunSerializer(RunDetailSerializer):
     """A run that was started: as a write leaves it, or for who waited, with all there is of it."""
 
     sometimes = frozenset(RunDetailSerializer().fields) - frozenset(RunInfoSerializer().fields)
+
+
+class BatchResultSerializer(serializers.Serializer):
+    """What became of one start of several."""
+
+    status = serializers.IntegerField(help_text="What it would have been answered with alone.")
+    repeated = serializers.BooleanField(help_text="Whether it had been started before.")
+    run = RunInfoSerializer(allow_null=True)
+    problem = ProblemField(
+        allow_null=True, help_text="Why it was not started: a problem of that status."
+    )
+
+
+class BatchResultsSerializer(serializers.Serializer):
+    """What became of each start, in the order they were sent."""
+
+    results = BatchResultSerializer(many=True)

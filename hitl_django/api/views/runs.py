@@ -80,6 +80,13 @@ class RunResource(Resource):
         return more
 
 
+def start_run(user: Any, wanted: dict[str, Any]) -> services.RunInfo:
+    """Starts what a StartBody says."""
+    if "subject" in wanted:
+        wanted = {**wanted, "subject": services.SubjectKey(**wanted["subject"])}
+    return services.start(by=user, via="api", **wanted)
+
+
 class RunList(RunResource, Collection):
     """The runs; posting to them starts one."""
 
@@ -144,9 +151,7 @@ class RunList(RunResource, Collection):
         if key and body.setdefault("key", key) != key:
             detail = "Is not the key in the body: one of them is enough."
             raise InvalidRequest(InvalidParam("invalid", detail, header=IDEMPOTENCY_KEY.name))
-        if "subject" in body:
-            body["subject"] = services.SubjectKey(**body["subject"])
-        run = services.start(by=request.user, via="api", **body)
+        run = start_run(request.user, body)
         # A key that was used before names the run it started: nothing was accepted just now.
         response = self.render_made(RunInfoSerializer, run, status=202 if run.created else 200)
         if not run.created:
