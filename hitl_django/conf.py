@@ -121,7 +121,7 @@ class Settings:
     EVENT_RETENTION_DAYS: float | None = _key(
         None, "Days after a run ended that the sweep deletes its events; None: with the thread."
     )
-    EVENT_WAIT_SECONDS: float = _key(25, "How long a request may wait for a run's next event.")
+    EVENT_WAIT_SECONDS: float = _key(25, "How long a request may wait for a run or its next event.")
     EVENT_POLL_SECONDS: float = _key(0.25, "How often a waiting request looks for one.")
     EVENT_WAITERS: int = _key(
         1,

@@ -1,4 +1,4 @@
-"""Long polling and server-sent events of a run, bounded in time and number.
+"""Waiting for a run, long polling and server-sent events of it, bounded in time and number.
 
 What to look for, what to send and how long to pause is written once, as steps: bytes to send and
 seconds to wait. A WSGI server has a thread for each answer, which performs them. Under ASGI the
@@ -22,7 +22,9 @@ from django.db import connections
 from django.http import HttpRequest, HttpResponse, StreamingHttpResponse
 
 from hitl_django.conf import hitl, limit_for_user
+from hitl_django.models import Run
 from hitl_django.services import EventPage, EventReader
+from hitl_django.services.runs.event_stream import AT_REST
 
 #: Seconds between two signs of life on a stream that has no event.
 HEARTBEAT_SECONDS = 15
@@ -54,6 +56,17 @@ def wait_for_end(reader: EventReader, seconds: float, render: Render) -> Steps:
             yield hitl.EVENT_POLL_SECONDS
         page = reader.read(page.last)
     yield render(page)
+
+
+def wait_for_rest(
+    run: Run, find: Callable[[], Run | None], seconds: float, render: Callable[[Run], bytes]
+) -> Steps:
+    """Waits until nothing comes of a run by itself any more, at most so long, and sends it."""
+    ends = time.monotonic() + seconds
+    while run.state not in AT_REST and time.monotonic() < ends:
+        yield hitl.EVENT_POLL_SECONDS
+        run = find() or run  # which was deleted, or hidden, since it was started
+    yield render(run)
 
 
 def stream_events(reader: EventReader, after: int, seconds: float, render: Render) -> Steps:
@@ -139,7 +152,11 @@ def acquire_slot(request: HttpRequest) -> bool:
 
 
 def build_response(
-    request: HttpRequest, steps: Callable[[float], Steps], seconds: float | None, media: str
+    request: HttpRequest,
+    steps: Callable[[float], Steps],
+    seconds: float | None,
+    media: str,
+    status: int = 200,
 ) -> WaitingResponse:
     """Returns a response that waits so long at most, or as long as its kind may.
 
@@ -153,7 +170,7 @@ def build_response(
             if not connection.in_atomic_block:
                 connection.close()
     made = steps(most if seconds is None else min(seconds, most))
-    return WaitingResponse(made, request, content_type=media)
+    return WaitingResponse(made, request, content_type=media, status=status)
 
 
 def stream_response(

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import django_filters as filters
 from django import forms
 from django.contrib.contenttypes.models import ContentType
-from django.db.models import Case, QuerySet, When
+from django.db.models import Case, QuerySet, Value, When
+from django.db.models.lookups import Exact
 from django_filters.rest_framework import DjangoFilterBackend
 from rest_framework import serializers
 from rest_framework.request import Request
 
+from hitl_django.db.json_member import JSONMember
 from hitl_django.dialects import DIALECTS
 from hitl_django.models import Delivery, Interrupt, Run
 from hitl_django.services.reviews import queue_filters
@@ -20,6 +23,9 @@ from .invalid_params import InvalidParam
 from .problems import InvalidRequest
 from .serializers.fields import Moment
 
+#: A parameter for a key of the metadata, and how many there may be.
+METADATA = re.compile(r"metadata\.[A-Za-z0-9_:-][A-Za-z0-9_.:-]{0,63}")
+MAX_METADATA = 5
 #: As many are still looked up in the index of words.
 INDEXED_MATCHES = 100
 
@@ -108,6 +114,35 @@ class SubjectFilter(TextFilter):
         return {"type": "string", "pattern": SUBJECT_PATTERN, "maxLength": 400}
 
 
+class MetadataFilterSet(filters.FilterSet):
+    """Filters of rows whose thread has metadata: ``metadata.KEY=value``, for a few keys."""
+
+    #: The field that leads to it.
+    metadata_field = "metadata"
+
+    @staticmethod
+    def is_metadata(name: str) -> bool:
+        """Returns whether a parameter is one for a key of the metadata."""
+        return METADATA.fullmatch(name) is not None
+
+    def filter_queryset(self, queryset: QuerySet[Any]) -> QuerySet[Any]:
+        found = super().filter_queryset(queryset)
+        wanted = {name: value for name, value in self.data.items() if self.is_metadata(name)}
+        if len(wanted) > MAX_METADATA:
+            detail = f"No more than {MAX_METADATA} keys of the metadata are compared at once."
+            raise InvalidRequest(InvalidParam("too_many", detail, parameter=[*wanted][-1]))
+        for name, value in wanted.items():
+            member = JSONMember(self.metadata_field, name.partition(".")[2])
+            found = found.filter(Exact(member, Value(_refuse_nul(name, value))))
+        return found
+
+
+def _refuse_nul(name: str, value: str) -> str:
+    if "\0" in value:  # which no database could look for
+        raise InvalidRequest(InvalidParam("invalid", "May not have a NUL.", parameter=name))
+    return value
+
+
 class YesNoFilter(filters.ChoiceFilter):
     """The two words, and nothing that only looks like one of them."""
 
@@ -115,7 +150,7 @@ class YesNoFilter(filters.ChoiceFilter):
         super().__init__(choices=[("true", "true"), ("false", "false")], **kwargs)
 
 
-class ThreadFilterSet(filters.FilterSet):
+class ThreadFilterSet(MetadataFilterSet):
     """Threads by graph, subject and age, newest first."""
 
     graph = TextFilter(max_length=200, label="The name of its graph.")
@@ -133,8 +168,10 @@ class CommentFilterSet(filters.FilterSet):
     """All remarks on a question, oldest first."""
 
 
-class RunFilterSet(filters.FilterSet):
+class RunFilterSet(MetadataFilterSet):
     """Runs by state and graph, newest first."""
+
+    metadata_field = "thread__metadata"
 
     state = filters.ChoiceFilter(choices=Run.State.choices, label="Where it is.")
     graph = TextFilter(max_length=200, label="The name of its graph.")

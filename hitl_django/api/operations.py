@@ -12,10 +12,12 @@ from nothing else (openapi/). So a view of its own needs no more than this to be
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, TypeVar
 
 from rest_framework.serializers import Serializer
+
+from hitl_django.errors import IdempotencyKeyReusedError
 
 Handler = TypeVar("Handler", bound=Callable[..., Any])
 
@@ -99,7 +101,8 @@ class Operation:
     ``query`` and ``body`` are serializers of what it takes, ``headers`` those it heeds, ``errors``
     the exceptions it answers besides those that every path does (openapi/problems.py), and
     ``throttle`` names the HITL setting with the rate that bounds it for each user, where that isn't
-    the one for whatever reads, or for whatever changes something.
+    the one for whatever reads, or for whatever changes something. A ``deprecated`` one goes
+    some day; a ``keyed`` one is carried out by ``Resource.act_once``.
     """
 
     id: str
@@ -110,17 +113,35 @@ class Operation:
     errors: tuple[type[Exception], ...] = ()
     throttle: str = ""
     example: Any = None
+    deprecated: bool = False
+    keyed: bool = False
 
 
 def operation(id: str, **declared: Any) -> Callable[[Handler], Handler]:  # noqa: A002
     """Declares what the method of a view takes and answers; the fields are those of Operation."""
     declaration = Operation(id, **declared)
+    if declaration.keyed:
+        declaration = _add_key(declaration)
 
     def declare(handler: Handler) -> Handler:
         handler.operation = declaration  # type: ignore[attr-defined]
         return handler
 
     return declare
+
+
+def _add_key(declared: Operation) -> Operation:
+    """Returns the operation with what it says of its ``Idempotency-Key``."""
+    responses = {
+        status: replace(response, headers=(*response.headers, REPLAYED))
+        for status, response in declared.responses.items()
+    }
+    return replace(
+        declared,
+        responses=responses,
+        headers=(*declared.headers, IDEMPOTENCY_KEY),
+        errors=(*declared.errors, IdempotencyKeyReusedError),
+    )
 
 
 def get_operation(view: Any, method: str) -> Operation | None:

@@ -6,6 +6,7 @@ from .archive import ArchivedThread
 from .comments import Comment
 from .events import RunEvent
 from .history import ChannelBlob, Checkpoint, GraphShape, PendingWrite
+from .keyed_requests import KeyedRequest
 from .links import ReviewLink
 from .review import AuditEntry, Decision, Interrupt, ReviewItem
 from .saved_filters import SavedFilter
@@ -25,6 +26,7 @@ __all__ = [
     "Delivery",
     "GraphShape",
     "Interrupt",
+    "KeyedRequest",
     "PendingWrite",
     "ReviewItem",
     "ReviewLink",

@@ -15,6 +15,7 @@ from hitl_django.deprecation import renamed
 from hitl_django.dialects import UNSET
 
 from .coroutines import acancel, adecide, aretry, arun_result, astart
+from .keyed_requests import KeyedOutcome, act_once
 from .results import DecisionInfo, RunInfo
 from .reviews.assign import assign, snooze
 from .reviews.claim import ClaimInfo, claim, find_taken, release, take_next
@@ -22,11 +23,13 @@ from .reviews.comment import CommentInfo, comment
 from .reviews.deadlines import mark_overdue, warn_expiring
 from .reviews.decide import check_answer, decide, find_refusals
 from .reviews.expire import expire_due
+from .reviews.export import PAGE as RECORD_PAGE
 from .reviews.export import (
     ExportedDecision,
     ExportedEntry,
     export_decisions,
     export_record,
+    thread_record,
 )
 from .reviews.figures import (
     AGES,
@@ -121,6 +124,7 @@ __all__ = [
     "LINK_KEY",
     "MAX_DAYS",
     "MAX_FILTERS",
+    "RECORD_PAGE",
     "UNSET",
     "AgeBand",
     "ArchivedThreadInfo",
@@ -137,6 +141,7 @@ __all__ = [
     "ExportedDecision",
     "ExportedEntry",
     "History",
+    "KeyedOutcome",
     "LinkInfo",
     "LinkState",
     "MadeThread",
@@ -161,6 +166,7 @@ __all__ = [
     "WebhookInfo",
     "WorkerHealth",
     "acancel",
+    "act_once",
     "adecide",
     "afollow",
     "archived_thread",
@@ -231,6 +237,7 @@ __all__ = [
     "thread_history",
     "thread_picture",
     "thread_position",
+    "thread_record",
     "thread_state",
     "try_webhook",
     "undo",

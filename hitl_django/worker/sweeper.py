@@ -24,6 +24,7 @@ from hitl_django.db.write_batch import WriteBatch
 from hitl_django.graph_registry import compatibility
 from hitl_django.models import Run
 from hitl_django.notifications import channels, webhooks
+from hitl_django.services import keyed_requests
 from hitl_django.services.reviews.expire import select_expired
 from hitl_django.services.reviews.resumption import select_due
 from hitl_django.store import delete_expired
@@ -39,10 +40,10 @@ def sweep() -> list[UUID]:
 
     Questions whose time is up expire first, those that will soon are warned of, and what has become
     due moves to the front of the queue. Runs go on whose decisions can no longer be undone. Several
-    sweeps at once do no harm: each takes other runs. The same goes for webhooks that are due, and
-    for items of the store that have expired. Where RETENTION_DAYS is set, threads that ended that
-    long ago are deleted, a batch of them; EVENT_RETENTION_DAYS does so to their events alone, and
-    ARCHIVE_DAYS archives them.
+    sweeps at once do no harm: each takes other runs. The same goes for webhooks that are due, for
+    items of the store that have expired, and for idempotency keys of yesterday. Where
+    RETENTION_DAYS is set, threads that ended that long ago are deleted, a batch of them;
+    EVENT_RETENTION_DAYS does so to their events alone, and ARCHIVE_DAYS archives them.
     """
     _run_steps("questions", services.expire_due, services.warn_expiring, services.mark_overdue)
     _run_steps("undo", services.resume_due)
@@ -50,6 +51,7 @@ def sweep() -> list[UUID]:
     _run_steps("channels", channels.sweep_channels)
     _run_steps("webhooks", webhooks.enqueue_due, webhooks.remove_old)
     _run_steps("shapes", compatibility.remove_unused_shapes)
+    _run_steps("keys", keyed_requests.remove_old)
     _run_steps("store", partial(delete_expired, hitl.SWEEP_BATCH))
     if hitl.RETENTION_DAYS is not None:
         _retain("deleted", retention.delete_ended, "retain --days {:g}", hitl.RETENTION_DAYS)

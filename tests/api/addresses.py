@@ -14,6 +14,7 @@ from hitl_django.models import Checkpoint, Run
 NOBODYS = "11111111-2222-4333-8444-555555555555"
 BODIES: dict[str, dict[str, Any]] = {
     "runs": {"graph": "invoice", "input": {"amount": 12}},
+    "runs-batch": {"runs": [{"graph": "invoice", "input": {"amount": 12}}]},
     "decisions": {"type": "approve"},
     "decision-validate": {"type": "approve"},
     "decisions-bulk": {"decisions": [{"interrupt": NOBODYS, "type": "approve"}]},
@@ -49,6 +50,7 @@ def arguments(invoice: Any, asked: Callable[..., Any], make_run: Any) -> dict[st
         "graph": ("invoice",),
         "graph-diagram": ("invoice",),
         "runs": (),
+        "runs-batch": (),
         "run": (question.run_id,),
         "run-cancel": (question.run_id,),
         "run-events": (question.run_id,),
@@ -56,6 +58,7 @@ def arguments(invoice: Any, asked: Callable[..., Any], make_run: Any) -> dict[st
         "threads": (),
         "thread": (ended.thread.thread_id,),
         "thread-state": (question.thread.thread_id,),
+        "thread-record": (question.thread.thread_id,),
         "thread-history": (question.thread.thread_id,),
         "thread-fork": (question.thread.thread_id,),
         "interrupts": (),

@@ -33,6 +33,7 @@ ROLES: dict[str, list[str]] = {
     "operator": [*VIEW, "operate_run"],
     "integrator": ["view_webhookendpoint", "manage_webhooks"],
     "auditor": [*VIEW, "view_thread_state"],
+    "keeper": [*VIEW, "export_decisions", "view_reviewer_figures"],
 }
 
 _numbers = itertools.count(1)
@@ -136,6 +137,9 @@ class API:
 
     def get(self, name: str, *args: Any, **options: Any) -> Any:
         return self.call("GET", name, *args, **options)
+
+    def patch(self, name: str, *args: Any, body: Any = None, **options: Any) -> Any:
+        return self.call("PATCH", name, *args, body=body, **options)
 
     def post(self, name: str, *args: Any, body: Any = None, **options: Any) -> Any:
         return self.call("POST", name, *args, body=body, **options)

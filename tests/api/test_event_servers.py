@@ -11,7 +11,7 @@ import pytest
 from django.contrib.auth import get_user_model
 
 from hitl_django import services
-from hitl_django.models import Interrupt, RunEvent
+from hitl_django.models import Interrupt, Run, RunEvent
 from hitl_django.worker import runner
 from tests.chaos.graphs import EMPTY, reply
 
@@ -63,6 +63,20 @@ def test_a_request_that_waits_is_answered_when_the_run_goes_on(kind: str, serve:
         for answer in waiting:
             status, page = answer.result()
             assert (status, page["results"][0]["seq"]) == (200, last + 1)
+
+
+@pytest.mark.parametrize("kind", ["gunicorn", "uvicorn"])
+def test_a_start_that_waits_is_answered_when_the_run_asks(kind: str, serve: Any) -> None:
+    client = Client(serve(kind, EVENT_WAITERS=4, EVENT_USER_SHARE=1))
+    body = {"graph": "chaos line", "input": EMPTY}
+    with ThreadPoolExecutor(1) as pool:
+        waiting = pool.submit(client.post, "runs/?wait=25", body)
+        while not (run := Run.objects.filter(state="queued").first()):
+            assert not waiting.done()
+        runner.advance(str(run.pk))
+        status, shown = waiting.result()
+    assert (status, shown["id"], shown["state"]) == (202, str(run.pk), "interrupted")
+    assert len(shown["interrupts"]) == 1
 
 
 @pytest.mark.parametrize("kind", ["gunicorn", "uvicorn"])

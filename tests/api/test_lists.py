@@ -35,6 +35,7 @@ def test_a_run_in_the_list(api: Any, make_run: Any) -> None:
         "graph_version": "3",
         "thread_id": run.thread.thread_id,
         "key": "order-7",
+        "metadata": {},
         "state": "queued",
         "step": -1,
         "started_by": "Dana",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from hashlib import sha256
 from typing import Any
 
 import pytest
@@ -216,3 +217,128 @@ def test_any_id_has_an_address(api: Any, invoice: str, thread_id: str) -> None:
 @pytest.mark.parametrize("segment", ["%2500", "%25FF", "%00"])
 def test_an_id_that_no_text_is_leads_nowhere(api: Any, segment: str) -> None:
     assert api.client.get(f"/hitl/api/v1/threads/{segment}/").status_code == 404
+
+
+def test_metadata_is_changed_key_by_key(api: Any, invoice: str) -> None:
+    body = {"graph": invoice, "input": {"amount": 12}, "thread_id": "t", "metadata": {"a": 1}}
+    api.post("runs", body=body)
+    changed = api.patch("thread", "t", body={"metadata": {"b": {"c": None}}})
+    assert changed.status_code == 200, changed.content
+    assert changed.json()["metadata"] == {"a": 1, "b": {"c": None}}
+    assert api.patch("thread", "t", body={"metadata": []}).status_code == 400
+    assert api.patch("thread", "t", body={}).status_code == 400
+    assert api.get("thread", "t").json() == changed.json()
+
+
+@pytest.mark.promise("P18")
+def test_who_may_not_changes_no_metadata(as_role: Any, make_run: Any) -> None:
+    run = make_run()
+    body = {"metadata": {"a": 1}}
+    assert as_role("viewer").patch("thread", run.thread.thread_id, body=body).status_code == 403
+    assert as_role("starter").patch("thread", run.thread.thread_id, body=body).status_code == 404
+    run.thread.refresh_from_db()
+    assert run.thread.metadata == {}
+
+
+def test_the_record_proves_itself(api: Any, asked: Any) -> None:
+    question = asked()
+    thread_id = question.thread.thread_id
+    api.post("comments", question.pk, body={"text": "Half?"})
+    api.post("decisions", question.pk, body={"type": "reject", "reason": "No."})
+    page = api.get("thread-record", thread_id).json()
+    assert [each["verb"] for each in page["results"]] == ["start", "comment", "decide"]
+    previous = ""
+    for number, entry in enumerate(page["results"], 1):
+        assert (entry["seq"], entry["prev_hash"]) == (number, previous)
+        previous = sha256((previous + entry["hashed"]).encode()).hexdigest()
+        assert entry["hash"] == previous
+    assert page["next"] is None
+
+
+def test_the_record_is_read_in_pages(api: Any, asked: Any) -> None:
+    question = asked()
+    for text in ("One.", "Two."):
+        api.post("comments", question.pk, body={"text": text})
+    first = api.get("thread-record", question.thread.thread_id, query="limit=2").json()
+    assert [each["seq"] for each in first["results"]] == [1, 2]
+    rest = api.client.get(first["next"]).json()
+    assert [each["seq"] for each in rest["results"]] == [3]
+    assert rest["next"] is None
+    whole = api.get("thread-record", question.thread.thread_id, query="limit=3").json()
+    assert whole == {"next": None, "previous": None, "results": first["results"] + rest["results"]}
+    assert api.get("thread-record", "nobodys").status_code == 404
+
+
+@pytest.mark.promise("P18")
+def test_the_record_is_for_who_may_export_it_and_see_who_decides(as_role: Any, asked: Any) -> None:
+    thread_id = asked().thread.thread_id
+    assert as_role("keeper").get("thread-record", thread_id).status_code == 200
+    assert as_role("auditor").get("thread-record", thread_id).status_code == 403
+    assert as_role("starter").get("thread-record", thread_id).status_code == 404
+
+
+@pytest.mark.promise("P18")
+def test_the_record_is_for_who_may_see_all_that_the_thread_asks(
+    as_role: Any, make_run: Any, make_question: Any, settings: Any
+) -> None:
+    settings.HITL = {**settings.HITL, "POLICY": "tests.services.test_figures.OnlyOpen"}
+    keeper, run = as_role("keeper"), make_run(graph="open")
+    make_question(run)
+    assert keeper.get("thread-record", run.thread.thread_id).status_code == 200
+    Interrupt.objects.filter(pk=make_question(run).pk).update(graph="shut")
+    assert keeper.get("thread-record", run.thread.thread_id).status_code == 403
+
+
+METADATA = {"channel": "mail", "n": 7, "vip": True, "deep": {"a": 1}, "a.b:c": "x", "none": None}
+
+
+@pytest.mark.parametrize("kind", ["runs", "threads"])
+@pytest.mark.parametrize(
+    ("query", "found"),
+    [
+        ("metadata.channel=mail", True),
+        ("metadata.channel=Mail", False),
+        ("metadata.n=7", True),
+        ("metadata.n=8", False),
+        ("metadata.vip=true", True),
+        ("metadata.vip=1", False),
+        ("metadata.a.b:c=x", True),
+        ("metadata.none=null", False),
+        ("metadata.channel=mail&metadata.n=7", True),
+        ("metadata.channel=mail&metadata.n=8", False),
+        ("metadata.other=mail", False),
+        ("metadata.deep=1", False),
+        ("metadata.deep=%7B%22a%22%3A1%7D", False),
+        ("metadata.channel=mail&graph=invoice&page_size=1", True),
+    ],
+)
+def test_they_are_found_by_metadata(
+    api: Any, invoice: str, kind: str, query: str, found: bool
+) -> None:
+    for metadata in (METADATA, {"channel": "phone"}, None):
+        body: dict[str, Any] = {"graph": invoice, "input": {"amount": 12}}
+        api.post("runs", body=body | ({"metadata": metadata} if metadata else {}))
+    rows = api.get(kind, query=query).json()["results"]
+    assert [each["graph"] for each in rows] == ["invoice"] * found
+    if kind == "runs":
+        assert [each["metadata"] for each in rows] == [METADATA] * found
+
+
+@pytest.mark.parametrize("kind", ["runs", "threads"])
+@pytest.mark.parametrize(
+    "query",
+    [
+        "metadata.=x",
+        "metadata=x",
+        "metadata.a%22b=x",
+        "metadata.a__b=x&metadata.%5C=x",
+        "metadata.channel=",
+        "metadata.channel=a&metadata.channel=b",
+        "metadata.channel=%00",
+        f"metadata.{'k' * 65}=x",
+        "&".join(f"metadata.k{number}=x" for number in range(6)),
+    ],
+)
+def test_what_is_no_key_of_metadata_is_refused(api: Any, kind: str, query: str) -> None:
+    assert api.get(kind, query=query).status_code == 400
+    assert api.get("interrupts", query="metadata.channel=mail").status_code == 400

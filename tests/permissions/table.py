@@ -81,15 +81,21 @@ _API: dict[tuple[str, str], Row] = {
         "", "start_run", ACCEPTED, changes=True,
         body=sends(graph="ledger", input={"area": "open"}),
     ),
+    ("runs-batch", "POST"): Row(body=sends(runs=[{"graph": "no such", "input": {}}])),
     ("run", "GET"): Row("run", at=of("run.pk")),
     ("run-cancel", "POST"): Row("run", "operate_run", at=of("run.pk"), changes=True),
     ("run-events", "GET"): Row("run", at=of("run.pk")),
     ("run-retry", "POST"): Row("run", "operate_run", ACCEPTED, at=of("failed.pk"), changes=True),
     ("threads", "GET"): Row(),
     ("thread", "GET"): Row("thread", at=of("thread.thread_id")),
+    ("thread", "PATCH"): Row(
+        "thread", "operate_run", at=of("thread.thread_id"), body=sends(metadata={"a": 1}),
+        changes=True,
+    ),
     ("thread", "DELETE"): Row(
         "operated", "operate_run", EMPTY, at=of("decided.thread.thread_id"), changes=True
     ),
+    ("thread-record", "GET"): Row("thread", "read the record", at=of("thread.thread_id")),
     ("thread-state", "GET"): Row("thread", "view_thread_state", at=of("thread.thread_id")),
     ("thread-history", "GET"): Row("thread", at=of("thread.thread_id")),
     ("thread-fork", "POST"): Row(
@@ -133,6 +139,9 @@ _API: dict[tuple[str, str], Row] = {
     ("webhooks", "POST"): Row("", "manage_webhooks", CREATED, body=NEW_HOOK, changes=True),
     ("webhook", "GET"): Row("webhook", at=HOOK),
     ("webhook", "POST"): Row(
+        "webhook", "manage_webhooks", at=HOOK, body=sends(description="Another"), changes=True
+    ),
+    ("webhook", "PATCH"): Row(
         "webhook", "manage_webhooks", at=HOOK, body=sends(description="Another"), changes=True
     ),
     ("webhook", "DELETE"): Row("webhook", "manage_webhooks", EMPTY, at=HOOK, changes=True),

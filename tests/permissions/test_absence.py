@@ -70,8 +70,8 @@ def absent(value: Any) -> Any:
 
 def told(response: Any, arguments: Arguments) -> tuple[Any, ...]:
     """Returns all that an answer says, but for the names that were in the request."""
-    dated = ("Expires", "Content-Length")
-    headers = repr(sorted(item for item in response.headers.items() if item[0] not in dated))
+    varying = ("Expires", "Content-Length", "RateLimit")
+    headers = repr(sorted(item for item in response.headers.items() if item[0] not in varying))
     content = response.content.decode()
     for number, argument in enumerate(arguments):
         name = re.compile(rf"(?<![-\w]){re.escape(str(argument))}(?!\w)")

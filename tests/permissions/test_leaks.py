@@ -62,7 +62,7 @@ def may_read(person: Person, area: str, kind: str) -> bool:
     if kind == "state":
         return state
     if kind == "metadata":
-        return thread
+        return thread or run
     if kind in ("guest", "email"):
         return person.sees("link", area)
     assert kind == "decisionkey"

@@ -196,6 +196,19 @@ def take_once(number: int, graph: str) -> str:
     return f"took:{services.take_next(by=person(0), graph=graph, key=graph)}"
 
 
+def comment_once(number: int, question: str) -> str:
+    """Each sends the same person's one comment."""
+    person_0 = person(0)
+    outcome = services.act_once(
+        lambda: services.comment(question, "Once.", by=person_0),
+        lambda made: str(made.id),
+        key=question,
+        request=["comment", question],
+        by=person_0,
+    )
+    return f"made:{outcome.made.id}" if outcome.earlier is None else f"there:{outcome.earlier}"
+
+
 def take_over(number: int, question: str) -> str:
     return f"held:{services.claim(question, by=person(number), take_over=True).holder_label}"
 
@@ -208,6 +221,7 @@ def person(number: int) -> Any:
 OPENED: dict[str, Callable[[int, str], Callable[[], str]]] = {"review": review}
 
 ACTS: dict[str, Callable[[int, str], str]] = {
+    "comment_once": comment_once,
     "decide": decide,
     "vote": vote,
     "part": part,

@@ -17,6 +17,7 @@ from hitl_django.errors import IdempotencyKeyReusedError
 from hitl_django.graph_registry import registry
 from hitl_django.models import (
     AuditEntry,
+    Comment,
     Decision,
     Delivery,
     Interrupt,
@@ -294,6 +295,14 @@ def test_one_request_for_the_next_sent_many_times_takes_one_question() -> None:
     for graph, words in race("take_once", ["another", "approval"], count=10).items():
         (held,) = Interrupt.objects.filter(graph=graph, claimed_by__isnull=False)
         assert set(words) == {f"took:{held.pk}"}
+
+
+@pytest.mark.promise("P2")
+@pytest.mark.usefixtures("people")
+def test_one_keyed_request_sent_many_times_is_done_once(rounds: int) -> None:
+    for question, words in race("comment_once", questions(rounds), count=10).items():
+        (made,) = Comment.objects.filter(interrupt=question)
+        assert sorted(words) == [f"made:{made.pk}", *[f"there:{made.pk}"] * 9]
 
 
 @pytest.mark.usefixtures("people")

@@ -10,6 +10,7 @@ from django.urls.converters import UUIDConverter
 
 from hitl_django.conf import hitl
 
+from ..filters import MAX_METADATA, METADATA, MetadataFilterSet
 from ..operations import HeaderSpec, Operation, ResponseSpec
 from ..paging import CURSOR, PAGE_SIZE
 from ..serializers.fields import WITHOUT_NUL
@@ -27,6 +28,24 @@ _NAMED = {
     "link_id": "The link's id.",
     "webhook_id": "The webhook's id.",
     "delivery_id": "The message's id.",
+}
+
+
+#: Each of the object's members is a parameter of its own.
+METADATA_PARAMETER: dict[str, Any] = {
+    "name": "metadata",
+    "in": "query",
+    "required": False,
+    "style": "form",
+    "explode": True,
+    "description": "`metadata.KEY=value`: those whose thread has this text, whole number or "
+    f"`true` or `false` in its metadata under that key; up to {MAX_METADATA} such.",
+    "schema": {
+        "type": "object",
+        "maxProperties": MAX_METADATA,
+        "propertyNames": {"pattern": f"^{METADATA.pattern}$"},
+        "additionalProperties": {"type": "string", "minLength": 1, "pattern": WITHOUT_NUL},
+    },
 }
 
 
@@ -53,6 +72,8 @@ def build_operation(
         ],
         "responses": _responses(pattern, declared, schemas),
     }
+    if declared.deprecated:
+        operation["deprecated"] = True
     if declared.body is not None:
         operation["requestBody"] = _request_body(declared, schemas)
     return operation
@@ -91,6 +112,8 @@ def _query_parameters(
     ):
         for name, each in filterset.base_filters.items():
             found.append(_parameter(name, _describe_filter(each), str(each.label or "")))
+        if issubclass(filterset, MetadataFilterSet):
+            found.append(METADATA_PARAMETER)
         sizes = {"type": "integer", "minimum": 1, "maximum": hitl.MAX_PAGE_SIZE}
         sizes["default"] = hitl.PAGE_SIZE
         position = "A place in the list: take it from `next` or `previous`."

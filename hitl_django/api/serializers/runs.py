@@ -16,9 +16,15 @@ from .fields import (
     Id,
     JSONObject,
     Moment,
+    ProblemField,
+    Query,
     Text,
+    WholeNumber,
 )
 from .interrupts import InterruptSerializer
+
+#: Runs that one request may start.
+MAX_BATCH_STARTS = 100
 
 
 class SubjectBody(Body):
@@ -59,6 +65,12 @@ class StartBody(Body):
     )
 
 
+class BatchBody(Body):
+    """Several starts."""
+
+    runs = serializers.ListField(child=StartBody(), min_length=1, max_length=MAX_BATCH_STARTS)
+
+
 class CancelBody(Body):
     """Why a run is cancelled."""
 
@@ -82,6 +94,7 @@ class RunSerializer(RunInfoSerializer):
     thread_id = serializers.CharField(source="thread.thread_id")
     graph_version = serializers.CharField()
     key = serializers.CharField(allow_null=True)
+    metadata = JSONObject(source="thread.metadata", help_text="What its thread keeps for you.")
     started_by = serializers.CharField(source="started_by_label")
     created_at = Moment()
     queued_at = Moment()
@@ -90,6 +103,16 @@ class RunSerializer(RunInfoSerializer):
         help_text="When it goes on with what was decided, which can be undone until then.",
     )
     finished_at = Moment(allow_null=True)
+
+
+class StartQuery(Query):
+    """How long to wait for what is started."""
+
+    wait = WholeNumber(
+        most=3600,
+        required=False,
+        help_text="Seconds until it is answered even so; no longer than EVENT_WAIT_SECONDS.",
+    )
 
 
 class RunDetailSerializer(RunSerializer):
@@ -104,3 +127,26 @@ class RunDetailSerializer(RunSerializer):
         help_text="The state it ended with, for who may see state and for who started it, until a "
         "later run changes it."
     )
+
+
+class StartedRunSerializer(RunDetailSerializer):
+    """A run that was started: as a write leaves it, or for who waited, with all there is of it."""
+
+    sometimes = frozenset(RunDetailSerializer().fields) - frozenset(RunInfoSerializer().fields)
+
+
+class BatchResultSerializer(serializers.Serializer):
+    """What became of one start of several."""
+
+    status = serializers.IntegerField(help_text="What it would have been answered with alone.")
+    repeated = serializers.BooleanField(help_text="Whether it had been started before.")
+    run = RunInfoSerializer(allow_null=True)
+    problem = ProblemField(
+        allow_null=True, help_text="Why it was not started: a problem of that status."
+    )
+
+
+class BatchResultsSerializer(serializers.Serializer):
+    """What became of each start, in the order they were sent."""
+
+    results = BatchResultSerializer(many=True)

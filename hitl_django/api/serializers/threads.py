@@ -9,8 +9,21 @@ from django.contrib.contenttypes.models import ContentType
 from rest_framework import serializers
 
 from hitl_django.models import Run, Thread
+from hitl_django.services import RECORD_PAGE
 
-from .fields import AnyJSON, Body, Choice, Computed, Hyperlink, Id, JSONObject, Moment, Query, Text
+from .fields import (
+    AnyJSON,
+    Body,
+    Choice,
+    Computed,
+    Hyperlink,
+    Id,
+    JSONObject,
+    Moment,
+    Query,
+    Text,
+    WholeNumber,
+)
 
 
 class SubjectSerializer(serializers.Serializer):
@@ -45,6 +58,12 @@ class ThreadDetailSerializer(ThreadSerializer):
     metadata = JSONObject()
 
 
+class ThreadChange(Body):
+    """What of a thread is changed."""
+
+    metadata = JSONObject(help_text="Keys to add, and keys to give another value.")
+
+
 class CheckpointSerializer(serializers.Serializer):
     """One of a thread's checkpoints: the state between two steps, less its values."""
 
@@ -57,6 +76,31 @@ class CheckpointSerializer(serializers.Serializer):
         help_text="input, loop, update or fork."
     )
     created_at = Moment()
+
+
+class RecordQuery(Query):
+    """From where on, and how much."""
+
+    after = WholeNumber(
+        most=10**9, required=False, help_text="The number of the last entry that you have; 0."
+    )
+    limit = WholeNumber(
+        least=1, most=RECORD_PAGE, required=False, help_text=f"How many at once; {RECORD_PAGE}."
+    )
+
+
+class RecordEntrySerializer(serializers.Serializer):
+    """An entry of a thread's record: who did what, chained to the entry before by its hash."""
+
+    seq = serializers.IntegerField(help_text="Numbered from 1, without gaps.")
+    at = Moment()
+    verb = serializers.CharField()
+    subject = serializers.CharField(help_text="The id of the run or the question, if it is one.")
+    actor = serializers.CharField(help_text="Who did it.")
+    via = serializers.CharField(help_text="Through what: api, admin, code, command …")
+    prev_hash = serializers.CharField(help_text="The hash of the entry before.")
+    hash = serializers.CharField(help_text="SHA-256 of prev_hash and, behind it, hashed.")
+    hashed = serializers.CharField(help_text="The entry as the text that was hashed.")
 
 
 class StateQuery(Query):

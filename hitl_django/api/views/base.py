@@ -20,13 +20,16 @@ from rest_framework.settings import api_settings
 from rest_framework.throttling import BaseThrottle
 from rest_framework.views import APIView
 
+from hitl_django import services
 from hitl_django.permissions import find_row
 
-from ..filters import StrictFilterBackend
+from .. import querysets
+from ..filters import MetadataFilterSet, StrictFilterBackend
 from ..invalid_params import InvalidParam, convert_to_parameter, flatten_errors
-from ..operations import Operation, get_operation
+from ..operations import REPLAYED, Operation, get_operation
 from ..paging import PARAMETERS, KeysetPagination
 from ..parsers import BodyLimits, StrictJSONParser
+from ..preconditions import read_idempotency_key
 from ..problems import InvalidRequest, handle_exception
 from ..renderers import JSONOnlyNegotiation, PlainJSONRenderer
 from ..request_bodies import BodyRequest
@@ -36,6 +39,7 @@ from ..serializers.fields import Body, Query
 from ..throttles import UserThrottle
 
 Row = TypeVar("Row", bound=Model)
+Made = TypeVar("Made")
 
 
 class IsSignedIn(BasePermission):
@@ -61,7 +65,7 @@ class Resource(APIView):
     content_negotiation_class = JSONOnlyNegotiation
     metadata_class = None
     versioning_class = None
-    http_method_names: Sequence[str] = ("get", "post", "delete", "head", "options")
+    http_method_names: Sequence[str] = ("get", "post", "patch", "delete", "head", "options")
     #: A host's own document leaves us out; ours is made by openapi.Generator.
     schema = None
 
@@ -120,11 +124,15 @@ class Resource(APIView):
         query = declared.query if declared else None
         return frozenset(query().fields) if query else frozenset()
 
+    def allows_parameter(self, name: str) -> bool:
+        """Returns whether it takes a parameter that isn't named beforehand."""
+        return False
+
     def find_parameter_faults(self, request: Request) -> list[InvalidParam]:
         """Returns a fault for each parameter that is unknown, empty or given more than once."""
         known, faults = self.allowed_parameters(), []
         for name, values in request.query_params.lists():
-            if name not in known:
+            if name not in known and not self.allows_parameter(name):
                 faults.append(
                     InvalidParam("unknown_parameter", "There is no such one.", parameter=name)
                 )
@@ -176,6 +184,33 @@ class Resource(APIView):
                     faults = (convert_to_parameter(fault) for fault in faults)
                 raise InvalidRequest(*faults) from None
 
+    def find_run(self, run_id: str) -> services.RunInfo:
+        """Returns a run as a service does, of those that the user may see."""
+        return services.RunInfo.from_row(self.find(querysets.visible_runs, pk=run_id))
+
+    def act_once(
+        self,
+        act: Callable[[], Made],
+        again: Callable[[str], Made],
+        show: Callable[[Made], Response],
+    ) -> Response:
+        """Acts once for each ``Idempotency-Key`` of the user, and shows what was made.
+
+        Of what was made before ``again`` is given the id, and finds it as it is now. Without the
+        header it acts each time.
+        """
+        key = read_idempotency_key(self.request)
+        if not key:
+            return show(act())
+        body: Any = self.request.data
+        asked = [self.request.method, self.request.path, dict(body)]
+        outcome = services.act_once(act, get_id, key=key, request=asked, by=self.request.user)
+        if outcome.earlier is None:
+            return show(outcome.made)
+        response = show(again(outcome.earlier))
+        response.headers[REPLAYED.name] = "true"
+        return response
+
     def render_all(self, serializer_class: type[Serializer[Any]], things: Any) -> Response:
         """Returns the answer of a list that is never paged, in the shape of one that is."""
         results = self.render(serializer_class, things, many=True)
@@ -194,6 +229,11 @@ class Resource(APIView):
             return serializer_class(thing, context={"request": self.request}, **options).data
         with _borrow_serializer(serializer_class, self.request) as serializer:
             return serializer.to_representation(thing)
+
+
+def get_id(made: Any) -> str:
+    """Returns the id of what a service made; "" where the request's address names it."""
+    return str(getattr(made, "id", ""))
 
 
 _local = threading.local()
@@ -227,6 +267,11 @@ class Collection(Resource, GenericAPIView[Any]):
         if self.request.method not in ("GET", "HEAD"):
             return super().allowed_parameters()
         return PARAMETERS | frozenset(self.filterset_class.base_filters)
+
+    def allows_parameter(self, name: str) -> bool:
+        by_metadata = issubclass(self.filterset_class, MetadataFilterSet)
+        reads = self.request.method in ("GET", "HEAD")
+        return reads and by_metadata and MetadataFilterSet.is_metadata(name)
 
     def render_page(self) -> Response:
         """Returns one page of the list."""

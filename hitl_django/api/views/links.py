@@ -29,6 +29,7 @@ class LinkList(Resource):
     @operation(
         "make_link",
         body=LinkBody,
+        keyed=True,
         responses={
             201: ResponseSpec("Made; the address is here and nowhere else.", NewLinkSerializer)
         },
@@ -37,8 +38,23 @@ class LinkList(Resource):
     )
     def post(self, request: Request, interrupt_id: UUID) -> Response:
         """Makes a link with which a named person without an account decides, once."""
-        made = services.make_link(interrupt_id, by=request.user, via="api", **self.read_body())
-        shown = self.render(NewLinkSerializer, made)
+        wanted = self.read_body()
+
+        def find(link_id: str) -> services.LinkInfo:
+            links = services.list_links(interrupt_id, by=request.user)
+            found = next((link for link in links if str(link.id) == link_id), None)
+            if found is None:
+                raise LinkNotFound
+            return found
+
+        return self.act_once(
+            lambda: services.make_link(interrupt_id, by=request.user, via="api", **wanted),
+            find,
+            self._show,
+        )
+
+    def _show(self, made: services.LinkInfo) -> Response:
+        shown, request = self.render(NewLinkSerializer, made), self.request
         if shown["url"].startswith("/"):  # SITE_URL doesn't say where we are; the request does
             shown["url"] = request.build_absolute_uri(shown["url"])
         return Response(shown, status=201, headers={"Cache-Control": "no-store"})

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 from uuid import UUID
@@ -9,6 +10,7 @@ from uuid import UUID
 from django.contrib.auth import get_user_model
 from django.contrib.auth.models import AnonymousUser, Group
 from django.db.models import QuerySet
+from django.http import Http404
 from rest_framework.request import Request
 from rest_framework.response import Response
 
@@ -49,6 +51,10 @@ class QuestionAction(Resource):
         interrupt = self.find(querysets.visible_interrupts, pk=interrupt_id)
         headers = {"ETag": build_etag(interrupt)}
         return Response(self.render(InterruptDetailSerializer, interrupt), headers=headers)
+
+    def change_question(self, interrupt_id: UUID, act: Callable[[], object]) -> Response:
+        """Changes the question, once for each key, and returns it as it is then."""
+        return self.act_once(act, lambda _: None, lambda _: self.render_question(interrupt_id))
 
 
 class NextInterrupt(QuestionAction):
@@ -95,13 +101,23 @@ class InterruptClaim(Resource):
         "claim",
         body=ClaimBody,
         responses={200: ResponseSpec("It is yours.", ClaimSerializer)},
+        keyed=True,
         errors=(*CLOSED_ERRORS, errors.HeldError),
         example={"seconds": 600},
     )
     def post(self, request: Request, interrupt_id: UUID) -> Response:
         """Holds a question for you, so that others leave it; your own claim is renewed."""
-        held = services.claim(interrupt_id, by=request.user, via="api", **self.read_body())
-        return Response(self.render(ClaimSerializer, held))
+        wanted = self.read_body()
+
+        def claim(**more: Any) -> services.ClaimInfo:
+            return services.claim(interrupt_id, by=request.user, via="api", **more)
+
+        # Sent again it renews the claim, and takes it from nobody who took it over meanwhile.
+        return self.act_once(
+            lambda: claim(**wanted),
+            lambda _: claim(seconds=wanted.get("seconds")),
+            lambda held: Response(self.render(ClaimSerializer, held)),
+        )
 
 
 class InterruptRelease(Resource):
@@ -111,14 +127,18 @@ class InterruptRelease(Resource):
         "release",
         body=EmptyBody,
         responses={204: ResponseSpec("You don't hold it any more.")},
+        keyed=True,
         errors=(errors.LeaseHeldError,),
         example={},
     )
     def post(self, request: Request, interrupt_id: UUID) -> Response:
         """Ends your claim; somebody else's only with the permission to take over."""
         self.read_body()
-        services.release(interrupt_id, by=request.user, via="api")
-        return Response(status=204)
+        return self.act_once(
+            lambda: services.release(interrupt_id, by=request.user, via="api"),
+            lambda _: None,
+            lambda _: Response(status=204),
+        )
 
 
 class InterruptAssignment(QuestionAction):
@@ -127,6 +147,7 @@ class InterruptAssignment(QuestionAction):
     @operation(
         "assign",
         body=AssignBody,
+        keyed=True,
         responses={200: QUESTION},
         errors=(*CLOSED_ERRORS, errors.InvalidInputError),
         example={"to": "rita", "group": None},
@@ -134,14 +155,16 @@ class InterruptAssignment(QuestionAction):
     def post(self, request: Request, interrupt_id: UUID) -> Response:
         """Assigns a question to a user who may decide it, to a group, to both, or to nobody."""
         wanted = self.read_body()
-        services.assign(
+        return self.change_question(
             interrupt_id,
-            to=_find_user(wanted.get("to")),
-            group=self._find_group(interrupt_id, wanted.get("group")),
-            by=request.user,
-            via="api",
+            lambda: services.assign(
+                interrupt_id,
+                to=_find_user(wanted.get("to")),
+                group=self._find_group(interrupt_id, wanted.get("group")),
+                by=request.user,
+                via="api",
+            ),
         )
-        return self.render_question(interrupt_id)
 
     def _find_group(self, interrupt_id: UUID, name: str | None) -> Group | None:
         group = None if name is None else Group.objects.filter(name=name).first()
@@ -160,14 +183,18 @@ class InterruptSnooze(QuestionAction):
     @operation(
         "snooze",
         body=SnoozeBody,
+        keyed=True,
         responses={200: QUESTION},
         errors=(*CLOSED_ERRORS, errors.HeldError, errors.InvalidInputError),
         example={"until": "2030-01-31T12:00:00Z"},
     )
     def post(self, request: Request, interrupt_id: UUID) -> Response:
         """Puts a question off until a moment, for everybody; null wakes it."""
-        services.snooze(interrupt_id, by=request.user, via="api", **self.read_body())
-        return self.render_question(interrupt_id)
+        wanted = self.read_body()
+        return self.change_question(
+            interrupt_id,
+            lambda: services.snooze(interrupt_id, by=request.user, via="api", **wanted),
+        )
 
 
 class InterruptUndo(QuestionAction):
@@ -176,6 +203,7 @@ class InterruptUndo(QuestionAction):
     @operation(
         "undo",
         body=UndoBody,
+        keyed=True,
         responses={200: QUESTION},
         errors=(errors.UndoRefusedError, errors.LeaseHeldError),
         throttle="THROTTLE_DECIDE",
@@ -188,8 +216,10 @@ class InterruptUndo(QuestionAction):
         again in another version. 409 once the run has gone on.
         """
         wanted = self.read_body().get("decision")
-        services.undo(interrupt_id, by=request.user, via="api", decision_id=wanted)
-        return self.render_question(interrupt_id)
+        return self.change_question(
+            interrupt_id,
+            lambda: services.undo(interrupt_id, by=request.user, via="api", decision_id=wanted),
+        )
 
 
 class CommentList(Collection):
@@ -214,14 +244,25 @@ class CommentList(Collection):
     @operation(
         "comment",
         body=CommentBody,
+        keyed=True,
         responses={201: ResponseSpec("It is there.", CommentSerializer)},
         errors=(errors.InvalidInputError, errors.LeaseHeldError),
         example={"text": "Dana called: half of it is fine."},
     )
     def post(self, request: Request, interrupt_id: UUID) -> Response:
         """Adds a remark to a question, open or closed; nobody can change it afterwards."""
-        made = services.comment(interrupt_id, by=request.user, via="api", **self.read_body())
-        return Response(self.render(CommentSerializer, made), status=201)
+        wanted = self.read_body()
+        return self.act_once(
+            lambda: services.comment(interrupt_id, by=request.user, via="api", **wanted),
+            self._find_comment,
+            lambda made: Response(self.render(CommentSerializer, made), status=201),
+        )
+
+    def _find_comment(self, comment_id: str) -> services.CommentInfo:
+        found = self.get_queryset().filter(pk=comment_id).first()
+        if found is None:
+            raise Http404
+        return services.CommentInfo.from_row(found)
 
 
 class QueueStatsDetail(Resource):

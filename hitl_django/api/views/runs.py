@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 from uuid import UUID
 
+from django.db import transaction
 from django.db.models import QuerySet
 from rest_framework.request import Request
 from rest_framework.response import Response
@@ -14,10 +15,22 @@ from hitl_django.errors import RunStateError, UnknownGraphError
 from hitl_django.models import Interrupt, Run
 from hitl_django.models.review import LARGE_COLUMNS
 from hitl_django.permissions import get_policy
+from hitl_django.services.runs.event_stream import AT_REST
 
-from .. import querysets
+from .. import event_stream, querysets
 from ..filters import RunFilterSet
-from ..operations import LOCATION, ResponseSpec, operation
+from ..invalid_params import InvalidParam
+from ..operations import (
+    IDEMPOTENCY_KEY,
+    LOCATION,
+    REPLAYED,
+    RETRY_AFTER,
+    ResponseSpec,
+    operation,
+)
+from ..preconditions import read_idempotency_key
+from ..problems import InvalidRequest
+from ..renderers import PlainJSONRenderer
 from ..serializers.fields import EmptyBody
 from ..serializers.interrupts import InterruptSerializer
 from ..serializers.runs import (
@@ -26,11 +39,55 @@ from ..serializers.runs import (
     RunInfoSerializer,
     RunSerializer,
     StartBody,
+    StartedRunSerializer,
+    StartQuery,
 )
 from .base import Collection, Resource
 
 
-class RunList(Collection):
+class RunResource(Resource):
+    """A view that shows a run with all there is of it.
+
+    ``error`` is there for operators only, ``result`` for who may see the thread's state or started
+    the run, once the run has succeeded and until another changes that state; otherwise the answer
+    has no such members.
+    """
+
+    def render_detail(self, run: Run) -> dict[str, Any]:
+        """Returns where a run is, what it asks, and what may be seen of what came of it."""
+        open_questions = (
+            querysets.visible_interrupts(self.request.user)
+            .filter(run=run, status=Interrupt.Status.PENDING)
+            .defer(*LARGE_COLUMNS)
+        )
+        shown: dict[str, Any] = self.render(RunSerializer, run)
+        shown["interrupts"] = self.render(
+            InterruptSerializer, open_questions.order_by("created_at", "pk"), many=True
+        )
+        return shown | self.render_privileged(run)
+
+    def render_privileged(self, run: Run) -> dict[str, Any]:
+        """Returns the members that take a permission: a run's error, and its result."""
+        policy, user = get_policy(), self.request.user
+        more: dict[str, Any] = {}
+        if policy.may_operate(user, run):
+            more["error"] = run.error
+        if run.state == Run.State.SUCCEEDED and policy.may_view_result(user, run):
+            try:
+                more["result"] = services.run_result(run.pk, by=user)
+            except (RunStateError, UnknownGraphError):
+                pass  # not finished, overtaken by a later run, or of a graph that was removed
+        return more
+
+
+def start_run(user: Any, wanted: dict[str, Any]) -> services.RunInfo:
+    """Starts what a StartBody says."""
+    if "subject" in wanted:
+        wanted = {**wanted, "subject": services.SubjectKey(**wanted["subject"])}
+    return services.start(by=user, via="api", **wanted)
+
+
+class RunList(RunResource, Collection):
     """The runs; posting to them starts one."""
 
     serializer_class = RunSerializer
@@ -50,15 +107,19 @@ class RunList(Collection):
 
     @operation(
         "start_run",
+        query=StartQuery,
         body=StartBody,
+        headers=(IDEMPOTENCY_KEY,),
         responses={
             202: ResponseSpec(
-                "Stored, for a worker to advance.", RunInfoSerializer, headers=(LOCATION,)
+                "Stored, for a worker to advance.",
+                StartedRunSerializer,
+                headers=(LOCATION, RETRY_AFTER),
             ),
             200: ResponseSpec(
                 "The run that the same key and input started before.",
-                RunInfoSerializer,
-                headers=(LOCATION,),
+                StartedRunSerializer,
+                headers=(LOCATION, REPLAYED, RETRY_AFTER),
             ),
         },
         errors=(
@@ -77,51 +138,65 @@ class RunList(Collection):
         throttle="THROTTLE_START",
         example={"graph": "refund", "input": {"customer": "Dana K."}, "key": "refund:10443"},
     )
-    def post(self, request: Request) -> Response:
-        """Starts a run of a graph: once for each ``key``."""
+    def post(self, request: Request) -> Any:
+        """Starts a run of a graph: once for each `key`, which may stand in Idempotency-Key.
+
+        With `wait` it is answered once the run has ended, asks people or is parked, as `runs/{id}/`
+        shows it then; or as it is when that many seconds are over. The run goes on all the same. A
+        server that can't let you wait now answers at once, with Retry-After.
+        """
         body = self.read_body()
-        if "subject" in body:
-            body["subject"] = services.SubjectKey(**body["subject"])
-        run = services.start(by=request.user, via="api", **body)
+        seconds = self.read_query().get("wait", 0)
+        key = read_idempotency_key(request)
+        if key and body.setdefault("key", key) != key:
+            detail = "Is not the key in the body: one of them is enough."
+            raise InvalidRequest(InvalidParam("invalid", detail, header=IDEMPOTENCY_KEY.name))
+        run = start_run(request.user, body)
         # A key that was used before names the run it started: nothing was accepted just now.
-        return self.render_made(RunInfoSerializer, run, status=202 if run.created else 200)
+        response = self.render_made(RunInfoSerializer, run, status=202 if run.created else 200)
+        if not run.created:
+            response.headers[REPLAYED.name] = "true"
+        return self._wait(run.id, seconds, response) if seconds else response
+
+    def _wait(self, run_id: UUID, seconds: float, response: Response) -> Any:
+        """Returns the answer to a start once the run rests, or the time is over."""
+
+        def find() -> Run | None:
+            return querysets.visible_runs(self.request.user).filter(pk=run_id).first()
+
+        def render(run: Run) -> bytes:
+            rendered: bytes = PlainJSONRenderer().render(self.render_detail(run))
+            return rendered
+
+        def steps(most: float) -> event_stream.Steps:
+            assert run is not None
+            return event_stream.wait_for_rest(run, find, most, render)
+
+        run, request = find(), self.request._request
+        if run is None:  # whoever starts a run need not see it
+            return response
+        idle = run.state not in AT_REST
+        if not idle or not event_stream.acquire_slot(request):
+            response.data = self.render_detail(run)
+            if idle:
+                response.headers["Retry-After"] = "1"
+            return response
+        waiting = event_stream.build_response(
+            request, steps, seconds, PlainJSONRenderer.media_type, response.status_code
+        )
+        for name in ("Location", REPLAYED.name):
+            if name in response.headers:
+                waiting.headers[name] = response.headers[name]
+        return waiting
 
 
-class RunDetail(Resource):
-    """One run: where it is, what it asks, and once it is through, its result.
-
-    ``error`` is there for operators only, ``result`` for who may see the thread's state or started
-    the run, once the run has succeeded and until another changes that state; otherwise the answer
-    has no such members.
-    """
+class RunDetail(RunResource):
+    """One run: where it is, what it asks, and once it is through, its result."""
 
     @operation("get_run", responses={200: ResponseSpec("The run.", RunDetailSerializer)})
     def get(self, request: Request, run_id: UUID) -> Response:
         """Says where a run is, what it asks, and what came of it."""
-        run = self.find(querysets.visible_runs, pk=run_id)
-        open_questions = (
-            querysets.visible_interrupts(request.user)
-            .filter(run=run, status=Interrupt.Status.PENDING)
-            .defer(*LARGE_COLUMNS)
-        )
-        shown = self.render(RunSerializer, run)
-        shown["interrupts"] = self.render(
-            InterruptSerializer, open_questions.order_by("created_at", "pk"), many=True
-        )
-        return Response(shown | self.render_privileged(run))
-
-    def render_privileged(self, run: Run) -> dict[str, Any]:
-        """Returns the members that take a permission: a run's error, and its result."""
-        policy, user = get_policy(), self.request.user
-        more: dict[str, Any] = {}
-        if policy.may_operate(user, run):
-            more["error"] = run.error
-        if run.state == Run.State.SUCCEEDED and policy.may_view_result(user, run):
-            try:
-                more["result"] = services.run_result(run.pk, by=user)
-            except (RunStateError, UnknownGraphError):
-                pass  # not finished, overtaken by a later run, or of a graph that was removed
-        return more
+        return Response(self.render_detail(self.find(querysets.visible_runs, pk=run_id)))
 
 
 class RunCancel(Resource):
@@ -133,11 +208,16 @@ class RunCancel(Resource):
         responses={200: ResponseSpec("The cancelled run.", RunInfoSerializer)},
         errors=(errors.RunStateError,),
         example={"reason": "The customer withdrew it."},
+        keyed=True,
     )
     def post(self, request: Request, run_id: UUID) -> Response:
         """Ends a run that hasn't succeeded, and closes its open questions."""
-        run = services.cancel(run_id, by=request.user, via="api", **self.read_body())
-        return Response(self.render(RunInfoSerializer, run))
+        wanted = self.read_body()
+        return self.act_once(
+            lambda: services.cancel(run_id, by=request.user, via="api", **wanted),
+            self.find_run,
+            lambda run: Response(self.render(RunInfoSerializer, run)),
+        )
 
 
 class RunRetry(Resource):
@@ -147,11 +227,19 @@ class RunRetry(Resource):
         "retry_run",
         body=EmptyBody,
         responses={202: ResponseSpec("Queued again.", RunInfoSerializer, headers=(LOCATION,))},
+        keyed=True,
         errors=(errors.RunStateError,),
         example={},
     )
     def post(self, request: Request, run_id: UUID) -> Response:
         """Queues a failed or parked run again; it goes on from the last thing it stored."""
         self.read_body()
-        run = services.retry(run_id, by=request.user, via="api")
-        return self.render_made(RunInfoSerializer, run)
+        return self.act_once(
+            lambda: services.retry(run_id, by=request.user, via="api"),
+            self.find_run,
+            lambda run: self.render_made(RunInfoSerializer, run),
+        )
+
+
+#: An answer that waits holds no transaction: what it waits for sees only what is committed.
+list_view = transaction.non_atomic_requests(RunList.as_view())

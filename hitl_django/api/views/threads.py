@@ -8,6 +8,7 @@ from django.db.models import OuterRef, QuerySet, Subquery
 from django.http import Http404
 from rest_framework.request import Request
 from rest_framework.response import Response
+from rest_framework.utils.urls import replace_query_param
 
 from hitl_django import errors, services
 from hitl_django.db.alias import write_alias
@@ -21,8 +22,11 @@ from ..serializers.runs import RunInfoSerializer
 from ..serializers.threads import (
     CheckpointSerializer,
     ForkBody,
+    RecordEntrySerializer,
+    RecordQuery,
     StateQuery,
     StateSerializer,
+    ThreadChange,
     ThreadDetailSerializer,
     ThreadSerializer,
 )
@@ -61,9 +65,28 @@ class ThreadList(Collection):
 class ThreadDetail(Resource):
     """One thread."""
 
+    input_pointer = "/metadata"
+
     @operation("get_thread", responses={200: ResponseSpec("The thread.", ThreadDetailSerializer)})
     def get(self, request: Request, thread_id: str) -> Response:
         """Shows a thread, and the last of its runs."""
+        found = self.find(select_with_last_run, thread_id=thread_id)
+        return Response(self.render(ThreadDetailSerializer, found))
+
+    @operation(
+        "change_thread",
+        body=ThreadChange,
+        responses={200: ResponseSpec("As it is now.", ThreadDetailSerializer)},
+        errors=(errors.InvalidInputError, errors.UnserializableError, errors.LeaseHeldError),
+        example={"metadata": {"channel": "mail"}},
+    )
+    def patch(self, request: Request, thread_id: str) -> Response:
+        """Adds to the metadata of a thread, key by key; the keys that aren't named stay.
+
+        Who started its newest run may, and who may operate that.
+        """
+        metadata = self.read_body()["metadata"]
+        services.change_metadata(thread_id, metadata, by=request.user, via="api")
         found = self.find(select_with_last_run, thread_id=thread_id)
         return Response(self.render(ThreadDetailSerializer, found))
 
@@ -121,6 +144,36 @@ class ThreadHistory(Collection):
         return self.render_page()
 
 
+class ThreadRecord(Resource):
+    """Who did what with a thread, with the hashes that prove it."""
+
+    @operation(
+        "list_record",
+        query=RecordQuery,
+        responses={200: ResponseSpec("Entries, in order.", RecordEntrySerializer, paged=True)},
+        errors=(errors.ThreadNotFound,),
+    )
+    def get(self, request: Request, thread_id: str) -> Response:
+        """Lists the record of a thread from its beginning, with its hashes.
+
+        It names people, and takes the permissions to export decisions and to see figures of
+        reviewers. Each entry's `hash` is of the one before and of its text, so that whoever has
+        the last one sees whether anything was changed, removed or added between.
+        """
+        query = self.read_query()
+        limit = query.get("limit", services.RECORD_PAGE)
+        # One more than is shown says whether there are more.
+        found = services.thread_record(
+            thread_id, after=query.get("after", 0), limit=limit + 1, by=request.user
+        )
+        shown, following = found[:limit], None
+        if len(found) > limit:
+            address = request.build_absolute_uri()
+            following = replace_query_param(address, "after", str(shown[-1].seq))
+        results = self.render(RecordEntrySerializer, shown, many=True)
+        return Response({"next": following, "previous": None, "results": results})
+
+
 class ThreadFork(Resource):
     """Another way from an earlier checkpoint."""
 
@@ -143,6 +196,7 @@ class ThreadFork(Resource):
             errors.LeaseHeldError,
         ),
         throttle="THROTTLE_START",
+        keyed=True,
         example={
             "checkpoint": "1f0b6f3c-6d0e-6c5e-8001-7d0a3a2f1c55",
             "values": {"amount": 5000},
@@ -157,5 +211,8 @@ class ThreadFork(Resource):
         """
         wanted = self.read_body()
         at = wanted.pop("checkpoint")
-        run = services.fork(thread_id, at, by=request.user, via="api", **wanted)
-        return self.render_made(RunInfoSerializer, run)
+        return self.act_once(
+            lambda: services.fork(thread_id, at, by=request.user, via="api", **wanted),
+            self.find_run,
+            lambda run: self.render_made(RunInfoSerializer, run),
+        )

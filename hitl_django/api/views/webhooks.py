@@ -42,7 +42,21 @@ EXAMPLE = {
 }
 
 
-class WebhookList(Resource):
+class WebhookResource(Resource):
+    """A view that changes webhooks or messages to them."""
+
+    def find_webhook(self, webhook_id: str) -> services.WebhookInfo:
+        """Returns a webhook as a service does, without its secret."""
+        return services.WebhookInfo.from_row(self.find(querysets.visible_webhooks, pk=webhook_id))
+
+    def find_delivery(self, delivery_id: str) -> services.DeliveryInfo:
+        """Returns a message as a service does."""
+        return services.DeliveryInfo.from_row(
+            self.find(querysets.visible_deliveries, pk=delivery_id)
+        )
+
+
+class WebhookList(WebhookResource):
     """The webhooks; posting to them makes one."""
 
     @operation(
@@ -56,6 +70,7 @@ class WebhookList(Resource):
     @operation(
         "create_webhook",
         body=WebhookBody,
+        keyed=True,
         responses={
             201: ResponseSpec(
                 "Made; hears of what happens soon.", NewWebhookSerializer, headers=(LOCATION,)
@@ -66,13 +81,20 @@ class WebhookList(Resource):
     )
     def post(self, request: Request) -> Response:
         """Makes a webhook; its secret is in the answer and nowhere else again."""
-        made = services.create_webhook(by=request.user, **self.read_body())
-        location = build_url(request, "webhook", made.id)
+        wanted = self.read_body()
+        return self.act_once(
+            lambda: services.create_webhook(by=request.user, **wanted),
+            self.find_webhook,
+            self._show,
+        )
+
+    def _show(self, made: services.WebhookInfo) -> Response:
+        location = build_url(self.request, "webhook", made.id)
         shown = self.render(NewWebhookSerializer, made)
         return Response(shown, status=201, headers={"Location": location, **SECRET})
 
 
-class WebhookDetail(Resource):
+class WebhookDetail(WebhookResource):
     """One webhook."""
 
     @operation("get_webhook", responses={200: ResponseSpec("The webhook.", WebhookSerializer)})
@@ -88,10 +110,28 @@ class WebhookDetail(Resource):
         errors=(errors.InvalidInputError,),
         example={"active": False},
     )
-    def post(self, request: Request, webhook_id: UUID) -> Response:
+    def patch(self, request: Request, webhook_id: UUID) -> Response:
         """Changes what the body names; one that is turned on again begins afresh."""
         changed = services.change_webhook(webhook_id, by=request.user, **self.read_body())
         return Response(self.render(WebhookSerializer, changed))
+
+    @operation(
+        "change_webhook_by_post",
+        body=WebhookChange,
+        responses={200: ResponseSpec("As it is now.", WebhookSerializer)},
+        errors=(errors.InvalidInputError,),
+        example={"active": False},
+        deprecated=True,
+        keyed=True,
+    )
+    def post(self, request: Request, webhook_id: UUID) -> Response:
+        """Changes what the body names, as PATCH does, which takes its place."""
+        wanted = self.read_body()
+        return self.act_once(
+            lambda: services.change_webhook(webhook_id, by=request.user, **wanted),
+            self.find_webhook,
+            lambda changed: Response(self.render(WebhookSerializer, changed)),
+        )
 
     @operation(
         "delete_webhook", responses={204: ResponseSpec("It is gone, and every message to it.")}
@@ -102,36 +142,44 @@ class WebhookDetail(Resource):
         return Response(status=204)
 
 
-class WebhookSecret(Resource):
+class WebhookSecret(WebhookResource):
     """The secret, of which only another one can be had."""
 
     @operation(
         "rotate_secret",
         body=EmptyBody,
         responses={200: ResponseSpec("The webhook with its new secret.", NewWebhookSerializer)},
+        keyed=True,
         example={},
     )
     def post(self, request: Request, webhook_id: UUID) -> Response:
         """Gives a webhook another secret; for a day messages are signed with both."""
         self.read_body()
-        rotated = services.rotate_secret(webhook_id, by=request.user)
-        return Response(self.render(NewWebhookSerializer, rotated), headers=SECRET)
+        return self.act_once(
+            lambda: services.rotate_secret(webhook_id, by=request.user),
+            self.find_webhook,
+            lambda made: Response(self.render(NewWebhookSerializer, made), headers=SECRET),
+        )
 
 
-class WebhookTest(Resource):
+class WebhookTest(WebhookResource):
     """A message that tells of nothing."""
 
     @operation(
         "try_webhook",
         body=EmptyBody,
         responses=QUEUED,
+        keyed=True,
         example={},
     )
     def post(self, request: Request, webhook_id: UUID) -> Response:
         """Sends a message that tells of nothing, to see whether it arrives."""
         self.read_body()
-        delivery = services.try_webhook(webhook_id, by=request.user)
-        return self.render_made(DeliverySerializer, delivery)
+        return self.act_once(
+            lambda: services.try_webhook(webhook_id, by=request.user),
+            self.find_delivery,
+            lambda made: self.render_made(DeliverySerializer, made),
+        )
 
 
 class DeliveryList(Collection):
@@ -164,17 +212,21 @@ class DeliveryDetail(Resource):
         return Response(self.render(DeliverySerializer, delivery))
 
 
-class Redelivery(Resource):
+class Redelivery(WebhookResource):
     """A message once more."""
 
     @operation(
         "redeliver",
         body=EmptyBody,
         responses=QUEUED,
+        keyed=True,
         example={},
     )
     def post(self, request: Request, delivery_id: UUID) -> Response:
         """Sends a message again that was delivered or given up, under the id it had."""
         self.read_body()
-        delivery = services.redeliver(delivery_id, by=request.user)
-        return self.render_made(DeliverySerializer, delivery)
+        return self.act_once(
+            lambda: services.redeliver(delivery_id, by=request.user),
+            self.find_delivery,
+            lambda made: self.render_made(DeliverySerializer, made),
+        )

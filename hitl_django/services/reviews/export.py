@@ -1,4 +1,4 @@
-"""export_decisions and export_record: what was decided in a period, row by row, to be kept outside.
+"""What was decided in a period and the record of it, row by row, to be kept outside.
 
 Each page of rows is a query of its own, from where the one before ended: nothing is open in the
 database while a client reads, and what is in memory doesn't grow with the period.
@@ -16,13 +16,13 @@ from django.db.models import F, Q, QuerySet
 
 from hitl_django import audit
 from hitl_django.db.alias import write_alias
-from hitl_django.errors import NotAllowedError
+from hitl_django.errors import NoSuchThread, NotAllowedError
 from hitl_django.models import AuditEntry, Interrupt, Thread
-from hitl_django.permissions import get_policy, select_visible
+from hitl_django.permissions import find_row, get_policy, select_visible
 
 from .figures import Period, may_see_reviewers, select_decided
 
-#: Decisions, and threads of the record, that one query reads.
+#: Decisions or entries of one thread's record, and threads of the record, that one query reads.
 PAGE, THREADS = 1000, 200
 
 
@@ -112,6 +112,24 @@ def export_record(
     return _read_record(user, period, graph)
 
 
+def thread_record(
+    thread_id: str, *, after: int = 0, limit: int = PAGE, by: Any = None
+) -> list[ExportedEntry]:
+    """Returns the record of one thread in order: so many entries after the number ``after``.
+
+    Refused as ``export_record`` is; a thread of which the user may not see all questions has a
+    record that is not for them.
+    """
+    threads = Thread.objects.using(write_alias())
+    thread = find_row(select_visible(threads, by), NoSuchThread, thread_id=thread_id)
+    _refuse_unless_may(by, get_policy().may_export)
+    _refuse_unless_may(by, may_see_reviewers)
+    if not _leave_hidden_out(threads.filter(pk=thread.pk), by).exists():
+        raise NotAllowedError("You may not see the whole record of this thread.")
+    entries = AuditEntry.objects.using(write_alias()).filter(thread=thread, seq__gt=after)
+    return [_build_entry(entry, thread_id) for entry in entries.order_by("seq")[:limit]]
+
+
 def _refuse_unless_may(user: Any, may: Any) -> None:
     if user is not None and not may(user):
         raise NotAllowedError("You may not download this.")
@@ -160,16 +178,19 @@ def _read_entries(names: dict[Any, str]) -> Iterator[ExportedEntry]:
     entries = AuditEntry.objects.using(write_alias()).filter(thread__in=names)
     # Without a cursor of the server, which would stay open for as long as the client reads.
     for entry in entries.order_by("thread_id", "seq"):
-        thread_id = names[entry.thread_id]
-        yield ExportedEntry(
-            thread_id=thread_id,
-            seq=entry.seq,
-            at=entry.at,
-            verb=entry.verb,
-            subject=entry.subject,
-            actor=entry.actor_label,
-            via=entry.via,
-            prev_hash=entry.prev_hash,
-            hash=entry.hash,
-            hashed=audit.get_hashed_text(entry, thread_id),
-        )
+        yield _build_entry(entry, names[entry.thread_id])
+
+
+def _build_entry(entry: AuditEntry, thread_id: str) -> ExportedEntry:
+    return ExportedEntry(
+        thread_id=thread_id,
+        seq=entry.seq,
+        at=entry.at,
+        verb=entry.verb,
+        subject=entry.subject,
+        actor=entry.actor_label,
+        via=entry.via,
+        prev_hash=entry.prev_hash,
+        hash=entry.hash,
+        hashed=audit.get_hashed_text(entry, thread_id),
+    )

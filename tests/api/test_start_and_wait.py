@@ -1,0 +1,127 @@
+"""A start over HTTP that is answered with what came of it, or when the time is over."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from django.db import connection
+
+from hitl_django import services
+from hitl_django.api import event_stream
+from hitl_django.models import Interrupt, Run
+from hitl_django.worker import runner
+
+from .test_events import THREADS
+
+#: A streamed answer closes its connection when it is over, which a test's own transaction needs.
+pytestmark = pytest.mark.django_db(transaction=True)
+
+ONCE = {"HTTP_IDEMPOTENCY_KEY": "once"}
+
+
+@pytest.fixture(autouse=True)
+def brief(settings: Any) -> None:
+    settings.HITL = {**settings.HITL, "EVENT_WAIT_SECONDS": 0.05, "EVENT_POLL_SECONDS": 0.01}
+
+
+@pytest.fixture
+def wait(api: Any, invoice: str) -> Callable[..., Any]:
+    def start(client: Any = api, seconds: int = 20, **options: Any) -> Any:
+        body = {"graph": invoice, "input": {"amount": 12}, "events": []}
+        return client.post("runs", body=body, query=f"wait={seconds}", **{**THREADS, **options})
+
+    return start
+
+
+@pytest.fixture
+def worker(monkeypatch: pytest.MonkeyPatch, settings: Any) -> None:
+    """Work while somebody waits, for as long as it takes."""
+    settings.HITL = {**settings.HITL, "EVENT_WAIT_SECONDS": 600}
+
+    def work(seconds: float) -> None:
+        for run in Run.objects.filter(state="queued"):
+            runner.advance(str(run.pk))
+
+    monkeypatch.setattr(event_stream.time, "sleep", work)
+
+
+@pytest.mark.usefixtures("worker")
+def test_a_run_that_asks_is_shown_with_its_question(api: Any, wait: Callable[..., Any]) -> None:
+    response = wait()
+    assert (response.status_code, response.streaming) == (202, True)
+    shown = json.loads(b"".join(response))
+    assert shown["state"] == "interrupted"
+    assert [each["id"] for each in shown["interrupts"]] == [str(Interrupt.objects.get().pk)]
+    assert response["Location"] == shown["url"]
+    assert shown == api.get("run", shown["id"]).json()
+    assert event_stream._threads.count == 0
+
+
+@pytest.mark.usefixtures("worker")
+def test_a_run_that_succeeds_is_shown_with_its_result(api: Any, wait: Callable[..., Any]) -> None:
+    json.loads(b"".join(wait(**ONCE)))
+    services.decide(Interrupt.objects.get().pk, "approve", {"amount": 7})
+    again = wait(**ONCE)
+    assert (again.status_code, again["Idempotent-Replayed"]) == (200, "true")
+    shown = json.loads(b"".join(again))
+    assert (shown["state"], shown["result"]) == ("succeeded", services.run_result(shown["id"]))
+    # What is over is not waited for.
+    last = wait(**ONCE)
+    assert (last.streaming, last.status_code, last.json()) == (False, 200, shown)
+
+
+def test_it_waits_no_longer_than_the_setting_says(wait: Callable[..., Any]) -> None:
+    response = wait(seconds=3600)
+    assert event_stream._threads.count == 1
+    shown = json.loads(b"".join(response))
+    assert (response.status_code, shown["state"]) == (202, "queued")
+    assert "result" not in shown
+    assert event_stream._threads.count == 0
+    assert Run.objects.get().state == "queued"
+
+
+def test_who_can_not_wait_now_is_told_to_come_back(wait: Callable[..., Any]) -> None:
+    first, second = wait(), wait()
+    assert (first.streaming, second.streaming) == (True, False)
+    assert (second.status_code, second["Retry-After"]) == (202, "1")
+    assert (second.json()["state"], second.json()["interrupts"]) == ("queued", [])
+    assert Run.objects.count() == 2
+    first.close()
+    single = wait(**{"wsgi.multithread": False})
+    assert (single.streaming, single["Retry-After"]) == (False, "1")
+
+
+@pytest.mark.usefixtures("worker")
+def test_a_run_is_committed_before_it_is_waited_for(
+    wait: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(connection.settings_dict, "ATOMIC_REQUESTS", True)
+    response = wait()
+    assert not connection.in_atomic_block
+    assert json.loads(b"".join(response))["state"] == "interrupted"
+
+
+def test_without_waiting_it_is_answered_as_ever(wait: Callable[..., Any]) -> None:
+    response = wait(seconds=0)
+    assert (response.streaming, response.status_code) == (False, 202)
+    assert "interrupts" not in response.json()
+
+
+@pytest.mark.parametrize("query", ["wait=3601", "wait=-1", "wait=", "wait=1&wait=2", "graph=x"])
+def test_a_wait_that_is_none_starts_nothing(api: Any, invoice: str, query: str) -> None:
+    body = {"graph": invoice, "input": {"amount": 12}}
+    assert api.post("runs", body=body, query=query).status_code == 400
+    assert not Run.objects.exists()
+
+
+@pytest.mark.promise("P18")
+@pytest.mark.usefixtures("worker")
+def test_a_starter_is_shown_their_run_and_not_what_it_asks(
+    as_role: Any, wait: Callable[..., Any]
+) -> None:
+    shown = json.loads(b"".join(wait(as_role("starter"))))
+    assert (shown["state"], shown["interrupts"]) == ("interrupted", [])
+    assert "error" not in shown
