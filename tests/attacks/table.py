@@ -245,8 +245,9 @@ def _erase(target: Target) -> Answer:
     item = target.question()
     Thread.objects.filter(pk=item.thread_id).update(ended_at=item.created_at)
     assert target.ask("GET", f"threads/{item.thread.thread_id}/", by=EVE).status == 404
-    answer = target.ask("DELETE", f"threads/{item.thread.thread_id}/", by=EVE)
-    nothing = target.ask("DELETE", "threads/nothing/", by=EVE)
+    hidden = f"threads/{item.thread.thread_id}/"
+    answer = target.ask("DELETE", hidden, by=EVE, X_Request_ID="one")
+    nothing = target.ask("DELETE", "threads/nothing/", by=EVE, X_Request_ID="one")
     assert answer.text == nothing.text, "it can be told from none"
     return answer
 
@@ -255,8 +256,10 @@ def _erase(target: Target) -> Answer:
 def _guess(target: Target) -> Answer:
     right: dict[str, Any] = {"graph": "plain", "key": "attacked", "input": {"payload": "secret"}}
     services.start("plain", right["input"], key="attacked")
-    wrong = target.ask("POST", "runs/", {**right, "input": {"payload": "other"}}, by=STARTER)
-    answer = target.ask("POST", "runs/", right, by=STARTER)
+    wrong, answer = (
+        target.ask("POST", "runs/", {**right, "input": payload}, by=STARTER, X_Request_ID="one")
+        for payload in ({"payload": "other"}, right["input"])
+    )
     assert (wrong.status, wrong.text) == (answer.status, answer.text), "the guess was confirmed"
     return answer
 
