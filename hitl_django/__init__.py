@@ -186,6 +186,7 @@ _NAMES = {
         "OpenTransactionError",
         "RunNotFound",
         "RunStateError",
+        "RunTimeoutError",
         "SelfApprovalError",
         "StaleQuestionError",
         "UnknownGraphError",
@@ -195,7 +196,23 @@ _NAMES = {
     "graph_registry.review_policy": ("ReviewPolicy",),
     "review_terms": ("review",),
     "store": ("DjangoStore",),
-    "services": ("afollow", "cancel", "decide", "follow", "fork", "retry", "start"),
+    "services": (
+        "acancel",
+        "adecide",
+        "afollow",
+        "aretry",
+        "arun_result",
+        "astart",
+        "astart_and_wait",
+        "cancel",
+        "decide",
+        "follow",
+        "fork",
+        "retry",
+        "run_result",
+        "start",
+        "start_and_wait",
+    ),
 }
 
 HOMES = {name: module for module, names in _NAMES.items() for name in names}
@@ -218,7 +235,9 @@ __all__ = [
     "register",
     "retry",
     "review",
+    "run_result",
     "start",
+    "start_and_wait",
     "task",
     "transact",
 ]

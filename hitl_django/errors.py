@@ -15,6 +15,7 @@
     ├─ IdempotencyKeyReusedError(ValueError)
     ├─ LinkSpentError
     ├─ RunStateError
+    ├─ RunTimeoutError(TimeoutError)
     ├─ ThreadExistsError(ValueError)
     ├─ UndoRefusedError
     ├─ GraphError
@@ -127,6 +128,7 @@ __all__ = [
     "ResumeError",
     "RunNotFound",
     "RunStateError",
+    "RunTimeoutError",
     "SelfApprovalError",
     "StaleQuestionError",
     "TaskNotFound",
@@ -241,6 +243,14 @@ class RunStateError(HitlError):
     def __init__(self, message: str, *, state: str, allowed: Sequence[str]) -> None:
         super().__init__(message)
         self.state, self.allowed = state, tuple(allowed)
+
+
+class RunTimeoutError(HitlError, TimeoutError):
+    """The run goes on longer than it was waited for; ``run_id`` names it."""
+
+    def __init__(self, run_id: Any) -> None:
+        super().__init__(f"The run {run_id} goes on longer than it was waited for.")
+        self.run_id = run_id
 
 
 class ThreadExistsError(HitlError, ValueError):

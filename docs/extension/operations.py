@@ -63,13 +63,19 @@ def _section(method: str, address: str, operation: Object) -> str:
         [
             markdown.target(_label(operation), operation["summary"], 3),
             markdown.directive("code-block", "http", f"{method} {address} HTTP/1.1"),
-            f"Operation `{operation['operationId']}`. {operation.get('description', '')}",
+            f"Operation `{operation['operationId']}`. {_described(operation)}",
             _parameters(operation.get("parameters", [])),
             f"**Body:** {_content(body)}." if body else "",
             _answers(operation),
             _own_problems(operation),
         ]
     )
+
+
+def _described(operation: Object) -> str:
+    """Return what an operation's description says beside its summary, the heading."""
+    description: str = operation["description"]
+    return "" if description.removesuffix(".") == operation["summary"] else description
 
 
 def _parameters(parameters: list[Object]) -> str:
@@ -113,6 +119,7 @@ def _about(told: Object) -> str:
     headers = (
         f"{markdown.code(name)}: {header['description']}"
         for name, header in told.get("headers", {}).items()
+        if "$ref" not in header  # what every answer has
     )
     return " ".join([told["description"], *headers])
 

@@ -212,8 +212,8 @@ class InterruptFilterSet(filters.FilterSet):
 class DeliveryFilterSet(filters.FilterSet):
     """Messages by what became of them and what they tell of, newest first."""
 
-    state = filters.ChoiceFilter(choices=Delivery.State.choices)
-    event = filters.ChoiceFilter(choices=Delivery.Event.choices)
+    state = filters.ChoiceFilter(choices=Delivery.State.choices, label="How far they have come.")
+    event = filters.ChoiceFilter(choices=Delivery.Event.choices, label="What they tell of.")
     ordering = OrderFilter("created_at")
 
 

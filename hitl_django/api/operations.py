@@ -57,6 +57,22 @@ RETRY_AFTER = HeaderSpec(
 )
 
 
+REQUEST_ID = HeaderSpec(
+    "X-Request-ID",
+    "Names the request, also in problems and in the server's log: the one that was sent, of 1 to "
+    "128 letters, digits and `._:/+=@-`, or another.",
+)
+#: Headers that any answer may have, beside those that its operation declares.
+COMMON_HEADERS = (
+    REQUEST_ID,
+    HeaderSpec(
+        "RateLimit-Policy",
+        "The rate that holds for what was asked: so many requests (`q`) in so many seconds (`w`).",
+    ),
+    HeaderSpec("RateLimit", "How many of them are left (`r`), and for how many seconds (`t`)."),
+)
+
+
 @dataclass(frozen=True, slots=True)
 class ResponseSpec:
     """A response that is no problem: what it means, what is in it.

@@ -187,7 +187,7 @@ def handle_exception(error: Exception, context: Mapping[str, Any]) -> Response |
 
     Used by our own views only: a host's ``EXCEPTION_HANDLER`` is neither used nor replaced.
     """
-    problem_type = find_problem_type(error)
+    problem_type, view = find_problem_type(error), context["view"]
     if problem_type is None:
         return None
 
@@ -197,8 +197,10 @@ def handle_exception(error: Exception, context: Mapping[str, Any]) -> Response |
         set_rollback()
     if problem_type is _UNAVAILABLE:
         # The client can't do anything about it, and whoever can has to hear of it.
-        logger.error("the API can't reach the database", exc_info=error)
-    body = build_problem(error, problem_type, context["view"].input_pointer)
+        logger.error(
+            "the API can't reach the database, request %s", view.request_id, exc_info=error
+        )
+    body = build_problem(error, problem_type, view.input_pointer, view.request_id)
     return Response(
         body,
         status=problem_type.status,
@@ -208,7 +210,7 @@ def handle_exception(error: Exception, context: Mapping[str, Any]) -> Response |
 
 
 def build_problem(
-    error: Exception, problem_type: ProblemType, input_pointer: str
+    error: Exception, problem_type: ProblemType, input_pointer: str, request_id: str
 ) -> dict[str, Any]:
     """Returns the problem document (RFC 9457) of an error.
 
@@ -220,6 +222,7 @@ def build_problem(
         "status": int(problem_type.status),
         "code": problem_type.code,
         "detail": problem_type.detail or _find_detail(error),
+        "request_id": request_id,
         **problem_type.extensions.read(error, input_pointer),
     }
 

@@ -8,6 +8,7 @@ count of its own; without a cache, or while it is away, nobody is held up.
 from __future__ import annotations
 
 import logging
+import math
 import time
 from typing import Any
 
@@ -25,6 +26,8 @@ class UserThrottle(BaseThrottle):
     def __init__(self, setting: str) -> None:
         self.setting = setting
         self.left = 0.0
+        self._rate: Rate | None = None
+        self._calls = 0
 
     def allow_request(self, request: Any, view: Any) -> bool:
         return self._allows(request, 1)
@@ -45,10 +48,25 @@ class UserThrottle(BaseThrottle):
         now = time.time()
         self.left = rate.seconds - now % rate.seconds
         key = f"hitl_django:{self.setting}:{request.user.pk}:{int(now // rate.seconds)}"
-        return count_calls(key, rate.seconds, times) <= rate.count
+        self._rate, self._calls = rate, count_calls(key, rate.seconds, times)
+        return self._calls <= rate.count
 
     def wait(self) -> float:
         return self.left
+
+    def build_headers(self) -> dict[str, str]:
+        """Returns how often the user may still ask, and when anew; nothing where nobody counts.
+
+        As in the IETF's draft "RateLimit header fields for HTTP", from its eighth version on.
+        """
+        if self._rate is None or not self._calls:
+            return {}
+        name = self.setting.removeprefix("THROTTLE_").lower()
+        left = max(0, self._rate.count - self._calls)
+        return {
+            "RateLimit-Policy": f'"{name}";q={self._rate.count};w={self._rate.seconds}',
+            "RateLimit": f'"{name}";r={left};t={math.ceil(self.left)}',
+        }
 
 
 def count_calls(key: str, seconds: int, times: int = 1) -> int:

@@ -110,7 +110,10 @@ def refuse_if_changed(
         return
     row = GraphShape.objects.using(router.db_for_write(GraphShape)).filter(pk=stored).first()
     if row is None:
-        logger.warning("thread %s: its graph's shape %s is not stored", thread.thread_id, stored)
+        fields = {"thread_id": thread.thread_id, "graph": registered.name}
+        logger.warning(
+            "thread %s: its graph's shape %s is not stored", thread.thread_id, stored, extra=fields
+        )
         return
     saver = DjangoSaver(thread)
 
@@ -128,7 +131,13 @@ def refuse_if_changed(
             f"{'; '.join(found)}.",
             found,
         )
-    logger.info("thread %s: shape %s, now %s", thread.thread_id, stored, registered.fingerprint)
+    logger.info(
+        "thread %s: shape %s, now %s",
+        thread.thread_id,
+        stored,
+        registered.fingerprint,
+        extra={"thread_id": thread.thread_id, "graph": registered.name},
+    )
 
 
 @retry_on_conflict

@@ -74,7 +74,13 @@ def claim(run_id: UUID) -> Lease | None:
     if lease.attempt > hitl.MAX_ATTEMPTS:
         transitions.park(lease, begun.error or _no_progress())
         return None
-    logger.info("run %s claimed: epoch %s, attempt %s", run_id, thread.epoch, lease.attempt)
+    logger.info(
+        "run %s claimed: epoch %s, attempt %s",
+        run_id,
+        thread.epoch,
+        lease.attempt,
+        extra=lease.log_fields(),
+    )
     return lease
 
 

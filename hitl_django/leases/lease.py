@@ -57,6 +57,11 @@ class Lease:
         """Returns the values of a statement that finds the thread only while the lease holds."""
         return {"thread": self.thread.pk, "epoch": self.thread.epoch}
 
+    def log_fields(self) -> dict[str, str]:
+        """Returns the fields of a log record about the run: ids, and never what it works on."""
+        ids = {"run_id": str(self.run_id), "thread_id": self.thread.thread_id}
+        return {**ids, "graph": self.graph}
+
 
 def lease_duration() -> timedelta:
     """Returns how long a claim or a renewal leases a thread."""

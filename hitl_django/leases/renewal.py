@@ -52,4 +52,5 @@ class _RenewedRun(RenewedLease):
         except Exception:
             # A heartbeat that fails proves nothing. The next one may come through before the
             # lease has run out; if none does, another worker takes over, as it should.
-            logger.exception("run %s: lease not renewed", self.lease.run_id)
+            fields = self.lease.log_fields()
+            logger.exception("run %s: lease not renewed", self.lease.run_id, extra=fields)

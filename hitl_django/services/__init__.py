@@ -14,6 +14,7 @@ from __future__ import annotations
 from hitl_django.deprecation import renamed
 from hitl_django.dialects import UNSET
 
+from .coroutines import acancel, adecide, aretry, arun_result, astart
 from .results import DecisionInfo, RunInfo
 from .reviews.assign import assign, snooze
 from .reviews.claim import ClaimInfo, claim, find_taken, release, take_next
@@ -98,6 +99,7 @@ from .runs.state import (
 from .runs.subjects import SubjectKey
 from .runs.threads import MadeThread, change_metadata, copy_thread, create_thread
 from .runs.update_state import update_state
+from .runs.wait import astart_and_wait, start_and_wait
 from .webhooks import (
     EVENTS,
     DeliveryInfo,
@@ -158,10 +160,16 @@ __all__ = [
     "UndoInfo",
     "WebhookInfo",
     "WorkerHealth",
+    "acancel",
+    "adecide",
     "afollow",
     "archived_thread",
+    "aretry",
+    "arun_result",
     "asked_graphs",
     "assign",
+    "astart",
+    "astart_and_wait",
     "cancel",
     "change_metadata",
     "change_webhook",
@@ -216,6 +224,7 @@ __all__ = [
     "save_filter",
     "snooze",
     "start",
+    "start_and_wait",
     "start_of",
     "state_history",
     "take_next",

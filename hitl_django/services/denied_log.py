@@ -34,12 +34,13 @@ def record_denial(verb: str, *, by: Any, via: str) -> Iterator[None]:
     try:
         yield
     except NotAllowedError as error:
-        logger.warning("user %s may not %s: thread %r", by.pk, verb, error.thread_id)
+        fields = {"thread_id": error.thread_id}
+        logger.warning("user %s may not %s: thread %r", by.pk, verb, error.thread_id, extra=fields)
         try:
             _append(error, verb, by, via)
         except Exception:
             # The answer to the user is the refusal, whether or not it could be written down.
-            logger.exception("a refusal could not be recorded")
+            logger.exception("a refusal could not be recorded", extra=fields)
         raise
 
 

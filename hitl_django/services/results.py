@@ -5,10 +5,14 @@ from __future__ import annotations
 from collections.abc import Collection
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any
+from typing import Any, TypeVar, overload
 from uuid import UUID
 
 from hitl_django.models import Decision, Run
+
+from .runs.state import run_result
+
+ResultT = TypeVar("ResultT")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -35,6 +39,16 @@ class RunInfo:
             step=run.step,
             error=run.error,
         )
+
+    @overload
+    def result(self, *, by: Any = None) -> Any: ...
+
+    @overload
+    def result(self, schema: type[ResultT], *, by: Any = None) -> ResultT: ...
+
+    def result(self, schema: Any = None, *, by: Any = None) -> Any:
+        """Returns what came of the run, as ``run_result`` does, looked up anew."""
+        return run_result(self.id, schema, by=by)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -151,7 +151,9 @@ def prune_ended(days: float) -> Iterator[int]:
                 pruned += 1
             except Exception as error:
                 # Its type alone: it may quote what the thread holds.
-                logger.error("thread %r can't be pruned: %s", thread_id, type(error).__name__)
+                named = type(error).__name__
+                fields = {"thread_id": thread_id}
+                logger.error("thread %r can't be pruned: %s", thread_id, named, extra=fields)
                 refused.append(error)
         if pruned:
             logger.info("retention: threads pruned: %s", pruned)

@@ -7,7 +7,7 @@ thread, load what is stored, go on from there.
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 from uuid import UUID
@@ -28,6 +28,8 @@ from hitl_django.graph_registry import compatibility, registry, state_migration
 from hitl_django.graph_registry.registry import PINNED
 from hitl_django.leases import Lease, RunFence
 from hitl_django.task_queue import dispatcher
+
+from .observers import AroundTask, Stretch, combine_around, observe_stretch
 
 logger = logging.getLogger("hitl_django")
 
@@ -53,19 +55,28 @@ def advance(run_id: str) -> None:
     lease = _claim(run)
     if lease is None:
         return
-    stopped: Exception | None = None
+    with observe_stretch(lease) as stretches:
+        status, error = _work_on(lease, stretches)
+        for stretch in stretches:
+            stretch.note_outcome(status, error)
+
+
+def _work_on(lease: Lease, stretches: Sequence[Stretch]) -> tuple[str, BaseException | None]:
+    """Takes a claimed run as far as it goes; returns how it was left, and what failed it."""
     try:
-        outcome = _drive(lease)
-    except LeaseLostError:
-        logger.warning("run %s was taken over: epoch %s is over", run_id, lease.thread.epoch)
+        outcome = _drive(lease, combine_around(stretches))
+    except LeaseLostError as error:
+        _log_taken_over(lease)
+        return "taken_over", error
     except Exception as error:
         stopped = error
     else:
-        logger.info("run %s left: %s", run_id, outcome.status)
-    if stopped is not None:
-        # Not while it is handled: it may quote what the run works on, and would be logged along
-        # with whatever goes wrong now.
-        _release(lease, stopped)
+        logger.info("run %s left: %s", lease.run_id, outcome.status, extra=lease.log_fields())
+        return outcome.status, outcome.error
+    # Not while it is handled: it may quote what the run works on, and would be logged along
+    # with whatever goes wrong now.
+    _release(lease, stopped)
+    return "stopped", stopped
 
 
 def _claim(run: UUID) -> Lease | None:
@@ -73,7 +84,7 @@ def _claim(run: UUID) -> Lease | None:
         return leases.claim(run)
     except Exception:
         # The database is out of reach. The run stays as it is, and the sweep finds it.
-        logger.exception("run %s could not be claimed", run)
+        logger.exception("run %s could not be claimed", run, extra={"run_id": str(run)})
     return None
 
 
@@ -94,7 +105,7 @@ def drain(reason: str = "shutdown") -> None:
         control.request_drain(reason)
 
 
-def _drive(lease: Lease) -> Outcome:
+def _drive(lease: Lease, around_task: AroundTask | None) -> Outcome:
     options = lease.options
     registered = registry.get_graph_of_run(
         lease.graph, lease.graph_version, is_pinned=bool(options.get(PINNED))
@@ -119,6 +130,7 @@ def _drive(lease: Lease) -> Outcome:
         # tasks of a workflow run on the test's own.
         config["max_concurrency"] = 1
     control = RunControl()
+    control.around_task = around_task
     with _drainable(control), leases.keep_renewed(lease, control, dispatcher.get_time_slice()):
         newest = lease.stored.newest if lease.stored else None
         saver = DjangoSaver(
@@ -151,7 +163,8 @@ def _drainable(control: RunControl) -> Iterator[None]:
 
 
 def _release(lease: Lease, error: Exception) -> None:
-    logger.error("run %s stopped: %s", lease.run_id, type(error).__name__)
+    named = type(error).__name__
+    logger.error("run %s stopped: %s", lease.run_id, named, extra=lease.log_fields())
     try:
         close_lost_connections()
         # What is stored can't be read, or not gone on with, by this version of the code: trying
@@ -159,7 +172,17 @@ def _release(lease: Lease, error: Exception) -> None:
         hopeless = isinstance(error, (PayloadError, GraphChangedError))
         leases.release(lease, error, to_park=hopeless)
     except LeaseLostError:
-        logger.warning("run %s was taken over: epoch %s is over", lease.run_id, lease.thread.epoch)
+        _log_taken_over(lease)
     except Exception:
         # The database is out of reach. The lease runs out, and the sweep finds the run.
-        logger.exception("run %s could not be given back", lease.run_id)
+        fields = lease.log_fields()
+        logger.exception("run %s could not be given back", lease.run_id, extra=fields)
+
+
+def _log_taken_over(lease: Lease) -> None:
+    logger.warning(
+        "run %s was taken over: epoch %s is over",
+        lease.run_id,
+        lease.thread.epoch,
+        extra=lease.log_fields(),
+    )

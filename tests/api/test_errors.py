@@ -37,9 +37,10 @@ NOT_ANSWERED = {
     errors.NodeTimeoutError,
     errors.OpenTransactionError,
     errors.TaskNotFound,
+    errors.RunTimeoutError,
 }
 UNTIL = datetime(2026, 1, 2, tzinfo=UTC)
-CONTEXT: dict[str, Any] = {"view": SimpleNamespace(input_pointer="/value")}
+CONTEXT: dict[str, Any] = {"view": SimpleNamespace(input_pointer="/value", request_id="r1")}
 
 
 def test_every_error_is_in_the_table_or_left_out_on_purpose() -> None:

@@ -54,6 +54,7 @@ def test_each_operation_has_a_name_of_its_own() -> None:
 @pytest.mark.parametrize(("path", "method", "told"), OPERATIONS)
 def test_an_operation_says_what_it_does_and_answers(path: str, method: str, told: Any) -> None:
     assert told["summary"]
+    assert told["description"].strip()
     assert told["security"]
     assert any(int(status) < 400 for status in told["responses"])
     assert {"400", "401", "403", "429"} <= told["responses"].keys()
@@ -64,6 +65,21 @@ def test_an_operation_says_what_it_does_and_answers(path: str, method: str, told
     for status, response in told["responses"].items():
         if int(status) >= 400:
             assert list(response["content"]) == ["application/problem+json"]
+
+
+@pytest.mark.parametrize(("path", "method", "told"), OPERATIONS)
+def test_a_parameter_says_what_it_is(path: str, method: str, told: Any) -> None:
+    lacking = [
+        each["name"] for each in told["parameters"] if not each.get("description", "").strip()
+    ]
+    assert lacking == []
+
+
+@pytest.mark.parametrize(("path", "method", "told"), OPERATIONS)
+def test_any_answer_names_its_request_and_the_rate(path: str, method: str, told: Any) -> None:
+    for response in told["responses"].values():
+        assert {"X-Request-ID", "RateLimit", "RateLimit-Policy"} <= response["headers"].keys()
+    assert document()["components"]["headers"]["X-Request-ID"]["schema"] == {"type": "string"}
 
 
 def test_a_body_of_which_something_is_required_is_required_itself() -> None:
@@ -117,9 +133,9 @@ def test_an_error_without_a_place_in_the_table_is_noticed() -> None:
         problems.list_problem_types(wrong, names_object=False)
 
 
-def test_it_is_served_with_the_address_it_was_asked_at(api: Any) -> None:
-    served = api.get("schema").json()
-    assert served["servers"] == [{"url": "http://testserver/hitl/api/v1"}]
+def test_it_is_served_with_addresses_relative_to_its_own(api: Any) -> None:
+    served = api.get("schema", headers={"Host": "127.0.0.1:8000"}).json()
+    assert served["servers"] == [{"url": "/hitl/api/v1"}]
     assert served["paths"] == json.loads(json.dumps(document()["paths"]))
 
 

@@ -169,7 +169,8 @@ def test_who_is_there_is_not_told_to_who_assigns(
     question, rita = make_question(), people[0]
     without = make_user().get_username()
     answers = [
-        rita.post("assign", question.pk, body={"to": name}) for name in (without, "no such person")
+        rita.post("assign", question.pk, body={"to": name}, HTTP_X_REQUEST_ID="one")
+        for name in (without, "no such person")
     ]
     assert [answer.status_code for answer in answers] == [422, 422]
     assert answers[0].content == answers[1].content

@@ -163,3 +163,26 @@ def test_the_hosts_throttles_hold_as_well(
 def test_what_is_no_rate_is_refused(text: Any) -> None:
     with pytest.raises(ValueError, match="is not a number of requests"):
         Rate.parse(text)
+
+
+def test_an_answer_says_how_often_one_may_ask(
+    api: Any, settings: Any, at_noon: list[float], make_question: Any
+) -> None:
+    settings.HITL = {"THROTTLE_READ": "2/min", "THROTTLE_DECIDE": "5/hour"}
+    at_noon[0] += 20.5
+    first, second, third = (api.get("runs") for _ in range(3))
+    assert [each["RateLimit-Policy"] for each in (first, third)] == ['"read";q=2;w=60'] * 2
+    assert first["RateLimit"] == '"read";r=1;t=40'
+    assert second["RateLimit"] == third["RateLimit"] == '"read";r=0;t=40'
+    assert (third.status_code, third["Retry-After"]) == (429, "40")
+    decisions = [{"interrupt": str(make_question().pk), "type": "approve"} for _ in range(3)]
+    many = api.post("decisions-bulk", body={"decisions": decisions})
+    assert many["RateLimit"].startswith('"decide";r=2;')
+
+
+def test_where_nobody_counts_nothing_is_said(api: Any, settings: Any) -> None:
+    settings.HITL = {"THROTTLE_READ": None}
+    assert "RateLimit" not in api.get("runs").headers
+    settings.HITL = {}
+    settings.CACHES = DUMMY
+    assert "RateLimit-Policy" not in api.get("runs").headers

@@ -59,8 +59,9 @@ def importers_of(*packages: str) -> list[str]:
     ]
 
 
-#: Who tries again by itself, and what is done where a database has one writer at a time.
-TRIES_ITSELF = {"commit", "begin", "begin_thread"}
+#: Who tries again by itself, what is done where a database has one writer at a time, and what only
+#: asks whether a transaction is open.
+TRIES_ITSELF = {"commit", "begin", "begin_thread", "_refuse_in_transaction"}
 
 
 def test_every_transaction_that_the_database_undoes_is_made_anew() -> None:

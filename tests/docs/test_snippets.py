@@ -9,8 +9,11 @@ writes it there.
 
 from __future__ import annotations
 
+import json
+import logging
 import sys
 from collections.abc import Callable, Iterator
+from logging.config import DictConfigurator
 from types import ModuleType
 from typing import Any
 
@@ -76,3 +79,20 @@ def test_what_is_fenced_is_of_a_language_that_is_shown_in_colour() -> None:
         if not snippet.language.startswith("{")
     }
     assert {(page, language) for page, language in found if language not in known} == set()
+
+
+def test_the_formatter_that_a_page_shows_writes_the_ids_of_a_record(read: Reader) -> None:
+    (page,) = (page for page in PAGES if "class JsonFormatter" in page.text)
+    settings = read(page)["LOGGING"]
+    formatter = DictConfigurator(settings).configure_formatter(settings["formatters"]["json"])
+    told = {"name": "hitl_django", "levelname": "INFO", "msg": "run %s left", "args": ("7",)}
+    told |= {"run_id": "7", "graph": "order"}
+    line = json.loads(formatter.format(logging.makeLogRecord(told)))
+    assert line.pop("at")
+    assert line == {
+        "level": "INFO",
+        "logger": "hitl_django",
+        "message": "run 7 left",
+        "run_id": "7",
+        "graph": "order",
+    }

@@ -133,12 +133,13 @@ def plain(response: Any, path: str) -> str:
     """Returns what an answer says, less what was in the request and what changes each time."""
     if getattr(response, "streaming", False):
         return ""
-    dated = ("Expires", "Content-Length")
+    dated = ("Expires", "Content-Length", "X-Request-ID", "RateLimit")
     headers = sorted(item for item in response.headers.items() if item[0] not in dated)
     text = f"{response.status_code} {headers}\n{response.content.decode()}"
     for sent in {path, *re.split("[?&=]", path)}:
         if sent.startswith(("zq", "shut-zq", "/")):
             text = text.replace(quote(sent), "").replace(sent, "")
+    text = re.sub(r'"request_id":"[^"]+"', "", text)
     text = re.sub("\\d+\xa0[a-z]+|just now", "", text)  # how long ago something was
     text = re.sub(r'since=[^"&]+', "", text)  # when the page was made
     return re.sub('((?:csrfmiddlewaretoken|key)" value=)"[^"]+"', r"\1", text)

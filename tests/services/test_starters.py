@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
-from django.contrib.auth.models import Group, User
+from django.contrib.auth.models import AnonymousUser, Group, User
 from django.core import checks
 
 from hitl_django import InvalidInputError, audit, services
@@ -176,3 +176,31 @@ class TestAViewThatHasAsked:
             with pytest.raises(InvalidInputError):
                 services.start("approval", INPUT, **skipping, **wrong)
         assert not Run.objects.exists()
+
+
+class OnlyMia(ModelPermissionPolicy):
+    """A host's own rule of who starts, which asks for no permission of ours."""
+
+    def may_start(self, user: Any, graph: str) -> bool:
+        return user.get_username() == "mia" and graph == "approval"
+
+
+class TestOwnRuns:
+    def test_a_policy_that_says_who_starts_says_who_sees_the_own_run(
+        self, advance: Advance, user: Make, settings: Any
+    ) -> None:
+        settings.HITL = {**settings.HITL, "POLICY": f"{__name__}.OnlyMia"}
+        mia = user("mia")
+        services.start("steps", {"log": []}, by=mia, skip_permission_checks=True)
+        assert not get_policy().visible_runs(mia, Run.objects.all())
+        mine = services.start("approval", INPUT, by=mia)
+        services.start("approval", INPUT)
+        assert [each.pk for each in get_policy().visible_runs(mia, Run.objects.all())] == [mine.id]
+
+    def test_who_may_start_nothing_sees_no_run_without_a_query(
+        self, advance: Advance, user: Make
+    ) -> None:
+        nobody = user("nora")
+        services.start("steps", {"log": []}, by=nobody, skip_permission_checks=True)
+        assert get_policy().visible_runs(nobody, Run.objects.all()).query.is_empty()
+        assert not get_policy().visible_runs(AnonymousUser(), Run.objects.all())

@@ -8,7 +8,7 @@ from typing import Any, TypedDict, assert_type
 from pydantic import BaseModel
 
 import hitl_django
-from hitl_django import interrupt, once, review, transact
+from hitl_django import interrupt, once, review, services, transact
 from hitl_django.services import DecisionInfo, RunInfo
 
 
@@ -62,3 +62,22 @@ def test_the_services_return_their_own_classes() -> None:
     run = hitl_django.start("refund", {"cents": 1})
     assert_type(run, RunInfo)
     assert_type(hitl_django.decide("id", "approve"), DecisionInfo)
+
+
+def test_a_result_is_of_the_class_that_was_named() -> None:
+    run = hitl_django.start_and_wait("refund", {"cents": 1}, timeout=5, key="k")
+    assert_type(run, RunInfo)
+    assert_type(run.result(), Any)
+    assert_type(run.result(Refund), Refund)
+    assert_type(hitl_django.run_result(run.id), Any)
+    assert_type(hitl_django.run_result("id", Booking), Booking)
+
+
+async def test_a_coroutine_takes_and_returns_what_its_verb_does() -> None:
+    run = await services.astart("refund", {"cents": 1}, key="k")
+    assert_type(run, RunInfo)
+    assert_type(await services.adecide("id", "approve", reason="because"), DecisionInfo)
+    assert_type(await services.aretry(run.id), RunInfo)
+    assert_type(await services.arun_result(run.id, Refund), Refund)
+    assert_type(await services.astart_and_wait("refund", {}, timeout=5), RunInfo)
+    await services.acancel(run.id, why="")  # type: ignore[call-arg]  # pyright: ignore[reportCallIssue]

@@ -395,7 +395,7 @@ def test_a_graph_that_is_not_deployed_is_tried_again_then_parked(advance: Advanc
 def test_what_stopped_a_run_is_not_logged_with_a_database_that_is_away(
     advance: Advance, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    def stop(lease: leases.Lease) -> Outcome:
+    def stop(*args: Any) -> Outcome:
         raise ValueError("canary 4711")
 
     def refuse(*args: Any, **kwargs: Any) -> None:

@@ -11,7 +11,7 @@ from drf_spectacular.openapi import AutoSchema
 from drf_spectacular.plumbing import normalize_result_object
 
 from ..operations import Operation, get_operation
-from . import paths
+from . import paths, problems
 from .examples import add_examples
 from .schemas import ComponentSchemas
 
@@ -44,12 +44,13 @@ class Generator(SchemaGenerator):
             described["security"] = self._find_security(view, method)
             found.setdefault(paths.format_path(pattern), {})[method] = described
         components = self.registry.build({})
+        components["headers"] = problems.build_common_headers()
         add_examples(components["schemas"])
         return normalize_result_object(
             {
                 "openapi": "3.1.0",
                 "info": {"title": "hitl-django", "version": VERSION, "description": DESCRIPTION},
-                "servers": [{"url": find_root_url(request)}],
+                "servers": [{"url": find_root_url()}],
                 "paths": found,
                 "components": components,
             }
@@ -72,10 +73,9 @@ def iterate_operations() -> Iterator[tuple[Any, Any, str, Operation]]:
                 yield pattern, view, method, found
 
 
-def find_root_url(request: Any) -> str:
-    """Returns the URL that all paths are relative to."""
+def find_root_url() -> str:
+    """Returns the URL that all paths are relative to; it is relative to the document's own."""
     try:
-        root = reverse("hitl_django:schema").removesuffix("schema/").rstrip("/")
+        return reverse("hitl_django:schema").removesuffix("schema/").rstrip("/")
     except NoReverseMatch:  # the command, in a project that doesn't mount us
         return "/"
-    return str(request.build_absolute_uri(root)) if request is not None else root

@@ -18,6 +18,16 @@ from .schemas import ComponentSchemas
 
 _PLACEHOLDER = re.compile(r"<(?:\w+:)?(\w+)>")
 _UUID = {"type": "string", "format": "uuid"}
+#: What is named in a path.
+_NAMED = {
+    "name": "The graph's name.",
+    "run_id": "The run's id.",
+    "thread_id": "The thread's id.",
+    "interrupt_id": "The question's id.",
+    "link_id": "The link's id.",
+    "webhook_id": "The webhook's id.",
+    "delivery_id": "The message's id.",
+}
 
 
 def format_path(pattern: Any) -> str:
@@ -35,6 +45,7 @@ def build_operation(
         "operationId": declared.id,
         "tags": [str(pattern.pattern).partition("/")[0]],
         "summary": " ".join(summary.split()).removesuffix("."),
+        "description": re.sub(r"\n +", "\n", description.strip()) or " ".join(summary.split()),
         "parameters": [
             *_path_parameters(pattern),
             *_query_parameters(view, declared, schemas),
@@ -42,8 +53,6 @@ def build_operation(
         ],
         "responses": _responses(pattern, declared, schemas),
     }
-    if description:
-        operation["description"] = re.sub(r"\n +", "\n", description.strip())
     if declared.body is not None:
         operation["requestBody"] = _request_body(declared, schemas)
     return operation
@@ -51,7 +60,13 @@ def build_operation(
 
 def _path_parameters(pattern: Any) -> list[dict[str, Any]]:
     return [
-        {"name": name, "in": "path", "required": True, "schema": _describe_converter(converter)}
+        {
+            "name": name,
+            "in": "path",
+            "required": True,
+            "description": _NAMED[name],
+            "schema": _describe_converter(converter),
+        }
         for name, converter in pattern.pattern.converters.items()
     ]
 
@@ -100,11 +115,13 @@ def _describe_filter(each: filters.Filter) -> dict[str, Any]:
 def _parameter(
     name: str, schema: dict[str, Any], description: str, *, required: bool = False
 ) -> dict[str, Any]:
-    parameter: dict[str, Any] = {"name": name, "in": "query", "required": required}
-    parameter["schema"] = schema
-    if description:
-        parameter["description"] = description
-    return parameter
+    return {
+        "name": name,
+        "in": "query",
+        "required": required,
+        "description": description,
+        "schema": schema,
+    }
 
 
 def _header_parameter(header: HeaderSpec) -> dict[str, Any]:
@@ -147,6 +164,5 @@ def _build_success(spec: ResponseSpec, schemas: ComponentSchemas) -> dict[str, A
         response["content"] = {spec.media_type: {"schema": dict(spec.schema)}}
     for media_type in spec.other_media_types:
         response["content"][media_type] = {"schema": {"type": "string"}}
-    if spec.headers:
-        response["headers"] = {each.name: problems.build_header(each) for each in spec.headers}
+    response["headers"] = problems.build_headers(spec.headers)
     return response

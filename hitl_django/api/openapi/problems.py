@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from http import HTTPStatus
 from typing import Any
 
@@ -14,7 +14,7 @@ from rest_framework import exceptions
 
 from hitl_django.engine.errors import PayloadLimitError
 
-from ..operations import RETRY_AFTER, HeaderSpec, Operation
+from ..operations import COMMON_HEADERS, RETRY_AFTER, HeaderSpec, Operation
 from ..parsers import MalformedBody, UnstorableBody
 from ..problem_extensions import NO_EXTENSIONS
 from ..problems import CONTENT_TYPE, InvalidRequest, LengthRequired, ProblemType, find_type_of_class
@@ -98,9 +98,21 @@ def build_response(
         + ", ".join(f"`{problem_type.code}`" for problem_type in found),
         "content": {CONTENT_TYPE: {"schema": refs[0] if len(refs) == 1 else {"oneOf": refs}}},
     }
-    if headers := _HEADERS.get(status):
-        response["headers"] = {header.name: build_header(header) for header in headers}
+    response["headers"] = build_headers(_HEADERS.get(status, ()))
     return response
+
+
+def build_headers(own: Iterable[HeaderSpec]) -> dict[str, Any]:
+    """Returns the headers of a response: its own, and those that any has."""
+    common = {
+        header.name: {"$ref": f"#/components/headers/{header.name}"} for header in COMMON_HEADERS
+    }
+    return {**{header.name: build_header(header) for header in own}, **common}
+
+
+def build_common_headers() -> dict[str, Any]:
+    """Returns the components to which the headers of all responses refer."""
+    return {header.name: build_header(header) for header in COMMON_HEADERS}
 
 
 def build_header(header: HeaderSpec) -> dict[str, Any]:
@@ -125,9 +137,10 @@ def _reference_problem(problem_type: ProblemType, schemas: ComponentSchemas) -> 
                 "description": "For people; may change.",
                 "examples": [problem_type.detail or "What is wrong, in a sentence."],
             },
+            "request_id": {"type": "string", "description": "As in the header X-Request-ID."},
             **more,
         },
-        "required": ["type", "title", "status", "code", "detail", *always],
+        "required": ["type", "title", "status", "code", "detail", "request_id", *always],
     }
     name = "".join(part.capitalize() for part in problem_type.code.split("_")) + "Problem"
     return schemas.add(name, schema, ProblemType)

@@ -30,6 +30,8 @@ from ..parsers import BodyLimits, StrictJSONParser
 from ..problems import InvalidRequest, handle_exception
 from ..renderers import JSONOnlyNegotiation, PlainJSONRenderer
 from ..request_bodies import BodyRequest
+from ..request_ids import HEADER as REQUEST_ID
+from ..request_ids import find_request_id
 from ..serializers.fields import Body, Query
 from ..throttles import UserThrottle
 
@@ -68,7 +70,13 @@ class Resource(APIView):
     #: JSON pointer to the part of the body that the service is given, to which its faults lead.
     input_pointer = ""
 
+    #: Names the request, in what is answered and in the log.
+    request_id = ""
+    #: The rate that holds for the operation; None where there is no operation.
+    throttle: UserThrottle | None = None
+
     def initialize_request(self, request: Any, *args: Any, **kwargs: Any) -> Request:
+        self.request_id = find_request_id(request)
         return BodyRequest(
             request,
             parsers=self.get_parsers(),
@@ -88,7 +96,8 @@ class Resource(APIView):
         if declared is None:
             return super().get_throttles()
         usual = "THROTTLE_READ" if self.request.method in SAFE_METHODS else "THROTTLE_WRITE"
-        return [*super().get_throttles(), UserThrottle(declared.throttle or usual)]
+        self.throttle = UserThrottle(declared.throttle or usual)
+        return [*super().get_throttles(), self.throttle]
 
     def get_exception_handler(self) -> Callable[..., Response | None]:
         return handle_exception
@@ -134,6 +143,10 @@ class Resource(APIView):
         # What one person may see is nobody else's, and payloads are not ours to be sniffed.
         response.headers.setdefault("Cache-Control", "private, no-cache")
         response.headers["X-Content-Type-Options"] = "nosniff"
+        response.headers[REQUEST_ID] = self.request_id
+        if self.throttle is not None:
+            for name, value in self.throttle.build_headers().items():
+                response.headers[name] = value
         return response
 
     def find(self, select: Callable[[Any], QuerySet[Row]], **key: Any) -> Row:

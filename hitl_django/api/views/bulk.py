@@ -19,7 +19,6 @@ from ..parsers import BodyLimits
 from ..preconditions import parse_etag, read_idempotency_key
 from ..problems import build_problem, find_problem_type
 from ..serializers.interrupts import MAX_BULK_DECISIONS, BulkBody, BulkResultsSerializer
-from ..throttles import UserThrottle
 from .base import Resource
 
 
@@ -59,9 +58,9 @@ class BulkDecisions(Resource):
         """
         key = read_idempotency_key(request)
         items = self.read_body()["decisions"]
-        throttle = UserThrottle("THROTTLE_DECIDE")
-        if not throttle.allows_more(request, len(items) - 1):
-            raise Throttled(throttle.wait())
+        assert self.throttle is not None
+        if not self.throttle.allows_more(request, len(items) - 1):
+            raise Throttled(self.throttle.wait())
         # What one body may hold is bounded, and so is what it may make the server do.
         with schema_keywords.limit_work():
             results = self._decide_each(key, items)
@@ -97,7 +96,9 @@ class BulkDecisions(Resource):
             if problem_type is None:  # a fault of ours: for the host to log, as anywhere else
                 raise
             part = "resume" if "resume" in decision else "value"
-            described = build_problem(error, problem_type, f"/decisions/{index}/{part}")
+            described = build_problem(
+                error, problem_type, f"/decisions/{index}/{part}", self.request_id
+            )
             return {**result, "status": problem_type.status, "problem": described}
         status = 202 if made.complete else 200
         return {**result, "status": status, "repeated": made.repeated, "decision": made}

@@ -35,7 +35,7 @@ class SchemaDetail(Resource):
             raise Http404
         from ..openapi.generator import find_root_url
 
-        text = _render_document(find_root_url(request), get_language())
+        text = _render_document(find_root_url(), get_language())
         found = HttpResponse(text, content_type=PlainJSONRenderer.media_type)
         set_response_etag(found)
         return get_conditional_response(request, etag=found["ETag"], response=found)
@@ -43,11 +43,10 @@ class SchemaDetail(Resource):
 
 @lru_cache(maxsize=8)
 def _render_document(root: str, language: str | None) -> bytes:
-    """Returns the document, which takes long to make and then stays as it is."""
+    """Returns the document, which takes long to make and then stays as it is at one root."""
     from ..openapi import Generator
 
-    made = {**Generator().get_schema(), "servers": [{"url": root}]}
-    rendered: bytes = PlainJSONRenderer().render(made)
+    rendered: bytes = PlainJSONRenderer().render(Generator().get_schema())
     return rendered
 
 

@@ -116,6 +116,14 @@ async def _wait(context: TaskContext, wait: Wait) -> None:
 
 async def aperform_task(context: TaskContext) -> Task:
     """Runs one task to its end on this event loop."""
+    control = context.run.control
+    if control is None or control.around_task is None:
+        return await _perform(context)
+    with control.around_task(context):
+        return await _perform(context)
+
+
+async def _perform(context: TaskContext) -> Task:
     token = current.set(context)
     enter = context.run.enter_config
     leave = enter and enter(context.config())

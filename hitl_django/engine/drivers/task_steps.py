@@ -115,6 +115,14 @@ def _call_plain(context: TaskContext, action: Action) -> None:
 
 def perform_task(context: TaskContext) -> Task:
     """Runs one task to its end on this thread."""
+    control = context.run.control
+    if control is None or control.around_task is None:
+        return _perform(context)
+    with control.around_task(context):
+        return _perform(context)
+
+
+def _perform(context: TaskContext) -> Task:
     token = current.set(context)
     enter = context.run.enter_config
     leave = enter and enter(context.config())

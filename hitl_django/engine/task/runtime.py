@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import threading
 from collections.abc import Callable, Sequence
-from contextlib import suppress
+from contextlib import AbstractContextManager, suppress
 from dataclasses import dataclass, replace
 from typing import Any, Generic, Protocol, TypeVar
 
@@ -15,15 +15,17 @@ ContextT = TypeVar("ContextT")
 class RunControl:
     """Asks a run to stop; may be called from any thread.
 
-    The run stops at the next edge between super-steps, with its checkpoint saved.
+    The run stops at the next edge between super-steps, with its checkpoint saved. Each of its
+    tasks, with all attempts, is run within what ``around_task`` returns for the task's context.
     """
 
-    __slots__ = ("_drain", "_listeners", "drain_reason")
+    __slots__ = ("_drain", "_listeners", "around_task", "drain_reason")
 
     def __init__(self) -> None:
         self.drain_reason: str | None = None
         self._drain = threading.Event()
         self._listeners: set[Callable[[], object]] = set()
+        self.around_task: Callable[[Any], AbstractContextManager[object]] | None = None
 
     def request_drain(self, reason: str = "shutdown") -> None:
         """Asks for the run to stop at the next edge."""

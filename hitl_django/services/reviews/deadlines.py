@@ -70,7 +70,8 @@ def act_on_due(rows: QuerySet[Interrupt], at: str, retry: str, act: Callable[[UU
         try:
             done += _act_on(act, pk, using)
         except Exception:
-            logger.exception("question %s: what is due by its %s failed", pk, at)
+            fields = {"interrupt_id": str(pk)}
+            logger.exception("question %s: what is due by its %s failed", pk, at, extra=fields)
             _put_off(pk, at, retry, using)
     return done
 
@@ -88,7 +89,8 @@ def _put_off(pk: UUID, at: str, retry: str, using: str) -> None:
     try:
         past.update(**{retry: Now() + PUT_OFF})
     except Exception:
-        logger.exception("question %s could not be put off", pk)
+        fields = {"interrupt_id": str(pk)}
+        logger.exception("question %s could not be put off", pk, extra=fields)
 
 
 def _warn(pk: UUID) -> bool:

@@ -141,7 +141,15 @@ def _stays_open(interrupt: Interrupt) -> tuple[dict[str, Any], dict[str, Any]]:
     group = Group.objects.using(write_alias()).filter(name=name).first()
     if group is None:
         # Nobody is named to turn to, but the question is as overdue as it would be otherwise.
-        logger.error("question %s can't be escalated: its group doesn't exist", interrupt.pk)
+        logger.error(
+            "question %s can't be escalated: its group doesn't exist",
+            interrupt.pk,
+            extra={
+                "interrupt_id": str(interrupt.pk),
+                "run_id": str(interrupt.run_id),
+                "graph": interrupt.graph,
+            },
+        )
         return changes, {"group": name, "group_is_missing": True}
     changes |= {"group": group.pk, "group_label": group.name, "assignee": None}
     return {**changes, "assignee_label": ""}, {"group": name}

@@ -78,7 +78,7 @@ def resume_due() -> int:
             done += _resume(run_id, thread)
         except Exception:
             # It stays due. The others aren't to wait for it.
-            logger.exception("run %s could not be queued", run_id)
+            logger.exception("run %s could not be queued", run_id, extra={"run_id": str(run_id)})
     return done
 
 

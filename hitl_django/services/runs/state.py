@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import json
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeVar, overload
 from uuid import UUID
 
 from pydantic_core import to_json
 
 from hitl_django.checkpoints import DjangoSaver
 from hitl_django.db.alias import write_alias
+from hitl_django.engine.state.schema import coerce
 from hitl_django.engine.types import PregelTask, StateSnapshot
 from hitl_django.errors import NoSuchThread, NotAllowedError, RunNotFound, RunStateError
 from hitl_django.graph_registry import registry
@@ -20,6 +21,8 @@ from hitl_django.permissions import find_row, get_policy, select_visible
 
 #: Recorded states that are returned, where nobody says how many, and at most.
 STATES, MOST_STATES = 10, 1000
+
+ResultT = TypeVar("ResultT")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -180,8 +183,19 @@ def _build_task(thread_id: str, task: PregelTask) -> TaskInfo:
     )
 
 
-def run_result(run_id: UUID | str, *, by: Any = None) -> Any:
-    """Returns the state values that a run ended with, as plain JSON.
+@overload
+def run_result(run_id: UUID | str, *, by: Any = None) -> Any: ...
+
+
+@overload
+def run_result(run_id: UUID | str, schema: type[ResultT], *, by: Any = None) -> ResultT: ...
+
+
+def run_result(run_id: UUID | str, schema: Any = None, *, by: Any = None) -> Any:
+    """Returns the state values that a run ended with: as plain JSON, or as a ``schema`` of yours.
+
+    That is a TypedDict, a dataclass or a pydantic model, such as the graph's state; values that
+    don't fit it are pydantic's ValidationError.
 
     RunStateError for a run that hasn't succeeded, and for one whose thread has gone on since: only
     the newest state of a thread is its result. NotAllowedError where it is not for the user.
@@ -194,7 +208,8 @@ def run_result(run_id: UUID | str, *, by: Any = None) -> Any:
 
     graph = find_graph_of_run(run).graph.with_saver(DjangoSaver())
     config = {"configurable": {"thread_id": run.thread.thread_id, "checkpoint_ns": ""}}
-    return render_json(graph.get_state(config).values)
+    values = graph.get_state(config).values
+    return render_json(values) if schema is None else coerce(schema, values)
 
 
 def find_graph_of_run(run: Run) -> RegisteredGraph:

@@ -1,0 +1,18 @@
+"""Attributes of spans and metrics: ids, names and outcomes, and never what people or nodes say."""
+
+from __future__ import annotations
+
+RUN = "hitl.run.id"
+THREAD = "hitl.thread.id"
+GRAPH = "hitl.graph"
+NODE = "hitl.node"
+STEP = "hitl.step"
+NAMESPACE = "hitl.namespace"
+TASK = "hitl.task.id"
+ATTEMPT = "hitl.attempt"
+OUTCOME = "hitl.outcome"
+QUESTION = "hitl.question.id"
+DECISION = "hitl.decision.id"
+DECISION_TYPE = "hitl.decision.type"
+#: OpenTelemetry's own name for the class of an error.
+ERROR_TYPE = "error.type"

@@ -1,0 +1,50 @@
+"""The runbook has each alert, and each line that is logged at WARNING or above."""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from .pages import ROOT, Page
+
+RUNBOOK = Page("docs/guides/runbook.md")
+PACKAGE = ROOT / "hitl_django"
+#: What tells the developer of a graph something about the graph, in tests of it.
+FOR_DEVELOPERS = ("engine/graph", "engine/loop", "engine/serde", "engine/task/callbacks",
+                  "engine/task/context", "engine/task/pushed", "engine/task/state_writer",
+                  "engine/task/task_runner")  # fmt: skip
+LOUD = {"warning", "error", "exception", "critical"}
+
+
+def find_lines() -> Iterator[tuple[str, str]]:
+    """Finds what is logged, as it is before its values are filled in, and in which module."""
+    for path in sorted(PACKAGE.rglob("*.py")):
+        name = path.relative_to(PACKAGE).as_posix()
+        if name.startswith(FOR_DEVELOPERS):
+            continue
+        for node in ast.walk(ast.parse(path.read_text())):
+            match node:
+                case ast.Call(
+                    func=ast.Attribute(value=ast.Name(id="logger"), attr=attr),
+                    args=[ast.Constant(value=str(text)), *_],
+                ) if attr in LOUD:
+                    yield text.splitlines()[0], name
+
+
+def find_alerts() -> list[str]:
+    rules = Path(PACKAGE / "contrib/prometheus/alerts.yaml").read_text()
+    return re.findall(r"alert: (\w+)", rules)
+
+
+@pytest.mark.parametrize(("text", "module"), sorted(set(find_lines())))
+def test_a_line_of_the_log_is_in_the_runbook(text: str, module: str) -> None:
+    assert f"`{re.sub('%[sr]', '…', text)}`" in RUNBOOK.text, f"of {module}"
+
+
+@pytest.mark.parametrize("alert", find_alerts())
+def test_an_alert_is_in_the_runbook(alert: str) -> None:
+    assert f"| `{alert}` |" in RUNBOOK.text
