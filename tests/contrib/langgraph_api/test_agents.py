@@ -7,6 +7,8 @@ from typing import Any
 
 import httpx
 import pytest
+from langgraph.graph import START, StateGraph
+from langgraph_sdk.errors import UnprocessableEntityError
 
 from hitl_django.contrib.langgraph import register_langgraph
 from hitl_django.models import AuditEntry, Decision, Interrupt
@@ -59,6 +61,23 @@ def test_calls_are_decided_in_the_words_of_the_middleware(client: Any) -> None:
     assert Decision.objects.count() == 1
 
 
+def test_an_update_of_the_state_says_where_a_graph_goes_on(client: Any) -> None:
+    def build() -> Any:
+        graph = StateGraph(agents.Desk)
+        for name in ("a", "b", "c"):
+            graph.add_node(name, lambda state, name=name: {"messages": [("ai", name)]})
+        graph.add_edge(START, "a").add_edge("a", "b").add_edge("b", "c")
+        return graph.compile()
+
+    register_langgraph("letters")(build)
+    thread = client.threads.create()["thread_id"]
+    client.runs.wait(thread, "letters", input=HELP)
+    client.threads.update_state(thread, {"messages": [("ai", "by hand")]}, as_node="b")
+    values = client.runs.wait(thread, "letters", input=None)
+    said = [message["content"] for message in values["messages"]]
+    assert said == ["help", "a", "b", "c", "by hand", "c"]
+
+
 def test_the_state_of_an_agent_and_its_history_are_shown(client: Any) -> None:
     thread = client.threads.create()["thread_id"]
     client.runs.wait(thread, "agent", input=HELP)
@@ -94,3 +113,25 @@ def test_the_state_of_a_graph_below_is_shown_with_what_it_asks(client: Any) -> N
     values = client.runs.wait(thread, "desk", command={"resume": answers})
     assert "__interrupt__" not in values
     assert sorted(done) == ["ask_and_refund 2", "look_up 1", "refund 1", "supervise"]
+
+
+@pytest.mark.parametrize(
+    ("command", "names"),
+    [
+        ({"goto": "tools"}, {"goto"}),
+        ({"update": HELP}, {"update"}),
+        ({"update": HELP, "goto": "model"}, {"goto", "update"}),
+    ],
+)
+def test_a_command_that_would_move_an_agent_is_refused_by_name(
+    client: Any, command: dict[str, Any], names: set[str]
+) -> None:
+    thread = client.threads.create()["thread_id"]
+    client.runs.wait(thread, "agent", input=HELP)
+    before = client.threads.get_state(thread)
+    with pytest.raises(UnprocessableEntityError) as refused:
+        client.runs.create(thread, "agent", command=command)
+    errors = refused.value.response.json()["errors"]
+    assert {error["pointer"] for error in errors} == {f"/command/{name}" for name in names}
+    assert client.threads.get_state(thread) == before
+    assert Interrupt.objects.get().status == Interrupt.Status.PENDING
