@@ -65,6 +65,18 @@ class StreamMode(serializers.Field):
         return list(modes)
 
 
+class MultitaskStrategy(Choice):
+    """What becomes of another run of a thread that is busy."""
+
+    default_error_messages: ClassVar[dict[str, Any]] = {
+        "invalid_choice": "Has to be reject: no inputs wait before a thread that is busy, and its "
+        "run is cancelled by a request of its own."
+    }
+
+    def __init__(self, **kwargs: Any) -> None:
+        super().__init__(choices=["reject"], **kwargs)
+
+
 class NodeNames(serializers.Field):
     """Names of nodes, or a star for all."""
 
@@ -121,7 +133,7 @@ class RunBody(AgentBody):
     stream_mode = StreamMode(required=False)
     stream_subgraphs = YesNo(required=False)
     stream_resumable = YesNo(required=False)  # it is, in any case
-    multitask_strategy = Choice(choices=["reject", "enqueue"], required=False)
+    multitask_strategy = MultitaskStrategy(required=False)
     if_not_exists = Choice(choices=["create", "reject"], required=False)
     on_completion = Choice(choices=["keep"], required=False)
     on_disconnect = Choice(choices=["cancel", "continue"], required=False)
