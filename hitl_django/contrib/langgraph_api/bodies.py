@@ -24,6 +24,8 @@ from .not_offered import NotOffered
 #: The stream modes that can be had, and the kinds of events that they are made of. What the
 #: clients call "messages" is an older form, of whole messages again and again.
 STREAM_MODES = {"messages-tuple" if mode == "messages" else mode: mode for mode in MODES}
+#: What threads are sorted by.
+THREAD_ORDERS = ("created_at", "thread_id", "status", "updated_at", "state_updated_at")
 MOST_ROWS = 1000
 
 
@@ -208,7 +210,7 @@ class ThreadSearchBody(ThreadCountBody):
     ids = serializers.ListField(child=Text(max_length=255), required=False, max_length=MOST_ROWS)
     limit = WholeNumber(least=1, most=MOST_ROWS, required=False)
     offset = WholeNumber(required=False)
-    sort_by = Choice(choices=["created_at", "thread_id"], required=False)
+    sort_by = Choice(choices=THREAD_ORDERS, required=False)
     sort_order = Choice(choices=["asc", "desc"], required=False)
     select = serializers.ListField(child=Text(), required=False, max_length=20)
 
