@@ -5,15 +5,20 @@ from __future__ import annotations
 import os
 import signal
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
+from langchain_core.messages import HumanMessage
 from langchain_core.tools import tool
+from langgraph.func import entrypoint, task
+from langgraph.graph import START, StateGraph
 from langgraph.types import interrupt
 
 from hitl_django import decide, services
 from hitl_django.checkpoints import DjangoSaver
 from hitl_django.contrib.langgraph import register_langgraph
+from hitl_django.engine.constants import RETURN
 from hitl_django.engine.savers.checkpoint import Commit
 from hitl_django.models import Interrupt, Run
 from hitl_django.worker import runner
@@ -31,34 +36,90 @@ def mark(word: str, key: str) -> None:
     os.close(opened)
 
 
+def do_part(part: int, key: str, said: str) -> str:
+    """Does a part of what a run is for, which is to be seen outside of it; says so."""
+    mark(f"ran-{part}", key)
+    return f"{part} {said}"
+
+
+def ask_for(part: int, key: str) -> str:
+    """Asks a person about a part."""
+    return str(interrupt({"order": key, "part": part}))
+
+
 @tool
-def pay(order: str) -> str:
-    """Pays an order."""
-    mark("ran", order)
-    return f"paid {order}"
+def pay(order: str, part: int) -> str:
+    """Pays a part of an order."""
+    return do_part(part, order, "paid")
 
 
 @tool
 def ask_and_pay(order: str, part: int) -> str:
     """Pays a part of an order if a person says so."""
-    answer = interrupt({"order": order, "part": part})
-    mark(f"ran-{part}", order)
-    return f"{part} {answer}"
+    answer = ask_for(part, order)
+    return do_part(part, order, answer)
 
 
-def _call_pay(messages: Any) -> list[agents.Call]:
-    return [("pay", {"order": messages[0].text})]
+def call(name: str, *parts: int) -> Callable[[Any], list[agents.Call]]:
+    """Returns a model's call of a tool for each of the parts."""
+    return lambda messages: [(name, {"order": messages[0].text, "part": one}) for one in parts]
 
 
-def _call_parts(messages: Any) -> list[agents.Call]:
-    return [("ask_and_pay", {"order": messages[0].text, "part": part}) for part in (1, 2)]
+def build_desk() -> Any:
+    """Returns a supervisor with two agents at once: a graph below, and one that a node calls."""
+
+    def supervise(state: agents.Desk) -> agents.Desk:
+        said = do_part(1, state["messages"][0].text, "supervised")
+        return {"messages": [HumanMessage(said)]}
+
+    def second(state: agents.Desk) -> agents.Desk:
+        agent = agents.build_asking_agent(call("ask_and_pay", 3), ask_and_pay)
+        return {"messages": agent.invoke({"messages": state["messages"][:1]})["messages"]}
+
+    graph = StateGraph(agents.Desk).add_node("supervise", supervise)
+    graph.add_node("first", agents.build_approved_agent(call("pay", 2), pay))
+    graph.add_node("second", second).add_edge(START, "supervise")
+    return graph.add_edge("supervise", "first").add_edge("supervise", "second").compile()
+
+
+def build_sale() -> Any:
+    """Returns a graph of the functional API, of whose tasks two run at once and one asks."""
+
+    @task
+    def price(key: str) -> str:
+        return do_part(1, key, "priced")
+
+    @task
+    def sign(key: str) -> str:
+        answer = ask_for(2, key)
+        return do_part(2, key, answer)
+
+    @task
+    def ship(key: str) -> str:
+        return do_part(4, key, "shipped")
+
+    @entrypoint()
+    def sell(given: dict[str, Any]) -> dict[str, Any]:
+        key = given["messages"][0][1]
+        both = [price(key), sign(key)]
+        said = [one.result() for one in both]
+        said.append(f"3 {ask_for(3, key)}")
+        said.append(ship(key).result())
+        return {"messages": [HumanMessage(one) for one in said]}
+
+    return sell
 
 
 def register_agents(path: Path) -> None:
-    """Registers an agent whose calls are approved, and one whose tools ask."""
+    """Registers agents and graphs of LangGraph's, each of which asks in a way of its own."""
     marks[:] = [path]
-    register_langgraph("approved")(lambda: agents.build_approved_agent(_call_pay, pay))
-    register_langgraph("asking")(lambda: agents.build_asking_agent(_call_parts, ask_and_pay))
+    for name, parts in (("approved", [1]), ("decided", [1, 2, 3, 4])):
+        model = call("pay", *parts)
+        register_langgraph(name)(partial(agents.build_approved_agent, model, pay))
+    asking = call("ask_and_pay", 1, 2)
+    register_langgraph("asking")(lambda: agents.build_asking_agent(asking, ask_and_pay))
+    register_langgraph("desk")(build_desk)
+    register_langgraph("sale")(build_sale)
 
 
 def answer(run: Any = None) -> int:
@@ -69,11 +130,29 @@ def answer(run: Any = None) -> int:
     questions = list(asked)
     for question in questions:
         if question.dialect == "hitl_request":
-            decide(question.pk, "approve", key="the reviewer's")
+            answered = decide_calls(question.payload["action_requests"])
+            decide(question.pk, resume=answered, key="the reviewer's")
         else:
             part = question.payload["part"]
             decide(question.pk, "respond", f"part {part}", key="the reviewer's")
     return len(questions)
+
+
+def last_line(text: Any) -> str:
+    """Returns what a tool said, without what the middleware says of a call that was edited."""
+    return str(text).rpartition("\n")[2]
+
+
+def decide_calls(calls: list[dict[str, Any]]) -> dict[str, Any]:
+    """Returns another decision for each call, as the middleware of an agent takes them."""
+    given = {"name": "pay", "args": {**calls[0]["args"], "part": 5}}
+    decisions: list[dict[str, Any]] = [
+        {"type": "approve"},
+        {"type": "edit", "edited_action": given},
+        {"type": "reject", "message": "3 refused"},
+        {"type": "respond", "message": "4 answered"},
+    ]
+    return {"decisions": decisions[: len(calls)]}
 
 
 def live(graph: str, key: str) -> None:
@@ -96,7 +175,7 @@ def kill_at_commit(nth: int, key: str, *, after: bool) -> None:
             os.kill(os.getpid(), signal.SIGKILL)
         commit_all(self, commits)
         for part in _list_stored_parts(commits):
-            mark(f"stored{part}", key)
+            mark(f"stored-{part}", key)
         if count == nth:
             os.kill(os.getpid(), signal.SIGKILL)
 
@@ -104,17 +183,18 @@ def kill_at_commit(nth: int, key: str, *, after: bool) -> None:
 
 
 def _list_stored_parts(commits: list[Commit]) -> list[str]:
-    """Returns which tools are finished by what was stored: they can't run again."""
-    said = [
-        message.text
-        for commit in commits
-        for task in commit.writes
-        for name, value in task.writes
-        if name == "messages"
-        for message in value
-        if getattr(message, "type", "") == "tool"
-    ]
-    return ["" if text.startswith("paid") else f"-{text[0]}" for text in said]
+    """Returns which parts are finished by what was stored: they can't be done again."""
+    writes = [write for commit in commits for task in commit.writes for write in task.writes]
+    lines = [last_line(text) for name, value in writes for text in _list_texts(name, value)]
+    return [line[0] for line in lines if line[1:2] == " "]
+
+
+def _list_texts(name: str, value: Any) -> list[Any]:
+    """Returns what a write has of tools and nodes, or of a task."""
+    if name == RETURN:
+        return [value]
+    messages = value if name == "messages" else []
+    return [one.text for one in messages if getattr(one, "type", "") in ("tool", "human")]
 
 
 def die_everywhere(graph: str, path: Path, told: Any, *, after: bool) -> None:

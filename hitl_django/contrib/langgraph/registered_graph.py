@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property
+from itertools import chain
 from typing import Any, cast
 
 from langgraph.constants import END
@@ -144,11 +145,8 @@ class ForeignGraph(Pregel):
     ) -> RunnableConfig:
         """Applies super-steps of updates, as LangGraph does; each is stored whole."""
         own = _select_coordinates(config)
-        if any(isinstance(one.values, Command) for updates in supersteps for one in updates):
-            raise InvalidInputError(
-                "A thread of a LangGraph graph takes an update for a node, and no Command.",
-                [("$", "is a Command")],
-            )
+        for update in chain.from_iterable(supersteps):
+            _refuse_command(update.values)
         for updates in supersteps:
             collected = _CollectedCommit(self._get_saver())
             mine = bind_saver(self.source, BridgedSaver(collected))
@@ -159,6 +157,16 @@ class ForeignGraph(Pregel):
     def _get_saver(self) -> BaseCheckpointSaver:
         assert self.saver is not None
         return self.saver
+
+
+def _refuse_command(values: Any) -> None:
+    """Raises InvalidInputError for a Command, which names what it would do."""
+    if isinstance(values, Command):
+        names = [name for name in ("update", "goto") if getattr(values, name)]
+        raise InvalidInputError(
+            "A thread of a LangGraph graph takes an update for a node, and no Command.",
+            [(f"$.{name}", "isn't offered for a LangGraph graph") for name in names],
+        )
 
 
 def _select_coordinates(config: RunnableConfig) -> Any:

@@ -24,6 +24,8 @@ from .not_offered import NotOffered
 #: The stream modes that can be had, and the kinds of events that they are made of. What the
 #: clients call "messages" is an older form, of whole messages again and again.
 STREAM_MODES = {"messages-tuple" if mode == "messages" else mode: mode for mode in MODES}
+#: What threads are sorted by.
+THREAD_ORDERS = ("created_at", "thread_id", "status", "updated_at", "state_updated_at")
 MOST_ROWS = 1000
 
 
@@ -63,6 +65,18 @@ class StreamMode(serializers.Field):
         ):
             self.fail("invalid")
         return list(modes)
+
+
+class MultitaskStrategy(Choice):
+    """What becomes of another run of a thread that is busy."""
+
+    default_error_messages: ClassVar[dict[str, Any]] = {
+        "invalid_choice": "Has to be reject: no inputs wait before a thread that is busy, and its "
+        "run is cancelled by a request of its own."
+    }
+
+    def __init__(self, **kwargs: Any) -> None:
+        super().__init__(choices=["reject"], **kwargs)
 
 
 class NodeNames(serializers.Field):
@@ -121,7 +135,7 @@ class RunBody(AgentBody):
     stream_mode = StreamMode(required=False)
     stream_subgraphs = YesNo(required=False)
     stream_resumable = YesNo(required=False)  # it is, in any case
-    multitask_strategy = Choice(choices=["reject", "enqueue"], required=False)
+    multitask_strategy = MultitaskStrategy(required=False)
     if_not_exists = Choice(choices=["create", "reject"], required=False)
     on_completion = Choice(choices=["keep"], required=False)
     on_disconnect = Choice(choices=["cancel", "continue"], required=False)
@@ -196,7 +210,7 @@ class ThreadSearchBody(ThreadCountBody):
     ids = serializers.ListField(child=Text(max_length=255), required=False, max_length=MOST_ROWS)
     limit = WholeNumber(least=1, most=MOST_ROWS, required=False)
     offset = WholeNumber(required=False)
-    sort_by = Choice(choices=["created_at", "thread_id"], required=False)
+    sort_by = Choice(choices=THREAD_ORDERS, required=False)
     sort_order = Choice(choices=["asc", "desc"], required=False)
     select = serializers.ListField(child=Text(), required=False, max_length=20)
 

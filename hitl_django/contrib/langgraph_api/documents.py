@@ -10,7 +10,7 @@ from uuid import UUID, uuid5
 from hitl_django.api.serializers.fields import Moment
 from hitl_django.graph_registry.registry import BrokenGraph, RegisteredGraph
 from hitl_django.models import Interrupt, Run, Thread
-from hitl_django.services import StateInfo, TaskInfo
+from hitl_django.services import QuestionInfo, StateInfo, TaskInfo
 
 #: Of which LangGraph's server makes the ids of assistants, too.
 NAMESPACE = UUID("6ba7b821-9dad-11d1-80b4-00c04fd430c8")
@@ -128,12 +128,12 @@ def build_state(state: StateInfo, *, shows_errors: bool) -> dict[str, Any]:
         "checkpoint": (
             None
             if state.checkpoint_id is None
-            else _build_checkpoint(state.thread_id, state.namespace, state.checkpoint_id)
+            else build_checkpoint(state.thread_id, state.namespace, state.checkpoint_id)
         ),
         "parent_checkpoint": (
             None
             if state.parent_id is None
-            else _build_checkpoint(state.thread_id, state.namespace, state.parent_id)
+            else build_checkpoint(state.thread_id, state.namespace, state.parent_id)
         ),
         "metadata": state.metadata,
         "created_at": state.created_at,
@@ -168,7 +168,7 @@ def _build_task(thread_id: str, task: TaskInfo, shows_errors: bool) -> dict[str,
         "error": error,
         "interrupts": _build_questions(task),
         "checkpoint": (
-            None if task.namespace is None else _build_checkpoint(thread_id, task.namespace, None)
+            None if task.namespace is None else build_checkpoint(thread_id, task.namespace, None)
         ),
         "state": below,
         "result": task.result,
@@ -176,13 +176,18 @@ def _build_task(thread_id: str, task: TaskInfo, shows_errors: bool) -> dict[str,
 
 
 def _build_questions(task: TaskInfo) -> list[dict[str, Any]]:
-    return [
-        {"id": each.id, "value": each.value, "response_schema": each.response_schema}
-        for each in task.questions
-    ]
+    return [_build_question(each) for each in task.questions]
 
 
-def _build_checkpoint(thread_id: str, namespace: str, checkpoint_id: str | None) -> dict[str, Any]:
+def _build_question(question: QuestionInfo) -> dict[str, Any]:
+    built = {"id": question.id, "value": question.value}
+    if question.response_schema is not None:  # there, it is an object
+        built["response_schema"] = question.response_schema
+    return built
+
+
+def build_checkpoint(thread_id: str, namespace: str, checkpoint_id: str | None) -> dict[str, Any]:
+    """Returns where a state is; without an id, the newest of its namespace."""
     return {
         "thread_id": thread_id,
         "checkpoint_ns": namespace,

@@ -24,6 +24,7 @@ from .not_offered import NotOffered
 from .threads import VIA
 
 USUAL_MODE = "values"
+BUSY = frozenset({Run.State.QUEUED, Run.State.RUNNING})
 #: Fields that are options of the run that is started.
 OPTIONS = ("interrupt_before", "interrupt_after", "durability", "metadata")
 
@@ -123,6 +124,7 @@ def _fork(
     body: dict[str, Any],
     **values: Any,
 ) -> Begun:
+    _refuse_busy(thread, _find_newest_run(user, thread))
     options = _read_options(body)
     run = services.fork(
         thread.thread_id,
@@ -141,20 +143,14 @@ def _go_on(user: Any, thread: Thread, body: dict[str, Any]) -> Begun:
 
     Where it waits for answers nothing is gone on with.
     """
-    runs = querysets.visible_runs(user).filter(thread=thread)
-    run = runs.order_by("-created_at", "-pk").first()
+    run = _find_newest_run(user, thread)
     if run is None:
         raise EmptyInputError("The thread has nothing to go on with; give it input.")
     if run.state in (Run.State.FAILED, Run.State.PARKED):
         _refuse_options(body)
         services.retry(run.pk, by=user, via=VIA)
         return Begun(run.pk, thread.thread_id, run.last_event)
-    if run.state in (Run.State.QUEUED, Run.State.RUNNING):
-        raise RunStateError(
-            f"The thread {thread.thread_id!r} has a run that is {run.state}.",
-            state=str(run.state),
-            allowed=sorted(set(Run.State.values) - {Run.State.QUEUED, Run.State.RUNNING}),
-        )
+    _refuse_busy(thread, run)
     if run.state == Run.State.INTERRUPTED:
         _refuse_options(body)
         return _pass_breakpoints(user, thread)
@@ -162,6 +158,21 @@ def _go_on(user: Any, thread: Thread, body: dict[str, Any]) -> Begun:
     if state is None or not state.next:
         raise EmptyInputError("The thread has nothing to go on with; give it input.")
     return _fork(user, thread, None, body)
+
+
+def _find_newest_run(user: Any, thread: Thread) -> Run | None:
+    runs = querysets.visible_runs(user).filter(thread=thread)
+    return runs.order_by("-created_at", "-pk").first()
+
+
+def _refuse_busy(thread: Thread, run: Run | None) -> None:
+    """Raises RunStateError for a thread with a run that goes on: no other takes its place."""
+    if run is not None and run.state in BUSY:
+        raise RunStateError(
+            f"The thread {thread.thread_id!r} has a run that is {run.state}.",
+            state=str(run.state),
+            allowed=sorted(set(Run.State.values) - BUSY),
+        )
 
 
 def _pass_breakpoints(user: Any, thread: Thread) -> Begun:

@@ -24,7 +24,7 @@ FAILURES = {
     Run.State.CANCELLED: "RunCancelled",
 }
 _MODE_OF = {kind: mode for mode, kind in STREAM_MODES.items()}
-#: The coordinates of a checkpoint, as the engine names them and as the clients do.
+#: The coordinates of a checkpoint: clients read them under the engine's names, and their own.
 _COORDINATES = {"config": "checkpoint", "parent_config": "parent_checkpoint"}
 
 
@@ -90,7 +90,8 @@ class RunStream:
 
     def _find_data(self, event: EventInfo) -> Any:
         if event.kind == "checkpoints" and isinstance(event.data, dict):
-            return {_COORDINATES.get(name, name): _strip(v) for name, v in event.data.items()}
+            places = {also: _strip(event.data.get(name)) for name, also in _COORDINATES.items()}
+            return {**event.data, **places}
         if event.kind == "values" and event.truncated and not event.namespace:
             # A client would take what is left of the state for all of it.
             return read_values(self.run, self.user)

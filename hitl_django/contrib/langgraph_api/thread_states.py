@@ -16,7 +16,7 @@ from hitl_django.api.problems import InvalidRequest
 from hitl_django.permissions import get_policy
 
 from .bodies import AgentStateQuery, HistoryBody, HistoryQuery, StateAtBody, StateChangeBody
-from .documents import build_state, select_keys
+from .documents import build_checkpoint, build_state, select_keys
 from .resource import AgentResource
 from .threads import VIA
 
@@ -83,8 +83,7 @@ class ThreadStateNow(AgentResource):
             by=request.user,
             via=VIA,
         )
-        at = {"thread_id": thread_id, "checkpoint_ns": "", "checkpoint_id": made}
-        return Response({"checkpoint": at})
+        return Response({"checkpoint": build_checkpoint(thread_id, "", made)})
 
 
 class ThreadStateAt(AgentResource):

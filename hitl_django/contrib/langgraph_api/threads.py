@@ -5,7 +5,19 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from django.db.models import Exists, OuterRef, QuerySet, Subquery
+from django.db.models import (
+    Case,
+    CharField,
+    Exists,
+    F,
+    OrderBy,
+    OuterRef,
+    QuerySet,
+    Subquery,
+    Value,
+    When,
+)
+from django.db.models.functions import Coalesce
 from rest_framework.request import Request
 from rest_framework.response import Response
 
@@ -14,7 +26,7 @@ from hitl_django.api import querysets
 from hitl_django.api.operations import operation
 from hitl_django.db.alias import write_alias
 from hitl_django.errors import HitlError
-from hitl_django.models import Interrupt, Run, Thread
+from hitl_django.models import Checkpoint, Interrupt, Run, Thread
 from hitl_django.models.fields import canonical_json
 from hitl_django.permissions import get_policy
 
@@ -53,7 +65,7 @@ class AgentThreadList(AgentResource):
 
 
 class ThreadSearch(AgentResource):
-    """The threads, newest first."""
+    """The threads, the newest first if nothing else is said."""
 
     @operation("search_threads", body=ThreadSearchBody, responses={}, throttle="THROTTLE_READ")
     def post(self, request: Request) -> Response:
@@ -61,8 +73,7 @@ class ThreadSearch(AgentResource):
         rows = _filter(querysets.visible_threads(request.user), body)
         if "ids" in body:
             rows = rows.filter(thread_id__in=body["ids"])
-        order = "thread_id" if body.get("sort_by") == "thread_id" else "pk"
-        rows = rows.order_by(order if body.get("sort_order") == "asc" else f"-{order}")
+        rows = _sort(rows, body, request.user)
         start, limit = body.get("offset", 0), body.get("limit", USUAL_ROWS)
         page, wanted = _cut(rows, body, start, limit + 1), body.get("select", [])
         headers = {"X-Pagination-Next": str(start + limit)} if len(page) > limit else None
@@ -189,6 +200,30 @@ def _filter_by_status(rows: QuerySet[Thread], status: str) -> QuerySet[Thread]:
     rows = rows.alias(newest=newest)
     found = rows.filter(newest__in=[state for state in states if state is not None])
     return found | rows.filter(newest=None) if None in states else found
+
+
+def _sort(rows: QuerySet[Thread], body: Mapping[str, Any], user: Any) -> QuerySet[Thread]:
+    """Sorts threads by what the user is shown of them."""
+    runs = querysets.visible_runs(user).filter(thread=OuterRef("pk")).order_by("-created_at", "-pk")
+    states = Checkpoint.objects.filter(thread=OuterRef("pk"), ns="").order_by("-checkpoint_id")
+    words = [When(state=state, then=Value(word)) for state, word in THREAD_STATUS.items() if state]
+    status = Case(*words, output_field=CharField())
+    keys: dict[str, Any] = {
+        "thread_id": F("thread_id"),
+        "status": _newest(runs, status, Value(THREAD_STATUS[None])),
+        "updated_at": _newest(runs, Coalesce("finished_at", "queued_at"), F("created_at")),
+        "state_updated_at": _newest(states, F("created_at"), F("created_at")),
+    }
+    # Threads are numbered as they are made, which decides between those that are alike, too.
+    order = [keys[name]] if (name := body.get("sort_by")) in keys else []
+    is_ascending = body.get("sort_order") == "asc"
+    by = [OrderBy(key, descending=not is_ascending) for key in (*order, F("pk"))]
+    return rows.order_by(*by)
+
+
+def _newest(rows: QuerySet[Any], value: Any, otherwise: Any) -> Coalesce:
+    """Returns what the first of the rows has, in SQL."""
+    return Coalesce(Subquery(rows.annotate(wanted=value).values("wanted")[:1]), otherwise)
 
 
 def _cut(rows: QuerySet[Thread], body: Mapping[str, Any], start: int, most: int) -> list[Thread]:

@@ -213,19 +213,42 @@ def test_a_run_goes_on_from_a_checkpoint_anew_or_with_other_input(client: Any) -
     assert values["log"] == ["hello", "greeted", "closed", "more", "greeted", "closed"]
 
 
-@pytest.mark.parametrize("strategy", ["reject", "enqueue"])
+@pytest.mark.parametrize("options", [{}, {"multitask_strategy": "reject"}])
 def test_a_thread_that_is_busy_takes_no_other_run(
-    strategy: str, client: Any, settings: Any
+    options: dict[str, Any], client: Any, settings: Any
 ) -> None:
+    thread, _ = start(client, "plain")
+    earlier = client.threads.get_history(thread)[1]["checkpoint"]
     settings.HITL = {"DISPATCH": "tests.contrib.langgraph_api.test_streams.Nobody"}
-    thread, run = start(client, "plain")
-    for given in ({"log": ["more"]}, None):
+    client.runs.create(thread, "plain", input={"log": ["more"]})
+    known = set(Run.objects.values_list("pk", "state"))
+    for given in (
+        {"input": {"log": ["even more"]}},
+        {"input": None},
+        {"checkpoint": earlier},
+        {"input": {"log": ["even more"]}, "checkpoint": earlier},
+        {"command": {"goto": "close"}},
+        {"command": {"update": {"log": ["told"]}}, "checkpoint": earlier},
+    ):
         with pytest.raises(ConflictError) as refused:
-            client.runs.create(thread, "plain", multitask_strategy=strategy, input=given)
+            client.runs.create(thread, "plain", **given, **options)
         answer = refused.value.response
         assert answer.headers["Content-Type"].startswith("application/problem+json")
         assert "queued" in answer.json()["detail"]
-    assert [str(row.pk) for row in Run.objects.all()] == [run["run_id"]]
+    assert set(Run.objects.values_list("pk", "state")) == known
+
+
+@pytest.mark.parametrize("strategy", ["enqueue", "interrupt", "rollback"])
+def test_what_becomes_of_a_busy_thread_is_never_another_thing_than_was_asked_for(
+    strategy: str, client: Any
+) -> None:
+    thread = client.threads.create()["thread_id"]
+    with pytest.raises(BadRequestError) as refused:
+        client.runs.create(thread, "plain", multitask_strategy=strategy, input={"log": []})
+    (error,) = refused.value.response.json()["errors"]
+    assert error["pointer"] == "/multitask_strategy"
+    assert error["detail"].startswith("Has to be reject: ")
+    assert not Run.objects.exists()
 
 
 def test_the_newest_checkpoint_is_as_good_as_none(
@@ -279,8 +302,6 @@ def test_a_failed_run_is_tried_again_by_going_on(client: Any) -> None:
 
 def test_what_runs_are_not_given_is_refused_by_name(client: Any, address: str) -> None:
     for options, error in (
-        ({"multitask_strategy": "rollback"}, BadRequestError),
-        ({"multitask_strategy": "interrupt"}, BadRequestError),
         ({"on_completion": "delete"}, BadRequestError),
         ({"stream_mode": "debug"}, BadRequestError),
     ):

@@ -72,7 +72,7 @@ def test_a_stream_of_tasks_and_checkpoints_is_in_the_words_of_the_client(client:
     last = [part.data for part in parts if part.event == "checkpoints"][-1]
     assert last["checkpoint"]["checkpoint_id"]
     assert last["parent_checkpoint"]["checkpoint_ns"] == ""
-    assert "config" not in last
+    assert last["config"] == {"configurable": last["checkpoint"]}
 
 
 def test_a_stream_has_graphs_below_where_they_are_asked_for(client: Any) -> None:

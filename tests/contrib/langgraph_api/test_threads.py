@@ -3,10 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, get_args
 
 import pytest
-from langgraph_sdk.errors import ConflictError, NotFoundError, PermissionDeniedError
+from langgraph_sdk.errors import (
+    BadRequestError,
+    ConflictError,
+    NotFoundError,
+    PermissionDeniedError,
+)
+from langgraph_sdk.schema import ThreadSortBy
 
 from hitl_django import services
 from hitl_django.models import AuditEntry, Interrupt, Run, Thread
@@ -66,6 +72,52 @@ def test_a_page_of_threads_is_cut_out_of_those_that_fit(client: Any) -> None:
     assert [each["thread_id"] for each in first] == made[:2]
     (brief,) = client.threads.search(limit=1, select=["thread_id", "status"])
     assert brief == {"thread_id": made[-1], "status": "idle"}
+
+
+def test_threads_come_in_each_order_that_the_client_can_ask_for(client: Any) -> None:
+    first, second, third, fourth = (
+        client.threads.create(thread_id=name)["thread_id"] for name in ("d", "a", "c", "b")
+    )
+    for thread, graph in ((third, "failing"), (first, "chat"), (second, "plain")):
+        client.runs.create(thread, graph, input={"log": ["hello"]})
+    client.threads.update_state(third, {"log": ["by hand"]}, as_node="fail")
+
+    def list_ids(**order: Any) -> list[str]:
+        return [each["thread_id"] for each in client.threads.search(**order)]
+
+    ascending = {
+        "created_at": [first, second, third, fourth],
+        "thread_id": [second, fourth, third, first],
+        "status": [third, second, fourth, first],  # error, idle, idle, interrupted
+        "updated_at": [fourth, third, first, second],
+        "state_updated_at": [fourth, first, second, third],
+    }
+    assert set(ascending) == set(get_args(ThreadSortBy))
+    for name, threads in ascending.items():
+        assert list_ids(sort_by=name, sort_order="asc") == threads, name
+        newest_first = [*reversed(threads)]
+        assert list_ids(sort_by=name, sort_order="desc") == list_ids(sort_by=name) == newest_first
+        assert list_ids(sort_by=name, sort_order="asc", limit=2, offset=1) == threads[1:3]
+        shown = client.threads.search(sort_by=name, sort_order="asc")
+        if name != "state_updated_at":
+            assert [each[name] for each in shown] == sorted(each[name] for each in shown)
+    assert list_ids(sort_order="asc") == ascending["created_at"]
+    assert list_ids(sort_by="status", metadata={"graph_id": "plain"}) == [second]
+    with pytest.raises(BadRequestError) as refused:
+        client.threads.search(sort_by="nonsense")
+    assert refused.value.response.json()["errors"][0]["pointer"] == "/sort_by"
+
+
+def test_threads_are_ordered_by_what_their_reader_sees_of_them(
+    client: Any, client_of: Callable[[Any], Any], make_user: Callable[..., Any]
+) -> None:
+    """Whoever sees no runs can't tell from the order how they have ended."""
+    asking, done = start(client), start(client, "plain")
+    reader = client_of(make_user("rita", "view_thread"))
+    for name in ("status", "updated_at"):
+        found = reader.threads.search(sort_by=name, sort_order="asc")
+        assert [each["thread_id"] for each in found] == [asking, done]
+        assert {each["status"] for each in found} == {"idle"}
 
 
 def test_a_paused_thread_shows_what_it_asks(client: Any) -> None:
