@@ -20,6 +20,7 @@ from .conftest import Cluster, all_succeeded, start_laps
 
 pytestmark = [
     pytest.mark.cluster,
+    pytest.mark.any_database,
     pytest.mark.long,
     pytest.mark.django_db(transaction=True),
 ]

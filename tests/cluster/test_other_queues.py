@@ -237,7 +237,8 @@ def procrastinate_queue(cluster: Start, environment: Any) -> Procrastinate:
     params=[
         "tasks_queue",
         "celery_queue",
-        "rq_queue",
+        # Its messages are in Redis as well, and what works them off is Django's Tasks again.
+        pytest.param("rq_queue", marks=pytest.mark.any_database),
         pytest.param("procrastinate_queue", marks=pytest.mark.database("postgresql")),
     ]
 )
@@ -390,6 +391,7 @@ def test_a_broker_that_is_away_undoes_nothing(celery_queue: CeleryOverRedis, boo
     workers.wait_for(all_succeeded(runs))
 
 
+@pytest.mark.any_database
 def test_a_redis_that_is_away_undoes_nothing(rq_queue: DjangoTasksOverRedis, book: Path) -> None:
     rq_queue.server.kill()
     runs = start_laps(book, 2, laps=1, seconds=0)

@@ -44,6 +44,7 @@ def test_whichever_process_is_killed_all_runs_come_to_their_end(
     figures(f"{len(kinds)} processes of qcluster killed under load: {len(runs)} runs all succeeded")
 
 
+@pytest.mark.any_database
 @pytest.mark.promise("P7")
 def test_a_cluster_that_stands_still_is_started_anew(cluster: Start, book: Path) -> None:
     supervised = cluster("hitl", "worker", q={"workers": 1}).ready(workers=1)
@@ -54,6 +55,7 @@ def test_a_cluster_that_stands_still_is_started_anew(cluster: Start, book: Path)
     assert "a run waits, and no worker takes it up" in supervised.log.read_text()
 
 
+@pytest.mark.any_database
 @pytest.mark.promise("P7")
 def test_a_cluster_of_which_all_were_told_to_stop_is_started_anew(
     cluster: Start, book: Path
@@ -104,6 +106,7 @@ def test_none_of_its_processes_outlives_a_main_process_that_is_killed(cluster: S
     supervised.ready(workers=4)  # and others have taken their place
 
 
+@pytest.mark.any_database
 def test_a_cluster_whose_results_nobody_takes_in_is_started_anew(
     cluster: Start, book: Path
 ) -> None:

@@ -177,6 +177,7 @@ def row_of(name: str, page: Page, world: World, things: Things) -> Any:
     return world.hooks.delivery.pk if "delivery" in name else things.free.pk
 
 
+@pytest.mark.any_database
 @pytest.mark.promise("P18")
 def test_what_the_admin_answers(world: World, people: list[Person]) -> None:
     faults = []
@@ -214,6 +215,7 @@ def frame(name: str) -> str:
     return path_of(name, arguments.get(name, ()))
 
 
+@pytest.mark.any_database
 @pytest.mark.promise("P18")
 def test_what_is_sent_to_the_admin(world: World, people: list[Person]) -> None:
     faults = []
