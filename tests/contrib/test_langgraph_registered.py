@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import operator
 import threading
+import typing
 from collections.abc import Callable, Iterator
 from itertools import pairwise
 from typing import Annotated, Any
@@ -15,6 +16,7 @@ from django.db import connections
 from django.db.models import F
 from django.test import override_settings
 from django.urls import reverse
+from langgraph.func import entrypoint
 from langgraph.graph import StateGraph
 from langgraph.types import interrupt
 from pydantic import BaseModel
@@ -298,6 +300,40 @@ def test_a_breakpoint_asks_whether_to_go_on(advance: Advance, stop: str) -> None
     advance()
     assert result(run) == {"log": ["a", "b", "c"]}
     assert done == ["a", "b", "c"]
+
+
+class Plain(typing.TypedDict, total=False):
+    """Of what Pydantic makes no schema before Python 3.12."""
+
+    log: Annotated[list[str], operator.add]
+
+
+def build_plain() -> Any:
+    graph = StateGraph(Plain).add_node("a", lambda state: {"log": ["a"]})
+    return graph.add_edge("__start__", "a").compile()
+
+
+def build_signed() -> Any:
+    @entrypoint()
+    def sign(given: Plain) -> Plain:
+        return {"log": [*given["log"], "signed"]}
+
+    return sign
+
+
+@pytest.mark.parametrize(("build", "came"), [(build_plain, "a"), (build_signed, "signed")])
+def test_a_graph_is_started_whose_input_has_no_schema_that_can_be_made(
+    advance: Advance, admin_client: Any, build: Any, came: str
+) -> None:
+    register_langgraph("plain", title="Plain")(build)
+    run = start("plain", {"log": ["given"]})
+    advance()
+    assert result(run)["log"] == ["given", came]
+    if build is build_plain:
+        with pytest.raises(InvalidInputError, match="no field nonsense"):
+            start("plain", {"nonsense": 1})
+    page = admin_client.get(reverse("admin:hitl_django_run_start_graph", args=["plain"]))
+    assert page.status_code == 200
 
 
 @pytest.mark.parametrize("stop", ["interrupt_before", "interrupt_after"])

@@ -10,6 +10,7 @@ from typing import Any, cast
 
 from langgraph.constants import END
 from langgraph.pregel import Pregel as ForeignPregel
+from pydantic.errors import PydanticUndefinedAnnotation, PydanticUserError
 
 from hitl_django.engine.constants import INPUT
 from hitl_django.engine.errors import InvalidInputError, OpenQuestionsError
@@ -62,11 +63,11 @@ class ForeignGraph(Pregel):
 
     def get_input_jsonschema(self, config: RunnableConfig | None = None) -> dict[str, Any]:
         """Returns the JSON schema of the input."""
-        return self.source.get_input_jsonschema()
+        return _read_schema(self.source.get_input_jsonschema)
 
     def get_output_jsonschema(self, config: RunnableConfig | None = None) -> dict[str, Any]:
         """Returns the JSON schema of what a run comes to."""
-        return self.source.get_output_jsonschema()
+        return _read_schema(self.source.get_output_jsonschema)
 
     def validate_input(self, input: Any) -> None:
         """Raises InvalidInputError for a field that the graph's input doesn't have.
@@ -90,7 +91,10 @@ class ForeignGraph(Pregel):
     @cached_property
     def _fields(self) -> frozenset[str] | None:
         """The fields of the graph's input, where it has any."""
-        fields = self.get_input_jsonschema().get("properties")
+        schema, builder = self.get_input_jsonschema(), getattr(self.source, "builder", None)
+        if not schema and builder is not None:
+            return frozenset(builder.schemas[builder.input_schema])
+        fields = schema.get("properties")
         return None if fields is None else frozenset(fields)
 
     def submit(
@@ -157,6 +161,18 @@ class ForeignGraph(Pregel):
     def _get_saver(self) -> BaseCheckpointSaver:
         assert self.saver is not None
         return self.saver
+
+
+def _read_schema(build: Callable[[], dict[str, Any]]) -> dict[str, Any]:
+    """Returns a JSON schema that LangGraph makes, or one that everything fits.
+
+    It makes none of an annotation that is still text, nor of the standard library's TypedDict
+    before Python 3.12, and runs such graphs all the same.
+    """
+    try:
+        return build()
+    except (PydanticUserError, PydanticUndefinedAnnotation):
+        return {}
 
 
 def _refuse_command(values: Any) -> None:

@@ -1,0 +1,66 @@
+"""Processes that work for streamed runs until they are killed."""
+
+from __future__ import annotations
+
+import operator
+import os
+from collections.abc import Callable, Sequence
+from typing import Annotated, Any
+
+from typing_extensions import TypedDict
+
+from hitl_django import END, START, StateGraph, get_stream_writer, register
+from hitl_django.contrib.langchain import message_buffer
+from hitl_django.worker import runner
+from tests.contrib import agent_victim
+from tests.contrib.test_message_events import Speaker
+
+PIECES = ["one ", "two ", "three"]
+
+
+class Talk(TypedDict, total=False):
+    said: Annotated[list[str], operator.add]
+
+
+def build_talk() -> Any:
+    """Returns a graph whose nodes tell of themselves while a model speaks; two run at once."""
+
+    def say(name: str) -> Callable[[Talk], Talk]:
+        def node(state: Talk) -> Talk:
+            write = get_stream_writer()
+            write({"node": name, "number": 1})
+            text = Speaker(pieces=PIECES).invoke("speak").text
+            write({"node": name, "number": 2})
+            return {"said": [f"{name} says {text}"]}
+
+        return node
+
+    graph = StateGraph(Talk)
+    for name in ("first", "left", "right", "last"):
+        graph.add_node(name, say(name))
+    graph.add_edge(START, "first").add_edge("first", "left").add_edge("first", "right")
+    return graph.add_edge(["left", "right"], "last").add_edge("last", END).compile()
+
+
+def register_talk() -> None:
+    """Registers it as `talk`."""
+    register("talk")(build_talk)
+
+
+def die_in_each(runs: Sequence[str], told: Any, *, after: bool) -> None:
+    """Has a process for each run killed at a commit, for each at a later one than for the last.
+
+    Tells how many were.
+    """
+    register_talk()
+    message_buffer.SECONDS = 0
+    killed = 0
+    for number, run in enumerate(runs, 1):
+        child = os.fork()
+        if child == 0:
+            agent_victim.kill_at_commit(number, run, after=after)
+            runner.advance(run)
+            os._exit(0)
+        _, status = os.waitpid(child, 0)
+        killed += os.WIFSIGNALED(status)
+    told.send(killed)

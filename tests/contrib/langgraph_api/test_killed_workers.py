@@ -1,0 +1,131 @@
+"""A worker that is killed (-9) in mid-stream: to the client it is one stream, in every mode.
+
+Each point is a process and a run of its own, all of which are streamed at once.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
+from queue import SimpleQueue
+from typing import Any
+
+import pytest
+from django.db import connection
+
+from hitl_django.checkpoints import DjangoSaver
+from hitl_django.contrib.langchain import message_buffer
+from hitl_django.contrib.langgraph_api.bodies import STREAM_MODES
+from hitl_django.models import Run
+from hitl_django.worker import runner
+from tests import processes
+from tests.chaos import recovery
+
+from . import stream_victim
+
+pytestmark = [pytest.mark.crash, pytest.mark.django_db(transaction=True)]
+
+PLAN = {
+    **recovery.IMPATIENT,
+    "DISPATCH": "tests.contrib.langgraph_api.test_streams.Nobody",
+    "EVENT_POLL_SECONDS": 0.05,
+    "EVENT_WAIT_SECONDS": 5,
+    "EVENT_WAITERS": 400,
+}
+
+
+@pytest.fixture
+def talk(client: Any, settings: Any, monkeypatch: pytest.MonkeyPatch) -> Any:
+    """LangGraph's client at a server whose runs wait for a worker."""
+    settings.HITL = PLAN
+    monkeypatch.setattr(message_buffer, "SECONDS", 0)
+    stream_victim.register_talk()
+    return client
+
+
+def follow(client: Any, started: Any) -> list[Any]:
+    """Starts a run and reads its stream; tells which run it is."""
+    parts = []
+    for part in client.runs.stream(None, "talk", input={"said": []}, stream_mode=[*STREAM_MODES]):
+        if part.event == "metadata":
+            started.put(part.data["run_id"])
+        parts.append(part)
+    return parts
+
+
+def settle() -> None:
+    """Lets another worker try each run until all have ended: leases run out one by one."""
+    deadline = time.monotonic() + recovery.PATIENCE
+    while Run.objects.filter(state__in=Run.LIVE).exists():
+        assert time.monotonic() < deadline, list(Run.objects.values("state", "error"))
+        for run in Run.objects.filter(state__in=Run.LIVE):
+            runner.advance(str(run.pk))
+        threading.Event().wait(0.02)
+
+
+def count_commits(client: Any, monkeypatch: pytest.MonkeyPatch) -> tuple[int, Any]:
+    """Returns how many commits a run makes, and its stream, where nobody is killed."""
+    commits = []
+    with monkeypatch.context() as patched, ThreadPoolExecutor(1) as pool:
+        act = DjangoSaver.commit_all
+        patched.setattr(
+            DjangoSaver, "commit_all", lambda self, made: (commits.append(1), act(self, made))[1]
+        )
+        started: SimpleQueue[str] = SimpleQueue()
+        stream = pool.submit(follow, client, started)
+        runner.advance(started.get(timeout=60))
+        return len(commits), stream.result(60)
+
+
+def read_mode(parts: list[Any], mode: str) -> list[str]:
+    """Returns what a stream tells in a mode, without what is another in each run."""
+    found = [part.data for part in parts if part.event == mode.removesuffix("-tuple")]
+    if mode == "messages-tuple":
+        return sorted(read_messages(found))
+    if mode == "tasks":
+        found = [(each["name"], each.get("input"), each.get("result")) for each in found]
+    if mode == "checkpoints":
+        found = [(each["metadata"]["step"], each["next"], each["values"]) for each in found]
+    return sorted(map(repr, found))
+
+
+def read_messages(found: list[Any]) -> Iterator[str]:
+    """Yields what models said, without what was said by a task that another worker repeated."""
+    tasks: dict[str, dict[int, str]] = {}
+    for message, metadata in found:
+        attempts = tasks.setdefault(metadata["langgraph_checkpoint_ns"], {})
+        attempt = metadata["run_attempt"]
+        attempts[attempt] = attempts.get(attempt, "") + message["content"]
+    for task, attempts in tasks.items():
+        yield f"{task.partition(':')[0]} {attempts[max(attempts)]}"
+
+
+@pytest.mark.parametrize("after", [False, True], ids=["before", "after"])
+def test_a_stream_goes_on_with_nothing_twice_and_nothing_missing(
+    after: bool, talk: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    count, whole = count_commits(talk, monkeypatch)
+    assert count > 10
+    ours, theirs = processes.SERVER.Pipe(duplex=False)
+    with ThreadPoolExecutor(count) as pool:
+        started: SimpleQueue[str] = SimpleQueue()
+        streams = [pool.submit(follow, talk, started) for _ in range(count)]
+        runs = [started.get(timeout=60) for _ in streams]
+        process = processes.start(partial(stream_victim.die_in_each, after=after), runs, theirs)
+        assert ours.poll(processes.PATIENCE)
+        assert ours.recv() > 10
+        process.join(processes.PATIENCE)
+        settle()
+        found = [stream.result(60) for stream in streams]
+    connection.close()
+
+    wanted = {mode: read_mode(whole, mode) for mode in STREAM_MODES}
+    assert all(wanted.values())
+    for parts in found:
+        numbers = [int(part.id) for part in parts if part.event != "end"]
+        assert numbers == sorted(set(numbers))
+        assert [part.event for part in parts].count("metadata") == 1
+        assert {mode: read_mode(parts, mode) for mode in STREAM_MODES} == wanted
