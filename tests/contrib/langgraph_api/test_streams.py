@@ -116,6 +116,19 @@ def test_a_stream_is_joined_behind_any_of_its_events(client: Any) -> None:
     assert len(join("-1")) > len(parts)
 
 
+def test_the_modes_of_a_joined_stream_may_be_a_list_in_json(client: Any) -> None:
+    """As LangGraph's JavaScript client writes them."""
+    run = client.runs.create(None, "plain", input=HELLO, stream_mode=["values", "updates"])
+    place, http = f"runs/{run['run_id']}/stream", client.http.client
+    one_by_one = http.get(place, params={"stream_mode": ["updates", "values"]})
+    together = http.get(place, params={"stream_mode": '["updates","values"]'})
+    assert "event: updates" in together.text
+    assert together.text == one_by_one.text
+    for nonsense in ('["updates"', '[["updates"]]', "[1]", "[" * 180):
+        refused = http.get(place, params={"stream_mode": nonsense})
+        assert (refused.status_code, refused.json()["code"]) == (400, "invalid_request")
+
+
 def test_values_are_told_at_the_end_where_a_run_does_not_record_them(
     client: Any, graphs: None
 ) -> None:
