@@ -48,6 +48,8 @@ def test_the_javascript_client_goes_the_whole_way(program: Path, address: str, a
         "metadata", "values", "updates", "values", "updates", "values", "end",
     ]  # fmt: skip
     assert (seen["resumed"][0], seen["resumed"][-2:]) == ("metadata", ["values", "end"])
-    assert seen["joined"] == ["metadata", "updates", "values", "updates", "values", "end"]
+    assert seen["joined"] == [
+        "metadata", "values", "updates", "values", "updates", "values", "end",
+    ]  # fmt: skip
     assert seen["last"]["log"] == ["hello", "greeted", "closed"]
     assert (seen["history"], seen["found"], seen["asks"]) == (5, 1, 1)
