@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
+import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -11,6 +12,7 @@ from typing import Any
 import pytest
 from django.contrib.auth import get_user_model
 from django.contrib.auth.models import Permission
+from django.db import connections
 from django.http import HttpRequest, HttpResponse
 from django.test import override_settings
 from playwright.sync_api import sync_playwright
@@ -134,3 +136,24 @@ def start() -> Iterator[Callable[..., Run]]:
             return Run.objects.get(pk=info.id)
 
         yield start_now
+
+
+@pytest.fixture
+def work() -> Iterator[Callable[[], None]]:
+    """Advances the one run beside the test, as a worker does."""
+    threads = []
+
+    def advance() -> None:
+        try:
+            runner.advance(str(Run.objects.get().pk))
+        finally:
+            connections.close_all()
+
+    def begin() -> None:
+        threads.append(threading.Thread(target=advance))
+        threads[-1].start()
+
+    yield begin
+    for thread in threads:
+        thread.join(60)
+        assert not thread.is_alive()

@@ -11,13 +11,11 @@ from typing import Any
 import pytest
 from django.contrib.auth import get_user_model
 from django.core.cache import cache
-from django.db import connections
 
 from hitl_django.contrib.langchain import message_buffer
 from hitl_django.contrib.langgraph import register_langgraph
 from hitl_django.graph_registry.registry import hide_graphs
-from hitl_django.models import Interrupt, Run
-from hitl_django.worker import runner
+from hitl_django.models import Interrupt
 from project import people
 from project.graphs import support
 from tests.browser.conftest import (  # noqa: F401
@@ -26,6 +24,7 @@ from tests.browser.conftest import (  # noqa: F401
     leads_on,
     log_in,
     site,
+    work,
 )
 from tests.browser.screenshots import DIRECTORY
 from tests.browser.test_looks import LOOKS
@@ -84,27 +83,6 @@ def demo(settings: Any, db: None) -> Iterator[None]:
         yield
 
 
-@pytest.fixture
-def work() -> Iterator[Callable[[], None]]:
-    """Advances the one run beside the test, as a worker does."""
-    threads = []
-
-    def advance() -> None:
-        try:
-            runner.advance(str(Run.objects.get().pk))
-        finally:
-            connections.close_all()
-
-    def begin() -> None:
-        threads.append(threading.Thread(target=advance))
-        threads[-1].start()
-
-    yield begin
-    for thread in threads:
-        thread.join(60)
-        assert not thread.is_alive()
-
-
 def ask(page: Any, words: str) -> None:
     page.goto("/chat/")
     page.get_by_label("Your message").fill(words)
@@ -116,7 +94,7 @@ def test_a_chat_goes_on_once_a_reviewer_has_approved(
     demo: None,
     log_in: Callable[..., Any],  # noqa: F811
     speech: Speech,
-    work: Callable[[], None],
+    work: Callable[[], None],  # noqa: F811
 ) -> None:
     olga, rita = log_in("olga"), log_in("rita")
     olga.set_default_timeout(12_000)
@@ -152,7 +130,7 @@ def test_the_chat_fits(
     demo: None,
     log_in: Callable[..., Any],  # noqa: F811
     speech: Speech,
-    work: Callable[[], None],
+    work: Callable[[], None],  # noqa: F811
 ) -> None:
     page = log_in("olga", **LOOKS[look])
     ask(page, "Order A-7 is broken.")

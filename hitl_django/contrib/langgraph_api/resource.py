@@ -11,6 +11,7 @@ from rest_framework.request import Request
 
 from hitl_django.api.invalid_params import InvalidParam
 from hitl_django.api.views.base import Resource
+from hitl_django.json_text.strict_json import parse_strict
 
 from .authentication import ApiKeyAuthentication
 
@@ -33,12 +34,20 @@ class AgentResource(Resource):
 
     def read_list(self, name: str) -> list[str]:
         """Returns the values of a query parameter that may be given several times."""
-        return [
-            part
-            for text in self.request.query_params.getlist(name)
-            for part in text.split(",")
-            if part
-        ]
+        texts = self.request.query_params.getlist(name)
+        return [part for text in texts for part in _split_list(text) if part]
+
+
+def _split_list(text: str) -> list[str]:
+    """Returns the parts of a list: with commas, or in JSON, as the JavaScript client writes it."""
+    if text.startswith("["):
+        try:
+            found = parse_strict(text)
+        except ValueError:
+            found = None
+        if isinstance(found, list) and all(isinstance(part, str) for part in found):
+            return found
+    return text.split(",")
 
 
 class NothingHere(AgentResource):

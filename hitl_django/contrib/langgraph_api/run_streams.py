@@ -80,13 +80,36 @@ class RunStream:
 
     def _render_event(self, event: EventInfo) -> bytes:
         if event.kind == Run.State.QUEUED:
-            about = {"run_id": str(self.run.pk), "thread_id": self.run.thread.thread_id}
-            return render_frame("metadata", {**about, "attempt": 1}, event.seq)
+            return self._render_beginning(event)
         is_wanted = event.kind in self.kinds and (self.subgraphs or not event.namespace)
         if event.withheld or not is_wanted:
             return b""
         name = "|".join([_MODE_OF[event.kind].removesuffix("-tuple"), *event.namespace])
         return render_frame(name, self._find_data(event), event.seq)
+
+    def _render_beginning(self, event: EventInfo) -> bytes:
+        """Returns how the run begins, or goes on: where it has asked, with its values as well.
+
+        Clients show what the last values ask until others come.
+        """
+        about = {"run_id": str(self.run.pk), "thread_id": self.run.thread.thread_id, "attempt": 1}
+        values = self._find_answered_values(event.seq)
+        if values is None:
+            return render_frame("metadata", about, event.seq)
+        # Two frames of one event: the first has the number of the pause before it, so that a client
+        # which is cut off between them gets the second as well.
+        frames = render_frame("metadata", about, event.seq - 1)
+        return frames + render_frame("values", values, event.seq)
+
+    def _find_answered_values(self, before: int) -> dict[str, Any] | None:
+        """Returns the values with which the run has last asked, without that; None if it hasn't."""
+        event = self.reader.find_last("values", before) if "values" in self.kinds else None
+        if event is None or event.withheld:
+            return None
+        values = self._find_data(event)
+        if not isinstance(values, dict) or not (event.truncated or "__interrupt__" in values):
+            return None
+        return {name: value for name, value in values.items() if name != "__interrupt__"}
 
     def _find_data(self, event: EventInfo) -> Any:
         if event.kind == "checkpoints" and isinstance(event.data, dict):

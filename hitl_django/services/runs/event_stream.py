@@ -150,6 +150,14 @@ class EventReader:
             pauses = pauses[1:]
         return pauses[0] if pauses else 0
 
+    def find_last(self, kind: str, before: int) -> EventInfo | None:
+        """Returns the last event of a kind before a number, of the run's own graph."""
+        rows = RunEvent.objects.using(self.using).filter(
+            run=self.run_id, kind=kind, ns="", seq__lt=before
+        )
+        found = rows.order_by("-seq").first()
+        return None if found is None else self._shown(found)
+
     def read(self, after: int, limit: int = PAGE) -> EventPage:
         """Returns the events that are stored by now: two queries."""
         # The run comes first: what it says of its events is there when they are read. Where it was

@@ -30,7 +30,10 @@ const resumed = await read(
 );
 const run = first[0].data.run_id;
 const joined = await read(
-  client.runs.joinStream(thread.thread_id, run, { lastEventId: first.at(-2).id }),
+  client.runs.joinStream(thread.thread_id, run, {
+    lastEventId: first.at(-2).id,
+    streamMode: ["values", "updates"],
+  }),
 );
 const history = await client.threads.getHistory(thread.thread_id, { limit: 100 });
 const found = await client.threads.search({ metadata: { from: "node" }, status: "idle" });

@@ -10,10 +10,11 @@ from typing import Any
 
 import pytest
 
+from tests.npm_packages import PATIENCE, install_packages
+
 from .conftest import sign_in
 
 HERE = Path(__file__).parent
-PATIENCE = 120
 
 pytestmark = [
     pytest.mark.django_db(transaction=True),
@@ -25,16 +26,10 @@ pytestmark = [
 @pytest.fixture(scope="module")
 def program(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The program, in a folder with the client that it imports."""
-    npm = shutil.which("npm")
-    if npm is None or shutil.which("node") is None:
-        pytest.skip("there is no npm here")
     folder = tmp_path_factory.mktemp("node")
     for name in ("package.json", "client.mjs"):
         shutil.copy(HERE / name, folder)
-    command = [npm, "install", "--no-audit", "--no-fund", "--ignore-scripts", "--loglevel=error"]
-    made = subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=PATIENCE)
-    if made.returncode:
-        pytest.skip(f"npm gets nothing from its registry: {made.stderr[-300:]}")
+    install_packages(folder)
     return folder / "client.mjs"
 
 
@@ -48,6 +43,8 @@ def test_the_javascript_client_goes_the_whole_way(program: Path, address: str, a
         "metadata", "values", "updates", "values", "updates", "values", "end",
     ]  # fmt: skip
     assert (seen["resumed"][0], seen["resumed"][-2:]) == ("metadata", ["values", "end"])
-    assert seen["joined"] == ["metadata", "updates", "values", "updates", "values", "end"]
+    assert seen["joined"] == [
+        "metadata", "values", "updates", "values", "updates", "values", "end",
+    ]  # fmt: skip
     assert seen["last"]["log"] == ["hello", "greeted", "closed"]
     assert (seen["history"], seen["found"], seen["asks"]) == (5, 1, 1)

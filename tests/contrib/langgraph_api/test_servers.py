@@ -47,8 +47,11 @@ def work() -> None:
 
 
 def shown(run: Run) -> list[str]:
-    """Returns the numbers of the events that a stream of all modes has."""
-    kinds = ["queued", *MODES]
+    """Returns the numbers of the events that a stream of all modes has.
+
+    Where the run goes on after a question it has two, of which one has the number of the pause.
+    """
+    kinds = ["queued", "interrupted", *MODES]
     found = RunEvent.objects.filter(run=run, kind__in=kinds).order_by("seq")
     return [str(seq) for seq in found.values_list("seq", flat=True)]
 

@@ -112,8 +112,40 @@ def test_a_stream_is_joined_behind_any_of_its_events(client: Any) -> None:
     with pytest.raises(BadRequestError):
         join("nonsense")
     stream(client, thread, "chat", command=GO_ON)
-    assert events(join(None)) == ["metadata", "updates", "values", "updates", "values", "end"]
+    assert events(join(None)) == [
+        "metadata", "values", "updates", "values", "updates", "values", "end",
+    ]  # fmt: skip
     assert len(join("-1")) > len(parts)
+
+
+def test_a_stream_that_goes_on_first_has_the_values_without_what_was_asked(client: Any) -> None:
+    thread = client.threads.create()["thread_id"]
+    asked = stream(client, thread, "chat", input=HELLO, stream_mode="values")[-2].data
+    more = stream(client, thread, "chat", command=GO_ON, stream_mode="values")
+    assert events(more) == ["metadata", "values", "values", "values", "end"]
+    question = asked.pop("__interrupt__")
+    assert [each["value"] for each in question] == [{"title": "Go on?"}]
+    assert more[1].data == asked
+    run = more[0].data["run_id"]
+    for number, part in enumerate(more[1:-1], 2):
+        join = client.runs.join_stream(thread, run, stream_mode="values", last_event_id=part.id)
+        assert told(list(join)) == told(more[number:])
+    # A client that is cut off between the two gets both.
+    join = client.runs.join_stream(thread, run, stream_mode="values", last_event_id=more[0].id)
+    assert told(list(join)) == told(more)
+
+
+def test_the_modes_of_a_joined_stream_may_be_a_list_in_json(client: Any) -> None:
+    """As LangGraph's JavaScript client writes them."""
+    run = client.runs.create(None, "plain", input=HELLO, stream_mode=["values", "updates"])
+    place, http = f"runs/{run['run_id']}/stream", client.http.client
+    one_by_one = http.get(place, params={"stream_mode": ["updates", "values"]})
+    together = http.get(place, params={"stream_mode": '["updates","values"]'})
+    assert "event: updates" in together.text
+    assert together.text == one_by_one.text
+    for nonsense in ('["updates"', '[["updates"]]', "[1]", "[" * 180):
+        refused = http.get(place, params={"stream_mode": nonsense})
+        assert (refused.status_code, refused.json()["code"]) == (400, "invalid_request")
 
 
 def test_values_are_told_at_the_end_where_a_run_does_not_record_them(
@@ -133,6 +165,14 @@ def test_values_too_large_for_an_event_are_whole_in_the_stream(client: Any) -> N
     values = [part.data["log"] for part in parts if part.event == "values"]
     assert values[-1] == [long, "greeted", "closed"]
     assert all(each[0] == long for each in values)
+
+
+def test_values_too_large_for_an_event_ask_nothing_once_that_is_answered(client: Any) -> None:
+    thread = client.threads.create()["thread_id"]
+    stream(client, thread, "chat", input={"log": ["x" * 40_000]})
+    more = stream(client, thread, "chat", command=GO_ON, stream_mode="values")
+    assert events(more) == ["metadata", "values", "values", "values", "end"]
+    assert not any("__interrupt__" in part.data for part in more[1:-1])
 
 
 def test_whoever_may_not_see_the_state_gets_no_values(

@@ -1,0 +1,24 @@
+"""What JavaScript's tests import: packages of npm, where it is and gets at its registry."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+
+PATIENCE = 120
+_INSTALL = ("install", "--no-audit", "--no-fund", "--ignore-scripts", "--loglevel=error")
+
+
+def install_packages(folder: Path) -> None:
+    """Installs what a folder's package.json names; skips the test where that can't be had."""
+    npm = shutil.which("npm")
+    if npm is None or shutil.which("node") is None:
+        pytest.skip("there is no npm here")
+    made = subprocess.run(
+        [npm, *_INSTALL], cwd=folder, capture_output=True, text=True, timeout=PATIENCE
+    )
+    if made.returncode:
+        pytest.skip(f"npm gets nothing from its registry: {made.stderr[-300:]}")
