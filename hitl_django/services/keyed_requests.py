@@ -60,7 +60,8 @@ def remove_old(limit: int = BATCH) -> int:
     """Deletes keys that are no longer known, so many at most; returns how many there were."""
     rows = KeyedRequest.objects.using(write_alias())
     old = rows.filter(created_at__lt=Now() - KEPT).order_by("created_at")
-    return rows.filter(pk__in=list(old.values_list("pk", flat=True)[:limit])).delete()[0]
+    gone = list(old.values_list("pk", flat=True)[:limit])
+    return rows.filter(pk__in=gone).delete()[0] if gone else 0
 
 
 def _find(key: str, digest: str, by: Any) -> str | None:
