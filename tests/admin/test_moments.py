@@ -12,6 +12,7 @@ from django.test import Client, override_settings
 from django.utils import timezone
 
 from hitl_django import services
+from hitl_django.db import clock
 from hitl_django.models import Interrupt
 
 from .addresses import ADDRESSES, address_of, rows
@@ -26,11 +27,14 @@ pytestmark = pytest.mark.django_db(transaction=True)
 
 @pytest.fixture(autouse=True)
 def _without_zones(db: None) -> Iterator[None]:
-    # A connection reads moments as the settings were when it was opened.
+    # A connection reads moments as the settings were when it was opened, and what it has read of
+    # the database's clock is gone by for a while.
     connection.close()
+    clock.forget()
     with override_settings(USE_TZ=False, TIME_ZONE="UTC"):
         yield
         connection.close()
+    clock.forget()
 
 
 def test_every_page_is_read(admin_user: Any, rows: dict[str, Any]) -> None:
