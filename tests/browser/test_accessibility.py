@@ -91,18 +91,21 @@ def test_no_page_that_answers_a_form_has_a_fault(
     page.goto(f"{base}/reviewitem/")
     for tick in page.locator("[name=item]").all():
         tick.check()
-    page.click(".hitl-many [value=approve]")
+    with leads_on(page):
+        page.click(".hitl-many [value=approve]")
     page.wait_for_selector(".hitl-chosen")
     look("several, to be confirmed")
     services.decide(item.pk, "reject", reason="Not now.")
-    page.click(".hitl-bar .default")
+    with leads_on(page):
+        page.click(".hitl-bar .default")
     page.wait_for_selector("#failed")
     look("several, decided")
     item = Interrupt.objects.get(run=start("approval", text="the weather"))
     page.goto(f"{base}/reviewitem/{item.pk}/change/")
     page.fill("[name=reason]", "It will rain.")
     services.decide(item.pk, "reject", reason="Not now.")
-    page.click(".hitl-bar .default")
+    with leads_on(page):
+        page.click(".hitl-bar .default")
     page.wait_for_selector("#kept")
     look("somebody was faster")
     held = Interrupt.objects.get(run=start("approval", text="the tide"))
@@ -123,7 +126,8 @@ def test_no_page_that_answers_a_form_has_a_fault(
     look("preview")
     page.goto(f"{base}/reviewitem/{held.pk}/change/")
     with mock.patch("hitl_django.services.decide", side_effect=OperationalError("gone")):
-        page.click(".hitl-bar .hitl-reject")
+        with leads_on(page):
+            page.click(".hitl-bar .hitl-reject")
         page.wait_for_selector("text=The database can’t be reached")
     look("the database is away")
     page.goto(f"{base}/reviewitem/{held.pk}/change/")
@@ -142,7 +146,8 @@ def test_no_page_that_answers_a_form_has_a_fault(
         "document.querySelector('.hitl-form').insertAdjacentHTML("
         "'beforeend', '<input type=hidden name=more>')"
     )
-    page.click(".hitl-danger")
+    with leads_on(page):
+        page.click(".hitl-danger")
     page.wait_for_selector("#large")
     look("too large")
     assert {name: said for name, said in found.items() if said} == {}

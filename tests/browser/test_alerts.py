@@ -23,6 +23,7 @@ from tests.contrib.alerts.conftest import use_server
 from tests.contrib.alerts.mail_server import MailServer
 from tests.contrib.alerts.test_clock import at_the_hour
 
+from .conftest import leads_on
 from .test_accessibility import WAYS, faults
 
 pytestmark = [
@@ -71,11 +72,13 @@ def test_who_is_mentioned_and_assigned_is_told_and_ends_it_without_a_log_in(
 
     rita.goto(f"/admin/hitl_django/reviewitem/{item.pk}/change/")
     rita.fill("[name=text]", "@ravi, is this ours?")
-    rita.click("button:has-text('Comment')")
+    with leads_on(rita):
+        rita.click("button:has-text('Comment')")
     assert rita.locator(".hitl-mention").inner_text() == "@ravi"
     rita.locator("summary:has-text('Assign')").click()
     rita.fill("[name=user]", "ravi")
-    rita.get_by_role("button", name="Assign", exact=True).click()
+    with leads_on(rita):
+        rita.get_by_role("button", name="Assign", exact=True).click()
     rita.wait_for_selector(".messagelist .success")
 
     send()
@@ -96,12 +99,14 @@ def test_who_is_mentioned_and_assigned_is_told_and_ends_it_without_a_log_in(
     assert "Somebody assigns a question to me" in ravi.inner_text("main")
     if way.get("java_script_enabled", True):
         assert faults(ravi) == []
-    ravi.click("button[value=this]")
+    with leads_on(ravi):
+        ravi.click("button[value=this]")
     assert "You get no more of these mails" in ravi.inner_text("main")
 
     rita.goto(f"/admin/hitl_django/reviewitem/{item.pk}/change/")
     rita.fill("[name=text]", "@ravi, once more.")
-    rita.click("button:has-text('Comment')")
+    with leads_on(rita):
+        rita.click("button:has-text('Comment')")
     send()
     assert mails.next()["Subject"].startswith("rita mentions you")
 
@@ -116,7 +121,8 @@ def test_one_says_what_one_wants_to_be_told_of(
     page.get_by_label("A question is asked of me or of a group of mine").select_option("daily")
     if way.get("java_script_enabled", True):
         assert faults(page) == []
-    page.click("button:has-text('Save')")
+    with leads_on(page):
+        page.click("button:has-text('Save')")
     page.wait_for_selector(".messagelist .success")
     assert page.get_by_label("A comment mentions me").input_value() == "off"
     width = page.evaluate("document.documentElement.scrollWidth - innerWidth")
@@ -128,12 +134,14 @@ def test_slack_channels_are_accessible(mails: MailServer, log_in: Callable[..., 
     give_address("olga", "manage_webhooks", "view_webhookendpoint")
     page.goto("/admin/hitl_alerts/slackchannel/add/")
     assert faults(page) == []
-    page.click("button[name=_save]")
+    with leads_on(page):
+        page.click("button[name=_save]")
     page.wait_for_selector(".errornote")
     assert faults(page) == []
     page.fill("[name=address]", "https://1.1.1.1/services/T0/B0/x")
     page.fill("[name=description]", "#night")
-    page.click("button[name=_save]")
+    with leads_on(page):
+        page.click("button[name=_save]")
     page.wait_for_selector("a.hitl-title")
     assert faults(page) == []
 

@@ -41,11 +41,13 @@ def test_that_somebody_has_just_decided_is_said_and_nothing_typed_is_lost(
     open_question(rita)
     rita.get_by_label("Reason:").fill("I was about to say yes.")
     open_question(ravi)
-    button(ravi, "Reject").click()
+    with leads_on(ravi):
+        button(ravi, "Reject").click()
     ravi.wait_for_selector(".messagelist")
     rita.get_by_text("ravi rejected this").wait_for()
     assert rita.get_by_label("Reason:").input_value() == "I was about to say yes."
-    rita.get_by_role("link", name="Look at it as it is now").click()
+    with leads_on(rita):
+        rita.get_by_role("link", name="Look at it as it is now").click()
     rita.get_by_role("heading", name="ravi rejected this").wait_for()
 
 

@@ -9,6 +9,7 @@ import pytest
 
 from hitl_django.models import Decision, Interrupt, Run
 
+from .conftest import leads_on
 from .scenes import SHIPMENT
 from .test_reviewing import PHONE, WITHOUT_JAVASCRIPT, button
 
@@ -46,11 +47,13 @@ def test_a_reviewer_chooses_another_kind_and_changes_the_rows(
     cell(page, "Remove", 2).check()
     cell(page, "Sku", "One more").fill("C-3")
     cell(page, "Count", "One more").fill("7")
-    button(page, "More rows").click()
+    with leads_on(page):
+        button(page, "More rows").click()
     assert cell(page, "Sku", "One more").count() == 4
     assert phone.input_value() == "0171 23"
 
-    button(page, "Approve").click()
+    with leads_on(page):
+        button(page, "Approve").click()
     assert "with changes" in page.inner_text(".messagelist")
     value = Decision.objects.get().value
     assert value["contact"] == {"kind": "phone", "number": "0171 23"}
@@ -70,7 +73,8 @@ def test_all_that_is_wrong_is_marked_at_once(
     page.locator("[name='answer/contact?0/address']").fill("dana")
     page.locator("[name='answer/lines/0/count']").fill("100")
     page.locator("[name='answer/lines/0/price']").fill("twelve")
-    page.locator("button[value=approve]").click()
+    with leads_on(page):
+        page.locator("button[value=approve]").click()
     page.locator(".errornote").wait_for()
     said = {
         "en": ["such as dana@example.com", "between 1 and 99", "such as 12.50"],
@@ -88,12 +92,14 @@ def test_of_two_reviewers_the_slower_one_keeps_what_was_chosen_and_typed(
     rita, ravi = log_in("rita"), log_in("ravi")
     for page in (rita, ravi):
         page.goto(address)
-    button(ravi, "Approve").click()
+    with leads_on(ravi):
+        button(ravi, "Approve").click()
     ravi.locator(".messagelist").wait_for()
     rita.get_by_role("radio", name="Phone").check()
     rita.get_by_label("Number:").fill("0171 23")
     cell(rita, "Sku", 1).fill("Z-9")
-    button(rita, "Approve").click()
+    with leads_on(rita):
+        button(rita, "Approve").click()
     told = rita.inner_text("#content")
     assert "ravi approved this" in told
     for kept in ("Phone", "0171 23", "Z-9"):
@@ -123,12 +129,14 @@ def test_a_preview_shows_the_changes_and_sends_nothing(
     page.goto(address)
     cell(page, "Count", 1).fill("5")
     page.get_by_label("Reason:").fill("They asked for more.")
-    button(page, "Preview").click()
+    with leads_on(page):
+        button(page, "Preview").click()
     shown = page.locator(".hitl-preview")
     assert "Lines ▸ 1 ▸ Count" in shown.inner_text()
     assert shown.locator("ins").inner_text() == "5"
     assert cell(page, "Count", 1).input_value() == "5"
     assert page.get_by_label("Reason:").input_value() == "They asked for more."
     assert not Decision.objects.exists()
-    button(page, "Approve").click()
+    with leads_on(page):
+        button(page, "Approve").click()
     assert "with changes" in page.inner_text(".messagelist")

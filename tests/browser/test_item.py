@@ -208,7 +208,8 @@ def test_the_line_follows_the_run_to_its_end(log_in: Callable[..., Any], start: 
     run = start("typed", customer="Dana", amount=120.0)
     page = log_in()
     open_question(page)
-    button(page, "Approve").click()
+    with leads_on(page):
+        button(page, "Approve").click()
     line = page.locator(".messagelist .hitl-follow")
     assert line.inner_text() == "Waiting for a worker."
     runner.advance(str(run.pk))
@@ -227,7 +228,8 @@ def test_rows_are_added_changed_and_taken_out(
     open_question(page)
     page.get_by_text("Change something and send the edited version").click()
     page.get_by_label("Sku, ").nth(0).fill("A-9")
-    button(page, "More rows").click()
+    with leads_on(page):
+        button(page, "More rows").click()
     # Still open, with what was typed and with more rows to fill.
     assert page.get_by_label("Sku, ").nth(0).input_value() == "A-9"
     assert page.get_by_label("Sku, ").count() == 6
@@ -268,7 +270,8 @@ def test_several_actions_are_decided_one_by_one_and_sent_at_once(
     second.get_by_label("Approve with the changes below").check()
     second.get_by_text("Change the arguments").click()
     second.get_by_label("Cents:").fill("900")
-    button(page, "Send decisions").click()
+    with leads_on(page):
+        button(page, "Send decisions").click()
     # The answer is missing, and nothing that was chosen is lost.
     assert "Write an answer first." in page.locator(".hitl-action").first.inner_text()
     assert page.get_by_label("Cents:").input_value() == "900"
@@ -293,15 +296,19 @@ def test_without_javascript_a_question_is_held_discussed_and_followed(
     page = log_in(**WITHOUT_JAVASCRIPT)
     open_question(page)
     assert not page.locator("[data-hitl-help]").is_visible()
-    button(page, "Claim").click()
+    with leads_on(page):
+        button(page, "Claim").click()
     assert "You hold this for 1" in page.inner_text(".hitl-handling")
     page.get_by_label("Your comment:").fill("I call her first.")
-    button(page, "Comment").click()
+    with leads_on(page):
+        button(page, "Comment").click()
     assert "I call her first." in page.inner_text(".hitl-comments")
-    button(page, "Approve").click()
+    with leads_on(page):
+        button(page, "Approve").click()
     assert "Waiting for a worker." in page.inner_text(".messagelist")
     runner.advance(str(run.pk))
-    page.get_by_role("link", name="See how it goes on").click()
+    with leads_on(page):
+        page.get_by_role("link", name="See how it goes on").click()
     assert "succeeded" in page.inner_text(".hitl-meta")
 
 
@@ -320,12 +327,14 @@ def test_a_page_left_open_and_the_back_button_change_nothing(
     page.go_back()
     page.get_by_text("You approved this").wait_for()
     tab.get_by_label("Reason:").fill("On second thoughts.")
-    button(tab, "Reject").click()
+    with leads_on(tab):
+        button(tab, "Reject").click()
     tab.get_by_text("You approved this").wait_for()
     told = tab.inner_text("#content")
     assert "What you sent now was not recorded." in told
     assert "On second thoughts." in told
-    button(tab, "Take next").click()
+    with leads_on(tab):
+        button(tab, "Take next").click()
     assert tab.inner_text("h1").strip() == "Refund Sam?"
     assert Decision.objects.get().type == "approve"
 
@@ -345,7 +354,8 @@ def test_a_themed_admin_keeps_the_page_whole(
     assert page.inner_text("header") == "A theme"
     page.keyboard.press("e")
     page.keyboard.type("9")
-    button(page, "Approve").click()
+    with leads_on(page):
+        button(page, "Approve").click()
     page.get_by_text("Recorded: you approved “Refund Dana?” with changes.").wait_for()
     assert Decision.objects.get().type == "edit"
 

@@ -17,6 +17,8 @@ from django.db import OperationalError
 from hitl_django import services
 from hitl_django.models import Decision, Interrupt, Run
 
+from .conftest import leads_on
+
 pytestmark = [pytest.mark.browser, pytest.mark.django_db(transaction=True)]
 
 PHONE = {"width": 390, "height": 844}
@@ -69,11 +71,13 @@ def test_a_typed_question_is_decided_with_a_form(
             picture(page, f"link-typed-{what}-{scheme}")
     assert "you are asked to decide" in page.content()
     page.fill("[name='answer/amount']", "lots")
-    page.click("button[value=approve]")
+    with leads_on(page):
+        page.click("button[value=approve]")
     assert "Nothing was sent yet" in page.content()
     picture(page, "link-typed-phone-error")
     page.fill("[name='answer/amount']", "10.5")
-    page.click("button[value=approve]")
+    with leads_on(page):
+        page.click("button[value=approve]")
     assert "Thank you, Lena Roth" in page.content()
     picture(page, "link-done-phone-dark")
     decision = Decision.objects.get()
@@ -92,7 +96,8 @@ def test_no_request_says_where_it_came_from_and_the_form_is_taken(
     requests: list[Any] = []
     page.on("request", lambda request: requests.append(request))
     page.reload()
-    page.click("button[value=reject]")
+    with leads_on(page):
+        page.click("button[value=reject]")
     assert "You rejected it." in page.content()
     assert {request.resource_type for request in requests} >= {"document", "stylesheet"}
     assert not any(request.headers.get("referer") for request in requests)
@@ -116,7 +121,8 @@ def test_where_cookies_are_blocked_a_question_is_decided(
         page.goto(f"{live_server.url}/admin/login/")
         assert browser.cookies() == []  # which that page would set
         page.goto(url)
-        page.click("button[value=reject]")
+        with leads_on(page):
+            page.click("button[value=reject]")
         assert "You rejected it." in page.content()
     assert Decision.objects.get().type == "reject"
 
@@ -128,10 +134,12 @@ def test_a_form_under_another_key_comes_back_with_what_was_typed(
     page = visit(services.make_link(question.pk, name="Lena Roth").url, viewport=PHONE)
     page.fill("[name=reason]", "The figures are of last year.")
     settings.SECRET_KEY = "another, with no fallbacks"
-    page.click("button[value=reject]")
+    with leads_on(page):
+        page.click("button[value=reject]")
     assert "Look at it once more" in page.content()
     picture(page, "link-unsigned-phone-light")
-    page.click("button[value=reject]")
+    with leads_on(page):
+        page.click("button[value=reject]")
     assert "You rejected it." in page.content()
     assert Decision.objects.get().reason == "The figures are of last year."
 
@@ -143,10 +151,12 @@ def test_what_was_typed_is_sent_again_once_that_can_be_done(
     page = visit(services.make_link(question.pk, name="Lena Roth").url, viewport=PHONE)
     page.fill("[name=reason]", "The figures\nare of <last> year.")
     with mock.patch("hitl_django.services.follow_link", side_effect=OperationalError("gone")):
-        page.click("button[value=reject]")
+        with leads_on(page):
+            page.click("button[value=reject]")
         assert "This can't be shown right now" in page.content()
         picture(page, "link-away-phone-light")
-    page.get_by_text("Send it again").click()
+    with leads_on(page):
+        page.get_by_text("Send it again").click()
     assert "You rejected it." in page.content()
     assert Decision.objects.get().reason.split()[-2:] == ["<last>", "year."]
 

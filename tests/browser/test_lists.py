@@ -181,7 +181,8 @@ def test_the_bar_for_many_is_in_sight_and_says_how_many_are_ticked(
     assert bar.locator(".hitl-many-label").inner_text() == "With the selected (3):"
     page.click("[data-hitl-all]")
     assert "(31)" in bar.locator(".hitl-many-label").inner_text()
-    bar.get_by_role("button", name="Approve").click()
+    with leads_on(page):
+        bar.get_by_role("button", name="Approve").click()
     assert page.locator(".hitl-chosen li").count() == 31
 
 
@@ -193,7 +194,8 @@ def test_a_filter_is_chosen_without_a_script(
     page = log_in("rita", java_script_enabled=False, **DESK)
     page.goto(QUEUE)
     page.locator(".hitl-filter summary").click()
-    page.locator(".hitl-filter").get_by_role("link", name="Approval").click()
+    with leads_on(page):
+        page.locator(".hitl-filter").get_by_role("link", name="Approval").click()
     assert page.locator("#result_list tbody tr").count() == 1
     assert page.locator(".hitl-filter summary b").inner_text() == "Approval"
 

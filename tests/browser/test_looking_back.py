@@ -10,7 +10,7 @@ import pytest
 from hitl_django import services
 from hitl_django.models import Decision, SavedFilter, SecondLook
 
-from .conftest import PASSWORD
+from .conftest import PASSWORD, leads_on
 from .scenes import ask, people
 
 pytestmark = [
@@ -39,9 +39,11 @@ def lead(
 
 
 def test_each_number_leads_to_its_rows(lead: Any) -> None:
-    lead.click("text=1 question waits for you")
+    with leads_on(lead):
+        lead.click("text=1 question waits for you")
     assert lead.url.endswith("/reviewitem/")
-    lead.click("text=Looking back")
+    with leads_on(lead):
+        lead.click("text=Looking back")
     tiles = lead.locator(".hitl-tiles > div")
     labels, numbers = (tiles.locator(tag).all_inner_texts() for tag in ("dt", "dd"))
     said = dict(zip(labels, numbers, strict=True))
@@ -49,13 +51,15 @@ def test_each_number_leads_to_its_rows(lead: Any) -> None:
     plot = lead.locator("figure svg").first
     assert plot.get_attribute("role") == "img"
     assert plot.bounding_box()["width"] > 250
-    lead.locator(".hitl-shares").nth(1).locator("td a").first.click()
+    with leads_on(lead):
+        lead.locator(".hitl-shares").nth(1).locator("td a").first.click()
     assert lead.locator("#result_list tbody tr").count() == 2
     assert lead.locator("#result_list").inner_text().count("ravi") == 2
     lead.go_back()
     lead.fill("[name=first]", "2020-01-01")
     lead.fill("[name=last]", "2020-02-01")
-    lead.click("text=Show >> visible=true")
+    with leads_on(lead):
+        lead.click("text=Show >> visible=true")
     assert "Nothing was decided on these days." in lead.inner_text("#content-main")
 
 
@@ -86,11 +90,14 @@ def test_a_filter_is_saved_used_and_removed(lead: Any) -> None:
     lead.goto("/admin/hitl_django/reviewitem/?q=stars")
     lead.click(".hitl-save > summary")
     lead.fill(".hitl-save [name=name]", "Stars")
-    lead.click(".hitl-save button")
+    with leads_on(lead):
+        lead.click(".hitl-save button")
     lead.goto("/admin/hitl_django/reviewitem/")
-    lead.click(".hitl-saved >> text=Stars")
+    with leads_on(lead):
+        lead.click(".hitl-saved >> text=Stars")
     assert lead.locator("#searchbar").input_value() == "stars"
-    lead.click(".hitl-saved >> text=Remove")
+    with leads_on(lead):
+        lead.click(".hitl-saved >> text=Remove")
     lead.wait_for_url("**/reviewitem/**")
     assert not SavedFilter.objects.exists()
 
@@ -99,11 +106,13 @@ def test_a_second_look_shows_who_decided_after_the_verdict(lead: Any) -> None:
     decision = Decision.objects.filter(type="approve")[0]
     look = SecondLook.objects.create(interrupt_id=decision.interrupt_id, decision=decision)
     lead.goto("/admin/hitl_django/secondlook/")
-    lead.click("#result_list .hitl-title")
+    with leads_on(lead):
+        lead.click("#result_list .hitl-title")
     assert "Read twice." not in lead.inner_text("#content-main")
     lead.check("[name=verdict][value=disagree]")
     lead.fill("[name=reason]", "It isn't news.")
-    lead.click("text=Record the verdict")
+    with leads_on(lead):
+        lead.click("text=Record the verdict")
     assert "Read twice." in lead.inner_text("#content-main")
     look.refresh_from_db()
     assert (look.verdict, look.reason, look.by_label) == ("disagree", "It isn't news.", "rita")

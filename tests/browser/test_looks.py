@@ -12,7 +12,7 @@ import pytest
 from hitl_django import services
 from hitl_django.models import SecondLook
 
-from .conftest import PASSWORD
+from .conftest import PASSWORD, leads_on
 from .scenes import ask, people, scenes
 from .screenshots import DIRECTORY
 from .test_reviewing import PHONE
@@ -114,7 +114,8 @@ def test_what_decides_is_in_sight_without_scrolling(
     start("plain", payload=payload)
     page = log_in(**DESKTOP)
     page.goto("/admin/hitl_django/reviewitem/")
-    page.get_by_role("link", name="Read all of this?").click()
+    with leads_on(page):
+        page.get_by_role("link", name="Read all of this?").click()
     approve, reject = (
         page.get_by_role("button", name=n, exact=True) for n in ("Approve", "Reject")
     )
@@ -133,16 +134,20 @@ def test_the_list_stands_beside_the_question_where_there_is_room(
         start("typed", customer=name, amount=120.0)
     page = log_in(**WIDE)
     page.goto("/admin/hitl_django/reviewitem/")
-    page.get_by_role("link", name="Refund Dana?").click()
+    with leads_on(page):
+        page.get_by_role("link", name="Refund Dana?").click()
     beside = page.get_by_role("complementary", name="Review queue")
-    beside.get_by_role("link", name="Refund Sam?").click()
+    with leads_on(page):
+        beside.get_by_role("link", name="Refund Sam?").click()
     page.wait_for_function("document.querySelector('h1').innerText === 'Refund Sam?'")
     assert page.get_by_text("2 of 2").is_visible()
-    beside.get_by_role("button", name="Hide this list").click()
+    with leads_on(page):
+        beside.get_by_role("button", name="Hide this list").click()
     page.get_by_role("button", name="Show the list beside the question").wait_for()
     assert not page.get_by_role("link", name="Refund Dana?").is_visible()
     assert page.get_by_role("link", name="Previous").is_visible()
-    page.get_by_role("button", name="Show the list beside the question").click()
+    with leads_on(page):
+        page.get_by_role("button", name="Show the list beside the question").click()
     page.get_by_role("link", name="Refund Dana?").wait_for()
     page.set_viewport_size(DESKTOP["viewport"])
     assert not page.get_by_role("link", name="Refund Dana?").is_visible()

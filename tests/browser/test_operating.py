@@ -13,7 +13,7 @@ from hitl_django.models import Checkpoint, Interrupt, Run
 from hitl_django.worker import runner
 from tests import graphs
 
-from .conftest import PASSWORD
+from .conftest import PASSWORD, leads_on
 
 pytestmark = [pytest.mark.browser, pytest.mark.django_db(transaction=True)]
 
@@ -56,29 +56,35 @@ def test_a_thread_goes_on_from_a_step_and_its_run_is_cancelled(
     run = start("booking")
     page = log_in(operator, **options)
     page.goto("/admin/hitl_django/run/")
-    page.click("text=booking")
+    with leads_on(page):
+        page.click("text=booking")
 
     # The picture is there, in words and in marks, and nothing stands over the edge.
     page.wait_for_selector("svg.hitl-graph[role=img]", state="attached")
     assert page.locator("svg .hitl-paused > .hitl-mark").count() == 2
     if options.get("java_script_enabled", True):
         assert fits(page)
-    page.click("text=Go on from step 0…")
+    with leads_on(page):
+        page.click("text=Go on from step 0…")
     page.wait_for_selector("text=What it still asks is withdrawn with it", state="attached")
     page.fill("textarea[name=values]", "{oops")
-    page.click("button:has-text('Go on from here')")
+    with leads_on(page):
+        page.click("button:has-text('Go on from here')")
     page.wait_for_selector("text=This is not JSON", state="attached")
     assert page.input_value("textarea[name=values]") == "{oops"
     page.fill("textarea[name=values]", "")
-    page.click("button:has-text('Go on from here')")
+    with leads_on(page):
+        page.click("button:has-text('Go on from here')")
     page.wait_for_selector("text=this is the new run", state="attached")
 
     new = Run.objects.exclude(pk=run.pk).get()
     runner.advance(str(new.pk))
     page.goto(f"/admin/hitl_django/run/{new.pk}/change/")
-    page.click("text=Cancel the run…")
+    with leads_on(page):
+        page.click("text=Cancel the run…")
     page.fill("textarea[name=reason]", "a mistake")
-    page.click("button:has-text('Cancel the run')")
+    with leads_on(page):
+        page.click("button:has-text('Cancel the run')")
     page.wait_for_selector("text=The run is cancelled", state="attached")
     page.goto(f"/admin/hitl_django/thread/{run.thread_id}/change/")
     page.wait_for_selector("text=Went on from an earlier step", state="attached")
@@ -118,7 +124,8 @@ def test_an_error_is_shown_to_who_may_operate_the_run_and_to_nobody_else(
         page = log_in(name)
         page.goto("/admin/hitl_django/run/")
         shown[name] = [page.inner_text("body")]
-        page.get_by_role("link", name="fragile").click()
+        with leads_on(page):
+            page.get_by_role("link", name="fragile").click()
         page.wait_for_url(f"**/run/{run.pk}/change/")
         for summary in page.locator("details:not([open]) > summary").all():
             summary.click()

@@ -13,6 +13,8 @@ from django.utils import timezone
 from hitl_django.models import Decision, Interrupt, Run
 from hitl_django.worker import runner
 
+from .conftest import leads_on
+
 pytestmark = [pytest.mark.browser, pytest.mark.django_db(transaction=True)]
 
 Start = Callable[..., Run]
@@ -37,21 +39,25 @@ def test_a_reviewer_approves_one_edits_one_and_rejects_one(
 
     page.goto("/admin/hitl_django/reviewitem/")
     assert "3 questions wait" in page.inner_text("#content")
-    page.get_by_role("link", name="Refund Dana?").click()
+    with leads_on(page):
+        page.get_by_role("link", name="Refund Dana?").click()
     assert page.inner_text("h1").strip() == "Refund Dana?"
     assert page.get_by_label("Amount:").input_value() == "120.0"
 
-    button(page, "Approve").click()
+    with leads_on(page):
+        button(page, "Approve").click()
     assert "Recorded: you approved “Refund Dana?”." in page.inner_text(".messagelist")
 
     # The next question came up by itself.
     assert page.inner_text("h1").strip() == "Refund Sam?"
     page.get_by_label("Amount:").fill("99.5")
-    button(page, "Approve").click()
+    with leads_on(page):
+        button(page, "Approve").click()
     assert "with changes" in page.inner_text(".messagelist")
 
     page.get_by_label("Reason:").fill("Not within 30 days.")
-    button(page, "Reject").click()
+    with leads_on(page):
+        button(page, "Reject").click()
     assert "you rejected “Refund Kim?”" in page.inner_text(".messagelist")
     assert "Nothing waits for a decision." in page.inner_text("#content")
 
@@ -60,11 +66,13 @@ def test_a_reviewer_approves_one_edits_one_and_rejects_one(
     assert decided[runs[1].pk].value == {"approved": True, "amount": 99.5, "note": ""}
     assert decided[runs[2].pk].reason == "Not within 30 days."
 
-    page.get_by_role("link", name="See how it goes on").click()
+    with leads_on(page):
+        page.get_by_role("link", name="See how it goes on").click()
     assert "queued" in page.inner_text(".hitl-meta")
     for run in runs:
         runner.advance(str(run.pk))
-    page.get_by_role("link", name="Look again").click()
+    with leads_on(page):
+        page.get_by_role("link", name="Look again").click()
     assert "succeeded" in page.inner_text(".hitl-meta")
     assert set(Run.objects.values_list("state", flat=True)) == {"succeeded"}
 
@@ -75,10 +83,12 @@ def test_a_fault_is_shown_at_its_field_and_what_was_typed_stays(
     start("typed", customer="Dana", amount=120.0)
     page = log_in()
     page.goto("/admin/hitl_django/reviewitem/")
-    page.get_by_role("link", name="Refund Dana?").click()
+    with leads_on(page):
+        page.get_by_role("link", name="Refund Dana?").click()
     page.get_by_label("Amount:").fill("a lot")
     page.get_by_label("Reason:").fill("They deserve it.")
-    button(page, "Approve").click()
+    with leads_on(page):
+        button(page, "Approve").click()
     assert "Nothing was sent yet" in page.get_by_role("alert").inner_text()
     assert "Enter a number" in page.locator(".form-row.errors").inner_text()
     assert page.get_by_label("Amount:").input_value() == "a lot"
@@ -93,11 +103,14 @@ def test_two_reviewers_race_and_the_second_is_told(
     rita, ravi = log_in("rita"), log_in("ravi")
     for page in (rita, ravi):
         page.goto("/admin/hitl_django/reviewitem/")
-        page.get_by_role("link", name="Refund Dana?").click()
-    button(ravi, "Reject").click()
+        with leads_on(page):
+            page.get_by_role("link", name="Refund Dana?").click()
+    with leads_on(ravi):
+        button(ravi, "Reject").click()
     rita.get_by_label("Amount:").fill("80")
     rita.get_by_label("Reason:").fill("I would pay most of it.")
-    button(rita, "Approve").click()
+    with leads_on(rita):
+        button(rita, "Approve").click()
     told = rita.inner_text("#content")
     assert "ravi rejected this" in told
     assert "Nothing of yours was sent." in told
@@ -110,7 +123,8 @@ def test_enter_in_a_text_box_decides_nothing(log_in: Callable[..., Any], start: 
     start("typed", customer="Dana", amount=120.0)
     page = log_in()
     page.goto("/admin/hitl_django/reviewitem/")
-    page.get_by_role("link", name="Refund Dana?").click()
+    with leads_on(page):
+        page.get_by_role("link", name="Refund Dana?").click()
     page.evaluate("addEventListener('submit', () => document.title = 'sent', true)")
     page.get_by_label("Amount:").press("Enter")
     assert page.title() != "sent"
@@ -124,13 +138,16 @@ def test_an_edited_payload_is_sent_and_a_change_is_never_dropped(
     run = start("approval", text="the first line\nand the second")
     page = log_in()
     page.goto("/admin/hitl_django/reviewitem/")
-    page.locator(".hitl-title").click()
+    with leads_on(page):
+        page.locator(".hitl-title").click()
     page.get_by_text("Change something and send the edited version").click()
     page.get_by_label("Text:").fill("another text")
-    button(page, "Approve").click()
+    with leads_on(page):
+        button(page, "Approve").click()
     assert "You changed something" in page.get_by_role("alert").inner_text()
     assert not Decision.objects.exists()
-    button(page, "Send edited version").click()
+    with leads_on(page):
+        button(page, "Send edited version").click()
     assert Decision.objects.get().value["text"] == "another text"
     runner.advance(str(run.pk))
     assert Run.objects.get(pk=run.pk).state == "succeeded"
@@ -144,7 +161,8 @@ def test_targets_on_a_phone_are_large_enough_and_nothing_scrolls_sideways(
     page = log_in(**PHONE)
     page.goto("/admin/hitl_django/reviewitem/")
     assert page.evaluate("document.documentElement.scrollWidth") == 390
-    page.locator(".hitl-title").tap()
+    with leads_on(page):
+        page.locator(".hitl-title").tap()
     page.wait_for_selector(".hitl-sheet")
     assert page.evaluate("document.documentElement.scrollWidth") == 390
     for name in ("Approve", "Reject"):
@@ -167,23 +185,29 @@ def test_a_reviewer_takes_the_next_and_rejects_the_others_together(
         start("typed", customer=name, amount=120.0)
     page = log_in(**window)
     page.goto("/admin/hitl_django/reviewitem/")
-    button(page, "Take next").click()
+    with leads_on(page):
+        button(page, "Take next").click()
     assert page.inner_text("h1").strip() == "Refund Dana?"
 
     page.goto("/admin/hitl_django/reviewitem/")
-    page.get_by_role("link", name="Mine 1").click()
+    with leads_on(page):
+        page.get_by_role("link", name="Mine 1").click()
     assert "Refund Dana?" in page.inner_text("#result_list")
     assert "you" in page.inner_text("#result_list .field-holder")
-    page.get_by_role("link", name="Free 3").click()
+    with leads_on(page):
+        page.get_by_role("link", name="Free 3").click()
     assert "Refund Dana?" not in page.inner_text("#result_list")
     for name in ("Sam", "Kim"):
         page.get_by_label(f"Select “Refund {name}?”").check()
-    button(page, "Reject…").click()
+    with leads_on(page):
+        button(page, "Reject…").click()
     assert "2 questions to decide" in page.inner_text("#content")
     page.get_by_label("Reason:").fill("Not within 30 days.")
-    button(page, "Reject 2").click()
+    with leads_on(page):
+        button(page, "Reject 2").click()
     assert "2 were recorded." in page.inner_text("#content")
-    page.get_by_role("link", name="Back to the queue").click()
+    with leads_on(page):
+        page.get_by_role("link", name="Back to the queue").click()
     assert "1 question waits" in page.inner_text("#content")  # the list is filtered as before
     assert sorted(Decision.objects.values_list("type", flat=True)) == ["reject", "reject"]
 

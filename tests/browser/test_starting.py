@@ -126,7 +126,8 @@ def test_several_runs_are_tried_again_and_cancelled(
     assert "Only a failed or parked run" in page.inner_text("section[aria-labelledby=failed]")
     assert looks(page, options) == []
 
-    page.get_by_role("link", name="Back to the runs").click()
+    with leads_on(page):
+        page.get_by_role("link", name="Back to the runs").click()
     for tick in page.locator("[name=item]").all():
         tick.check()
     press(page, "Cancel…")

@@ -230,7 +230,10 @@ def rq_queue(
 
 @pytest.fixture
 def procrastinate_queue(cluster: Start, environment: Any) -> Procrastinate:
-    return Procrastinate(cluster, environment(Procrastinate))
+    found = Procrastinate(cluster, environment(Procrastinate))
+    # Django empties the tables that it manages, and these aren't among them.
+    found.lose()
+    return found
 
 
 @pytest.fixture(
