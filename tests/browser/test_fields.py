@@ -9,7 +9,7 @@ import pytest
 
 from hitl_django.models import Decision, Interrupt, Run
 
-from .conftest import leads_on
+from .conftest import leads_on, wait_until
 from .scenes import SHIPMENT
 from .test_reviewing import PHONE, WITHOUT_JAVASCRIPT, button
 
@@ -115,9 +115,7 @@ def test_a_chosen_kind_that_was_not_sent_is_there_again(
     page.get_by_label("Number:").fill("0171 23")
     page.goto("/admin/")
     page.goto(address)
-    page.wait_for_function(
-        "document.querySelector(\"[name='answer/contact?kind'][value='1']\").checked"
-    )
+    wait_until(page, "document.querySelector(\"[name='answer/contact?kind'][value='1']\").checked")
     assert page.get_by_label("Number:").input_value() == "0171 23"
 
 

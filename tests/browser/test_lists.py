@@ -15,7 +15,7 @@ from hitl_django.graph_registry import registry
 from hitl_django.models import Delivery, Interrupt, Run, WebhookEndpoint
 from hitl_django.worker import runner
 
-from .conftest import PASSWORD, leads_on
+from .conftest import PASSWORD, leads_on, wait_until
 from .scenes import ask, people
 from .test_looks import ZOOMED
 from .test_reviewing import PHONE
@@ -172,7 +172,7 @@ def test_the_bar_for_many_is_in_sight_and_says_how_many_are_ticked(
     page = log_in("rita", **look)
     page.goto(QUEUE)
     bar = page.locator(".hitl-many")
-    page.wait_for_function("!document.querySelector('[data-hitl-all]').hidden")  # the script is in
+    wait_until(page, "!document.querySelector('[data-hitl-all]').hidden")  # the script is in
     box = bar.bounding_box()
     assert box["y"] + box["height"] <= look["viewport"]["height"] + 1
     assert bar.locator(".hitl-many-label").inner_text() == "With the selected:"
@@ -249,7 +249,7 @@ def test_an_open_filter_folds_by_escape_and_by_a_click_elsewhere(
     start("approval", text="the news")
     page = log_in("rita", **DESK)
     page.goto(QUEUE)
-    page.wait_for_function("!document.querySelector('[data-hitl-all]').hidden")
+    wait_until(page, "!document.querySelector('[data-hitl-all]').hidden")
     choices, summary = page.locator(".hitl-filter ul"), page.locator(".hitl-filter summary")
     summary.press("Enter")
     assert choices.is_visible()

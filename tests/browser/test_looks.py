@@ -12,7 +12,7 @@ import pytest
 from hitl_django import services
 from hitl_django.models import SecondLook
 
-from .conftest import PASSWORD, leads_on
+from .conftest import PASSWORD, leads_on, wait_until
 from .scenes import ask, people, scenes
 from .screenshots import DIRECTORY
 from .test_reviewing import PHONE
@@ -139,7 +139,7 @@ def test_the_list_stands_beside_the_question_where_there_is_room(
     beside = page.get_by_role("complementary", name="Review queue")
     with leads_on(page):
         beside.get_by_role("link", name="Refund Sam?").click()
-    page.wait_for_function("document.querySelector('h1').innerText === 'Refund Sam?'")
+    wait_until(page, "document.querySelector('h1').innerText === 'Refund Sam?'")
     assert page.get_by_text("2 of 2").is_visible()
     with leads_on(page):
         beside.get_by_role("button", name="Hide this list").click()

@@ -13,7 +13,7 @@ from hitl_django.models import Checkpoint, Interrupt, Run
 from hitl_django.worker import runner
 from tests import graphs
 
-from .conftest import PASSWORD, leads_on
+from .conftest import PASSWORD, leads_on, wait_until
 
 pytestmark = [pytest.mark.browser, pytest.mark.django_db(transaction=True)]
 
@@ -108,7 +108,7 @@ def test_the_picture_of_a_wide_graph_scrolls_and_not_the_page(
     # It can be scrolled by keyboard.
     page.focus(".hitl-canvas")
     page.keyboard.press("ArrowRight")
-    page.wait_for_function("document.querySelector('.hitl-canvas').scrollLeft > 0")
+    wait_until(page, "document.querySelector('.hitl-canvas').scrollLeft > 0")
 
 
 def test_an_error_is_shown_to_who_may_operate_the_run_and_to_nobody_else(

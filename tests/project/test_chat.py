@@ -22,8 +22,10 @@ from tests.browser.conftest import (  # noqa: F401
     PASSWORD,
     chromium,
     leads_on,
+    live_server,
     log_in,
     site,
+    wait_until,
     work,
 )
 from tests.browser.screenshots import DIRECTORY
@@ -116,7 +118,7 @@ def test_a_chat_goes_on_once_a_reviewer_has_approved(
     olga.locator("#log li.ai").get_by_text("Order A-7:", exact=True).wait_for()
     speech.goes_on.set()
     olga.locator("#log li.ai").get_by_text("Order A-7: 49.90 EUR are paid back.").wait_for()
-    olga.wait_for_function("document.getElementById('status').textContent === ''")
+    wait_until(olga, "document.getElementById('status').textContent === ''")
     said = olga.locator("#log li").all_inner_texts()
     assert len(said) == 6, said
     olga.reload()
