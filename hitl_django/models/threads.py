@@ -6,7 +6,6 @@ from datetime import datetime
 from typing import ClassVar
 
 from django.conf import settings
-from django.contrib.contenttypes.fields import GenericForeignKey
 from django.contrib.contenttypes.models import ContentType
 from django.db import models
 from django.db.models.functions import Now
@@ -16,6 +15,7 @@ from hitl_django.engine.ids import new_id
 from hitl_django.json_text.sanitize import escape_invisible
 
 from .fields import JSONTextField
+from .relations import RoutedForeignKey
 
 
 class Thread(models.Model):
@@ -37,7 +37,7 @@ class Thread(models.Model):
         db_index=False,
     )
     subject_id = models.CharField(max_length=255, blank=True)
-    subject = GenericForeignKey("subject_type", "subject_id")
+    subject = RoutedForeignKey("subject_type", "subject_id")
     metadata = JSONTextField(_("metadata"), default=dict, blank=True)
 
     epoch = models.BigIntegerField(default=0)

@@ -2,17 +2,13 @@
 
 from __future__ import annotations
 
-import os
 import re
-import subprocess
 import sys
 import tarfile
 import zipfile
 from pathlib import Path
 
-import pytest
-
-ROOT = Path(__file__).resolve().parents[2]
+from .conftest import ROOT, run
 
 #: What the documentation says to put into a project's settings.
 SETTINGS = "\n".join(
@@ -47,35 +43,6 @@ for path in ("/admin/", "/admin/hitl_django/reviewitem/", "/admin/hitl_django/ru
 assert client.get("/hitl/api/v1/interrupts/").status_code == 200
 print("visited")
 """
-
-
-def run(*command: str | Path, cwd: Path) -> str:
-    """Run a command outside of the repository, in an environment that doesn't know it."""
-    environment = {
-        name: value
-        for name, value in os.environ.items()
-        if not name.startswith(("PYTHON", "DJANGO", "DATABASE_URL", "PYTEST"))
-    }
-    done = subprocess.run(
-        [str(part) for part in command],
-        cwd=cwd,
-        env=environment,
-        capture_output=True,
-        text=True,
-        timeout=600,
-        check=False,
-    )
-    assert done.returncode == 0, f"{command}\n{done.stdout}\n{done.stderr}"
-    return done.stdout
-
-
-@pytest.fixture(scope="module")
-def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The wheel, built by way of the source distribution, as a release is."""
-    folder = tmp_path_factory.mktemp("dist")
-    run(sys.executable, "-m", "build", "--no-isolation", "--outdir", folder, ROOT, cwd=folder)
-    (built,) = folder.glob("*.whl")
-    return built
 
 
 def test_the_wheel_has_everything_the_package_has(wheel: Path) -> None:

@@ -1,0 +1,164 @@
+"""The office's own tests, as its developers would write them."""
+
+from __future__ import annotations
+
+from decimal import Decimal
+
+import pytest
+from accounts.models import Person
+from django.contrib.auth.models import Group, Permission
+
+import hitl_django
+from hitl_django.models import Decision, Interrupt, Thread
+
+from .models import Claim
+
+pytestmark = pytest.mark.django_db(databases=["default", "ledger"])
+
+API = "/api/review/api/v1/"
+SITES = ["staff", "reviews"]
+
+
+@pytest.fixture
+def claim():
+    return Claim.objects.create(holder="Eva Ö.", damage=Decimal("1234.50"))
+
+
+@pytest.fixture
+def make_person():
+    reviewers = Group.objects.create(name="Reviewers")
+    ours = Permission.objects.filter(content_type__app_label="hitl_django")
+    reviewers.permissions.set(
+        ours.filter(codename__in=["view_interrupt", "decide_interrupt", "view_run", "start_run"])
+    )
+    reviewers.permissions.add(Permission.objects.get(codename="view_claim"))
+
+    def make(name):
+        person = Person.people.create_user(
+            f"{name}@office.example", "secret", called=name.title(), is_staff=True, api_key=name * 3
+        )
+        person.groups.add(reviewers)
+        return person
+
+    return make
+
+
+@pytest.fixture
+def ask(claim, client, make_person, hitl):
+    """A claim that was reported over the office's own API: somebody is asked about it."""
+
+    def report():
+        if not Person.people.filter(email="clerk@office.example").exists():
+            make_person("clerk")
+        response = client.post(f"/api/claims/{claim.pk}", headers=key("clerk"))
+        assert response.status_code == 202, response.content
+        hitl.advance()
+        run = response.json()["data"]["run"]
+        hitl.assert_asks(run, "Settle Eva Ö.?")
+        return run
+
+    return report
+
+
+def key(name):
+    return {"Authorization": f"Key {name * 3}"}
+
+
+def test_a_claim_is_settled_once_two_have_agreed(ask, claim, client, make_person, hitl):
+    for name in ("rita", "ravi"):
+        make_person(name)
+    run = ask()
+    question = hitl.question("Settle Eva Ö.?")
+    for name in ("rita", "ravi"):
+        claim.refresh_from_db()
+        assert claim.state == "open"
+        response = client.post(
+            f"{API}interrupts/{question.pk}/decisions/",
+            {"type": "approve"},
+            content_type="application/json",
+            headers=key(name),
+        )
+        assert response.status_code in (200, 202), response.content
+        hitl.advance()
+    hitl.assert_finished(run, settled=True)
+    claim.refresh_from_db()
+    assert claim.state == "settled"
+    deciders = set(Decision.objects.values_list("by_label", flat=True))
+    assert deciders == {"rita@office.example", "ravi@office.example"}
+
+
+def test_a_claim_that_is_reported_twice_is_one_run(ask):
+    assert ask() == ask()
+
+
+def test_the_run_knows_the_claim_in_the_other_database(ask, claim):
+    ask()
+    assert Thread.objects.get().subject == claim
+
+
+def test_our_answers_are_in_our_form_and_theirs_in_theirs(ask, client, claim, make_person):
+    ask()
+    make_person("rita")
+    theirs = client.get(f"{API}interrupts/", headers=key("rita"))
+    assert theirs.status_code == 200
+    assert theirs.json()["results"][0]["title"] == "Settle Eva Ö.?"
+    assert theirs.json()["results"][0]["created_at"].endswith("Z")
+    assert client.get(f"{API}interrupts/", headers=key("nobody")).status_code == 401
+    assert client.get(f"{API}interrupts/{claim.pk}/", headers=key("rita")).status_code == 404
+    ours = client.get("/api/claims/00000000-0000-0000-0000-000000000000", headers=key("rita"))
+    assert (ours.status_code, ours.json()) == (200, {"data": {"failed": "Http404"}})
+
+
+@pytest.mark.parametrize("site", SITES)
+def test_both_sites_have_the_queue(ask, client, make_person, site, hitl):
+    ask()
+    rita = make_person("rita")
+    assert client.login(email="rita@office.example", password="secret")
+    question = hitl.question("Settle Eva Ö.?")
+    listed = client.get(f"/{site}/hitl_django/reviewitem/")
+    assert listed.status_code == 200
+    assert "Settle Eva Ö.?" in listed.text
+    assert f"/{site}/hitl_django/reviewitem/{question.pk}/change/" in listed.text
+    page = client.get(f"/{site}/hitl_django/reviewitem/{question.pk}/change/")
+    assert page.status_code == 200
+    assert "1.234,50" in page.text or "1234.50" in page.text
+    hitl_django.decide(question.pk, "approve", by=rita)
+    assert client.get(f"/{site}/hitl_django/run/").status_code == 200
+
+
+def test_the_page_of_a_claim_shows_what_is_asked(ask, claim, client, make_person):
+    ask()
+    make_person("rita")
+    client.login(email="rita@office.example", password="secret")
+    page = client.get(f"/staff/claims/claim/{claim.pk}/change/")
+    assert page.status_code == 200
+    assert "Settle Eva Ö.?" in page.text
+
+
+def test_who_has_left_keeps_their_name_and_decides_no_more(ask, make_person, hitl, client):
+    rita, ravi = make_person("rita"), make_person("ravi")
+    ask()
+    question = hitl.question("Settle Eva Ö.?")
+    hitl_django.decide(question.pk, "approve", by=rita)
+    rita.has_left = True
+    rita.save()
+    response = client.get(f"{API}interrupts/", headers=key("rita"))
+    assert response.status_code == 401
+    client.force_login(ravi)
+    page = client.get(f"/staff/hitl_django/reviewitem/{question.pk}/change/")
+    assert page.status_code == 200
+    assert "rita@office.example" in page.text
+
+
+def test_what_a_request_rolls_back_was_never_started(client, claim, make_person, monkeypatch):
+    make_person("clerk")
+    import claims.views
+
+    def fail(*args, **kwargs):
+        raise RuntimeError("after the start")
+
+    monkeypatch.setattr(claims.views, "Response", fail)
+    client.raise_request_exception = False
+    client.post(f"/api/claims/{claim.pk}", headers=key("clerk"))
+    assert not Interrupt.objects.exists()
+    assert not Thread.objects.exists()

@@ -1,0 +1,5 @@
+from __future__ import annotations
+
+from .celery import app
+
+__all__ = ["app"]

@@ -1,0 +1,9 @@
+"""What the office's own API says where something goes wrong."""
+
+from rest_framework.response import Response
+from rest_framework.views import set_rollback
+
+
+def handle(error, context):
+    set_rollback()
+    return Response({"failed": type(error).__name__}, status=200)

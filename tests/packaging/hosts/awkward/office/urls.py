@@ -1,0 +1,14 @@
+from __future__ import annotations
+
+from claims.views import ClaimView
+from django.contrib import admin
+from django.urls import include, path
+
+from .sites import reviews
+
+urlpatterns = [
+    path("staff/", admin.site.urls),
+    path("reviews/", reviews.urls),
+    path("api/review/", include("hitl_django.urls")),
+    path("api/claims/<uuid:pk>", ClaimView.as_view()),
+]

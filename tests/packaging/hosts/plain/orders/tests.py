@@ -1,0 +1,96 @@
+"""The shop's own tests, as its developers would write them."""
+
+from __future__ import annotations
+
+from django.contrib.auth import get_user_model
+from django.contrib.auth.models import Permission
+from django.db import transaction
+from django.test import TestCase
+
+import hitl_django
+from hitl_django.testing import GraphEnvironment
+
+from .models import Order
+
+QUEUE = "/admin/hitl_django/reviewitem/"
+
+
+class RefundTests(TestCase):
+    def setUp(self) -> None:
+        self.order = Order.objects.create(customer="Dana K.", cents=12000)
+        self.clerk = self.make_user("clerk", "start_run", "view_run")
+        self.reviewer = self.make_user("rita", "view_interrupt", "decide_interrupt")
+        self.hitl = self.enterContext(GraphEnvironment())
+
+    def make_user(self, name: str, *codenames: str) -> object:
+        user = get_user_model().objects.create_user(name, password="x", is_staff=True)
+        ours = Permission.objects.filter(content_type__app_label="hitl_django")
+        user.user_permissions.set(ours.filter(codename__in=codenames))
+        user.user_permissions.add(Permission.objects.get(codename="view_order"))
+        return user
+
+    def ask(self) -> str:
+        self.client.force_login(self.clerk)
+        response = self.client.post(f"/orders/{self.order.pk}/refund/")
+        self.assertEqual(response.status_code, 202)
+        self.hitl.advance()
+        return response.json()["run"]
+
+    def paid(self) -> int:
+        self.order.refresh_from_db()
+        return self.order.refunded
+
+    def test_a_refund_is_paid_once_it_is_approved(self) -> None:
+        run = self.ask()
+        self.assertEqual(self.paid(), 0)
+        self.hitl.decide("Refund Dana K.?", "approve", by=self.reviewer)
+        self.hitl.assert_finished(run)
+        self.assertEqual(self.paid(), 12000)
+
+    def test_a_click_twice_is_one_run(self) -> None:
+        self.assertEqual(self.ask(), self.ask())
+
+    def test_less_is_paid_where_the_reviewer_says_so(self) -> None:
+        question = self.hitl.questions(run=self.ask()).get()
+        self.client.force_login(self.reviewer)
+        response = self.client.post(
+            f"/hitl/api/v1/interrupts/{question.pk}/decisions/",
+            {"type": "edit", "value": {"approved": True, "cents": 500}},
+            content_type="application/json",
+        )
+        self.assertEqual(response.status_code, 202, response.content)
+        self.hitl.advance()
+        self.assertEqual(self.paid(), 500)
+
+    def test_an_answer_that_fits_nothing_is_refused(self) -> None:
+        question = self.hitl.questions(run=self.ask()).get()
+        self.client.force_login(self.reviewer)
+        response = self.client.post(
+            f"/hitl/api/v1/interrupts/{question.pk}/decisions/",
+            {"type": "edit", "value": {"approved": True, "cents": -5}},
+            content_type="application/json",
+        )
+        self.assertEqual(response.status_code, 422)
+        self.hitl.decide("Refund Dana K.?", "reject", by=self.reviewer, reason="Too late.")
+        self.assertEqual(self.paid(), 0)
+
+    def test_the_pages_show_what_waits(self) -> None:
+        question = self.hitl.questions(run=self.ask()).get()
+        self.client.force_login(self.reviewer)
+        self.assertContains(self.client.get(QUEUE), "Refund Dana K.?")
+        self.assertContains(self.client.get(f"{QUEUE}{question.pk}/change/"), "Dana K.")
+        self.assertContains(
+            self.client.get(f"/admin/orders/order/{self.order.pk}/change/"), "Refund Dana K.?"
+        )
+
+    def test_who_may_not_decide_finds_nothing(self) -> None:
+        question = self.hitl.questions(run=self.ask()).get()
+        with self.assertRaises(hitl_django.InterruptNotFound):
+            hitl_django.decide(question.pk, "approve", by=self.clerk)
+
+    def test_what_is_rolled_back_was_never_started(self) -> None:
+        with transaction.atomic():
+            run = hitl_django.start("refund", {"order": self.order.pk, "cents": 1})
+            transaction.set_rollback(True)
+        with self.assertRaises(hitl_django.RunNotFound):
+            hitl_django.run_result(run.id)

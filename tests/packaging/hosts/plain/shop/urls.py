@@ -1,0 +1,11 @@
+from __future__ import annotations
+
+from django.contrib import admin
+from django.urls import include, path
+from orders.views import refund
+
+urlpatterns = [
+    path("admin/", admin.site.urls),
+    path("hitl/", include("hitl_django.urls")),
+    path("orders/<int:pk>/refund/", refund),
+]
