@@ -1,4 +1,4 @@
-"""Waiting for a run, long polling and server-sent events of it, bounded in time and number.
+"""Long polling of runs and questions, and server-sent events, bounded in time and number.
 
 What to look for, what to send and how long to pause is written once, as steps: bytes to send and
 seconds to wait. A WSGI server has a thread for each answer, which performs them. Under ASGI the
@@ -67,6 +67,18 @@ def wait_for_rest(
         yield hitl.EVENT_POLL_SECONDS
         run = find() or run  # which was deleted, or hidden, since it was started
     yield render(run)
+
+
+def wait_for_rows(
+    find: Callable[[], dict[str, Any]], seconds: float, render: Callable[[Any], bytes]
+) -> Steps:
+    """Waits until a page of a list has something, at most so long, and sends it."""
+    ends = time.monotonic() + seconds
+    page = find()
+    while not page["results"] and time.monotonic() < ends:
+        yield hitl.EVENT_POLL_SECONDS
+        page = find()
+    yield render(page)
 
 
 def stream_events(reader: EventReader, after: int, seconds: float, render: Render) -> Steps:

@@ -49,7 +49,7 @@ urlpatterns = [
         name="thread-record",
     ),
     path("threads/<hitl_thread:thread_id>/fork/", threads.ThreadFork.as_view(), name="thread-fork"),
-    path("interrupts/", interrupts.InterruptList.as_view(), name="interrupts"),
+    path("interrupts/", interrupts.list_view, name="interrupts"),
     path("interrupts/next/", queue.NextInterrupt.as_view(), name="next"),
     path("interrupts/<uuid:interrupt_id>/", interrupts.InterruptDetail.as_view(), name="interrupt"),
     path(

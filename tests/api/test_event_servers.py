@@ -80,6 +80,16 @@ def test_a_start_that_waits_is_answered_when_the_run_asks(kind: str, serve: Any)
 
 
 @pytest.mark.parametrize("kind", ["gunicorn", "uvicorn"])
+def test_a_queue_that_is_empty_is_answered_when_something_is_asked(kind: str, serve: Any) -> None:
+    client = Client(serve(kind, EVENT_WAITERS=4, EVENT_USER_SHARE=1))
+    with ThreadPoolExecutor(1) as pool:
+        waiting = pool.submit(client.get, "interrupts/?free=true&wait=25")
+        run = begin()
+        status, page = waiting.result()
+    assert (status, [each["run"] for each in page["results"]]) == (200, [str(run)])
+
+
+@pytest.mark.parametrize("kind", ["gunicorn", "uvicorn"])
 def test_a_stream_loses_and_doubles_nothing_when_its_server_is_killed(
     kind: str, serve: Any
 ) -> None:

@@ -269,5 +269,15 @@ class Query(Body):
     """What an address may be asked with, behind the question mark."""
 
 
+class WaitQuery(Query):
+    """How long to wait for what isn't there yet."""
+
+    wait = WholeNumber(
+        most=3600,
+        required=False,
+        help_text="Seconds until it is answered even so; no longer than EVENT_WAIT_SECONDS.",
+    )
+
+
 class EmptyBody(Body):
     """Nothing: the address says it all."""

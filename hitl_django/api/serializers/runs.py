@@ -17,9 +17,7 @@ from .fields import (
     JSONObject,
     Moment,
     ProblemField,
-    Query,
     Text,
-    WholeNumber,
 )
 from .interrupts import InterruptSerializer
 
@@ -103,16 +101,6 @@ class RunSerializer(RunInfoSerializer):
         help_text="When it goes on with what was decided, which can be undone until then.",
     )
     finished_at = Moment(allow_null=True)
-
-
-class StartQuery(Query):
-    """How long to wait for what is started."""
-
-    wait = WholeNumber(
-        most=3600,
-        required=False,
-        help_text="Seconds until it is answered even so; no longer than EVENT_WAIT_SECONDS.",
-    )
 
 
 class RunDetailSerializer(RunSerializer):

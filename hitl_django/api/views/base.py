@@ -170,9 +170,15 @@ class Resource(APIView):
         return self._validate(declared.body if declared else None, self.request.data)
 
     def read_query(self) -> dict[str, Any]:
-        """Returns the query's parameters; one that doesn't fit is refused by name."""
+        """Returns the query's parameters; one that doesn't fit is refused by name.
+
+        Of a list they are those beside its filters.
+        """
         declared = self.operation
-        return self._validate(declared.query if declared else None, self.request.query_params)
+        query = declared.query if declared else None
+        names = Resource.allowed_parameters(self)
+        given = {name: text for name, text in self.request.query_params.items() if name in names}
+        return self._validate(query, given)
 
     def _validate(self, declared: type[Serializer[Any]] | None, given: Any) -> dict[str, Any]:
         with _borrow_serializer(declared or Body, self.request) as serializer:
@@ -264,9 +270,10 @@ class Collection(Resource, GenericAPIView[Any]):
     filterset_class: Any
 
     def allowed_parameters(self) -> frozenset[str]:
+        named = super().allowed_parameters()
         if self.request.method not in ("GET", "HEAD"):
-            return super().allowed_parameters()
-        return PARAMETERS | frozenset(self.filterset_class.base_filters)
+            return named
+        return named | PARAMETERS | frozenset(self.filterset_class.base_filters)
 
     def allows_parameter(self, name: str) -> bool:
         by_metadata = issubclass(self.filterset_class, MetadataFilterSet)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 from uuid import UUID
 
+from django.db import transaction
 from django.db.models import QuerySet
 from rest_framework.request import Request
 from rest_framework.response import Response
@@ -15,7 +16,7 @@ from hitl_django.errors import SelfApprovalError
 from hitl_django.models import Interrupt
 from hitl_django.models.review import LARGE_COLUMNS
 
-from .. import querysets
+from .. import event_stream, querysets
 from ..filters import InterruptFilterSet
 from ..operations import (
     ETAG,
@@ -24,12 +25,14 @@ from ..operations import (
     IF_NONE_MATCH,
     LOCATION,
     REPLAYED,
+    RETRY_AFTER,
     ResponseSpec,
     operation,
 )
 from ..parsers import BodyLimits
 from ..preconditions import build_etag, is_unchanged, parse_if_match, read_idempotency_key
-from ..serializers.fields import build_url
+from ..renderers import PlainJSONRenderer
+from ..serializers.fields import WaitQuery, build_url
 from ..serializers.interrupts import (
     DecisionBody,
     DecisionSerializer,
@@ -67,11 +70,35 @@ class InterruptList(Collection):
 
     @operation(
         "list_interrupts",
-        responses={200: ResponseSpec("A page of questions.", InterruptSerializer, paged=True)},
+        query=WaitQuery,
+        responses={
+            200: ResponseSpec(
+                "A page of questions.", InterruptSerializer, paged=True, headers=(RETRY_AFTER,)
+            )
+        },
     )
-    def get(self, request: Request) -> Response:
-        """Lists the questions that you may see: those that wait, oldest first."""
-        return self.render_page()
+    def get(self, request: Request) -> Any:
+        """Lists the questions that you may see: those that wait, oldest first.
+
+        With `wait` an empty page is answered once a question is on it, or after that many seconds:
+        `?free=true&wait=25` waits for one that you could take, `?run=…&wait=25` for what a run
+        asks. A server that can't let you wait now answers at once, with Retry-After.
+        """
+        seconds = self.read_query().get("wait", 0)
+        response = self.render_page()
+        if not seconds or response.data["results"] or request.method == "HEAD":
+            return response
+        if not event_stream.acquire_slot(request._request):
+            response.headers["Retry-After"] = "1"
+            return response
+
+        def steps(most: float) -> event_stream.Steps:
+            render = PlainJSONRenderer().render
+            return event_stream.wait_for_rows(lambda: self.render_page().data, most, render)
+
+        return event_stream.build_response(
+            request._request, steps, seconds, PlainJSONRenderer.media_type
+        )
 
 
 class InterruptDetail(Resource):
@@ -189,3 +216,7 @@ class DecisionValidation(DecisionResource):
         decision.pop("over_claim", None)  # who holds it may be another by the time it is decided
         resume = services.check_answer(interrupt_id, by=request.user, **decision)
         return Response({"valid": True, "resume": resume})
+
+
+#: An answer that waits holds no transaction: what it waits for sees only what is committed.
+list_view = transaction.non_atomic_requests(InterruptList.as_view())

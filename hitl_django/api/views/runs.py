@@ -31,7 +31,7 @@ from ..operations import (
 from ..preconditions import read_idempotency_key
 from ..problems import InvalidRequest
 from ..renderers import PlainJSONRenderer
-from ..serializers.fields import EmptyBody
+from ..serializers.fields import EmptyBody, WaitQuery
 from ..serializers.interrupts import InterruptSerializer
 from ..serializers.runs import (
     CancelBody,
@@ -40,7 +40,6 @@ from ..serializers.runs import (
     RunSerializer,
     StartBody,
     StartedRunSerializer,
-    StartQuery,
 )
 from .base import Collection, Resource
 
@@ -107,7 +106,7 @@ class RunList(RunResource, Collection):
 
     @operation(
         "start_run",
-        query=StartQuery,
+        query=WaitQuery,
         body=StartBody,
         headers=(IDEMPOTENCY_KEY,),
         responses={
