@@ -32,7 +32,7 @@ PAGES = {
     "a question": LIST + "{item}/change/",
     "API: list": API + "interrupts/",
     "API: graph": API + "interrupts/?graph=typed",
-    "API: free": API + "interrupts/?free=true",
+    "API: free": API + "interrupts/?free=true&page_size=20",
     "API: held": API + "interrupts/?held=true",
     "API: overdue": API + "interrupts/?overdue=true",
     "API: rare word": API + "interrupts/?search=zebr",
