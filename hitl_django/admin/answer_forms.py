@@ -101,8 +101,8 @@ class QuestionForms:
 
     @property
     def is_typed(self) -> bool:
-        """Says whether a schema says what the answer is."""
-        return self.item.response_schema is not None
+        """Says whether a schema says what the answer is, and not what a dialect makes of one."""
+        return self.item.response_schema is not None and not self.options.rules.requests_actions
 
     @property
     def is_raw(self) -> bool:
@@ -351,7 +351,9 @@ class QuestionForms:
         if is_too_large(original):
             self.is_too_large = True
             return None
-        shape = self._editable(infer_shape(original), self._under)
+        schema = self.options.rules.arguments_schema(self.options)
+        shape = infer_shape(original) if schema is None else read_shape(schema)
+        shape = self._editable(shape, self._under)
         # What addresses the reviewer isn't what is reviewed. It comes back as it was.
         heading = {"title", "question", "why"} if self.is_raw else set[str]()
         for name in heading.intersection(list_heading_keys(self.item.payload, self.item.title)):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 from typing import Any
 
+from .approval_request import ApprovalRequestDialect
 from .dialect import Dialect, RequestedAction
 from .hitl_request import HitlRequestDialect
 from .human_interrupt import HumanInterruptDialect
@@ -34,6 +35,7 @@ DIALECTS: dict[str, Dialect] = {
         PlainJsonDialect(),
         HumanInterruptDialect(),
         HitlRequestDialect(),
+        ApprovalRequestDialect(),
         ToolCallDialect(),
         ToolApprovalDialect(),
     )
@@ -48,15 +50,19 @@ def recognise_dialect(
 ) -> str:
     """Names the dialect of a question.
 
-    A response schema is a statement of its own on how to answer, so what has one is plain JSON. So
-    is what only resembles a dialect, and what doesn't have the shape of the one that was named.
+    A response schema is a statement of its own on how to answer, so what has one is plain JSON,
+    unless it says what the dialect does. So is what only resembles a dialect, and what doesn't have
+    the shape of the one that was named.
     """
     if named is not None:
         if DIALECTS[named].matches(payload):
             return named
         logger.warning("a question that should be a %s isn't one: it is asked as JSON", named)
         return RAW
-    if schema is not None or kind != "interrupt":
+    if kind != "interrupt":
         return RAW
-    found = (one.name for one in DIALECTS.values() if one.is_recognised and one.matches(payload))
-    return next(found, RAW)
+    for one in DIALECTS.values():
+        is_answerable = one.is_recognised and (schema is None or one.takes_schema(schema))
+        if is_answerable and one.matches(payload):
+            return one.name
+    return RAW

@@ -75,6 +75,10 @@ class Dialect(ABC):
     def matches(self, payload: Any) -> bool:
         """Says whether a payload is a question in this dialect."""
 
+    def takes_schema(self, schema: dict[str, Any]) -> bool:
+        """Says whether a question with this response schema can be answered in this dialect."""
+        return False
+
     @abstractmethod
     def title(self, payload: Any) -> str:
         """Returns a line that says what the question is; nothing where it has none."""
@@ -113,6 +117,11 @@ class Dialect(ABC):
     def actions(self, payload: Any) -> Sequence[RequestedAction]:
         """Returns the actions that a question asks for."""
         return ()
+
+    def arguments_schema(self, question: DialectQuestion) -> dict[str, Any] | None:
+        """Returns what is known of the arguments that an edit of one action edits."""
+        actions = self.actions(question.payload)
+        return actions[0].schema if len(actions) == 1 else None
 
     def has_separate_actions(self, payload: Any) -> bool:
         """Says whether a question asks for several actions, and each can be decided on its own."""

@@ -31,6 +31,44 @@ CALL = {
     "question": "Is this right?",
     "tool_call": {"name": "book_hotel", "args": {"nights": 3}, "id": "call-1"},
 }
+APPROVAL = {
+    "type": "tool_approval",
+    "tool_call_id": "call-1",
+    "name": "book_hotel",
+    "args": {"nights": 3},
+    "description": "She stays for the fair.",
+}
+#: As LangChain's middleware has it for a tool that may be edited and refused.
+APPROVAL_SCHEMA = {
+    "oneOf": [{"$ref": "#/$defs/Approve"}, {"$ref": "#/$defs/Edit"}, {"$ref": "#/$defs/Reject"}],
+    "$defs": {
+        "Approve": {
+            "type": "object",
+            "properties": {"type": {"const": "approve"}},
+            "required": ["type"],
+        },
+        "Reject": {
+            "type": "object",
+            "properties": {"type": {"const": "reject"}, "message": {"type": "string"}},
+            "required": ["type"],
+        },
+        "Edit": {
+            "type": "object",
+            "properties": {"type": {"const": "edit"}, "edited_action": {"$ref": "#/$defs/Action"}},
+            "required": ["type", "edited_action"],
+        },
+        "Action": {
+            "type": "object",
+            "properties": {"name": {"const": "book_hotel"}, "args": {"$ref": "#/$defs/Args"}},
+            "required": ["name", "args"],
+        },
+        "Args": {
+            "type": "object",
+            "properties": {"nights": {"type": "integer", "maximum": 5}},
+            "required": ["nights"],
+        },
+    },
+}
 ALL = ["approve", "edit", "reject", "respond"]
 REQUEST = {
     "action_requests": [
@@ -153,6 +191,45 @@ class TestAToolCall:
     def test_says_what_a_feedback_lacks(self, reviewer: Client, asked: Asked) -> None:
         item = ask(asked, CALL)
         assert "Write an answer first." in text_of(press(reviewer, item, "respond", reply=" "))
+
+
+class TestAnApprovalRequest:
+    def ask(self, asked: Asked) -> Interrupt:
+        item = ask(asked, APPROVAL)
+        item.response_schema = APPROVAL_SCHEMA
+        item.allowed_decisions = ["approve", "edit", "reject"]
+        item.save(update_fields=["response_schema", "allowed_decisions"])
+        return item
+
+    @pytest.mark.parametrize(
+        ("button", "typed", "answer"),
+        [
+            ("approve", {}, {"type": "approve"}),
+            ("reject", {"reason": "Too dear."}, {"type": "reject", "message": "Too dear."}),
+            (
+                "edit",
+                {"nights": "2"},
+                {"type": "edit", "edited_action": {"name": "book_hotel", "args": {"nights": 2}}},
+            ),
+        ],
+    )
+    def test_is_answered_in_its_own_shape(
+        self, reviewer: Client, asked: Asked, button: str, typed: Any, answer: Any
+    ) -> None:
+        item = self.ask(asked)
+        page = text_of(reviewer.get(page_of(item)))
+        assert "Allow book_hotel?" in page
+        assert "She stays for the fair." in page
+        assert "tool_call_id" not in page.partition("Raw data")[0]
+        assert ">Send answer<" not in page
+        press(reviewer, item, button, **typed)
+        assert answer_of(item) == answer
+
+    def test_says_what_an_edit_does_not_fit(self, reviewer: Client, asked: Asked) -> None:
+        item = self.ask(asked)
+        page = text_of(press(reviewer, item, "edit", nights="9"))
+        assert "at most 5" in page
+        assert not Decision.objects.exists()
 
 
 class TestAToolThatAsks:

@@ -100,6 +100,13 @@ def build_approved_agent(calls: Any, seen: Any, *tools: Any) -> Any:
     )
 
 
+def build_agent_of_single_calls(calls: Sequence[Call]) -> Any:
+    """Returns an agent that asks for each call of ``refund`` by itself, as the call begins."""
+    middleware = HumanInTheLoopMiddleware({"refund": True}, interrupt_mode="per_call")
+    model = ScriptedModel(script=[list(calls), sum_up])
+    return create_agent(model, tools=[refund, look_up], middleware=[middleware])
+
+
 def build_react_agent(calls: Sequence[Call]) -> Any:
     """Returns an agent one of whose tools asks."""
     return build_asking_agent(list(calls), ask_and_refund, look_up)

@@ -26,7 +26,7 @@ from typing_extensions import TypedDict
 from hitl_django import Command, decide, fork, retry, start, testing
 from hitl_django.contrib.langgraph import register_langgraph
 from hitl_django.engine.drawing import draw_mermaid
-from hitl_django.engine.errors import InvalidInputError, OpenQuestionsError
+from hitl_django.engine.errors import InvalidAnswerError, InvalidInputError, OpenQuestionsError
 from hitl_django.graph_registry import registry
 from hitl_django.models import Checkpoint, Interrupt, Run, RunEvent, Thread
 from hitl_django.services import (
@@ -143,6 +143,35 @@ def test_a_human_interrupt_is_answered_in_kind(advance: Advance) -> None:
     decide(question.pk, "approve")
     advance()
     assert result(run) == {"log": [{"type": "accept", "args": None}]}
+
+
+def test_each_tool_call_is_decided_by_itself(advance: Advance) -> None:
+    calls: list[agents.Call] = [("refund", {"order": name}) for name in "1234"]
+    register_langgraph("agent")(
+        lambda: agents.build_agent_of_single_calls([*calls, ("look_up", {"order": "5"})])
+    )
+    run = start("agent", GIVEN)
+    advance()
+    questions = {each.payload["args"]["order"]: each for each in waiting(run)}
+    assert {each.dialect for each in questions.values()} == {"approval_request"}
+    assert {each.title for each in questions.values()} == {"Allow refund?"}
+    for wrong in ({"order": 7}, {}):
+        with pytest.raises(InvalidAnswerError) as caught:
+            decide(questions["2"].pk, "edit", {"name": "refund", "args": wrong})
+        assert [pointer for pointer, _ in caught.value.faults] == ["/args/order"]
+    decide(questions["3"].pk, "reject", reason="not today")
+    advance()
+    decide(questions["1"].pk, "approve")
+    decide(questions["2"].pk, "edit", {"name": "refund", "args": {"order": "8"}})
+    advance()
+    assert found(run).state == "interrupted"
+    decide(questions["4"].pk, "respond", "ask them")
+    advance()
+    first, second, *others = last_word(run).split("; ")
+    assert (first, others[1:]) == ("refunded 1", ["ask them", "5 is there"])
+    assert others[0].endswith("not today")
+    assert second.endswith("refunded 8")
+    assert sorted(done) == ["look_up 5", "refund 1", "refund 8"]
 
 
 def test_two_tool_calls_are_decided_together(advance: Advance) -> None:

@@ -6,12 +6,12 @@ import contextlib
 import copy
 import json
 from collections.abc import Callable
-from typing import Any, Literal, NotRequired
+from typing import Annotated, Any, Literal, NotRequired, Union
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from pydantic import ConfigDict, TypeAdapter
+from pydantic import ConfigDict, Discriminator, TypeAdapter
 from typing_extensions import TypedDict
 
 from hitl_django import services
@@ -50,6 +50,7 @@ Decided = shape("Decided", decisions=list[Approve | Edit | Reject | Respond])
 ANSWERS: dict[str, TypeAdapter[Any]] = {
     "human_interrupt": TypeAdapter(list[Accepted | Responded | Changed]),
     "hitl_request": TypeAdapter(Decided),
+    "approval_request": TypeAdapter(Approve | Edit | Reject | Respond),
     "tool_call": TypeAdapter(
         tuple[Literal["continue"], None]
         | tuple[Literal["update"], dict[str, Any]]
@@ -112,6 +113,10 @@ tool_calls = st.fixed_dictionaries(
         ),
     }
 )
+approval_requests = st.fixed_dictionaries(
+    {"type": st.just("tool_approval"), "tool_call_id": short, "name": names, "args": arguments},
+    optional={"description": short},
+)
 tool_approvals = st.builds(
     lambda action, message, args: {
         "action": action,
@@ -125,6 +130,7 @@ tool_approvals = st.builds(
 payloads = {
     "human_interrupt": human_interrupts(),
     "hitl_request": hitl_requests(),
+    "approval_request": approval_requests,
     "tool_call": tool_calls,
     "tool_approval": tool_approvals,
 }
@@ -136,7 +142,8 @@ def value_for(draw: Any, question: AnswerOptions, decision: str) -> Any:
         return decisions_for(draw, question, decision)
     if decision == "edit":
         edited = copy.deepcopy(question.start)
-        inner = edited["args"] if question.dialect == "human_interrupt" else edited
+        has_frame = question.dialect in ("human_interrupt", "approval_request")
+        inner = edited["args"] if has_frame else edited
         changes = draw(arguments)
         inner.update({k: v for k, v in changes.items() if k not in ("action", "message")})
         return edited
@@ -227,6 +234,7 @@ REQUEST = {
     "action_requests": [{"name": "send", "args": {"to": "a"}, "description": "Send it?"}],
     "review_configs": [{"action_name": "send", "allowed_decisions": ["approve", "edit", "reject"]}],
 }
+APPROVAL = {"type": "tool_approval", "tool_call_id": "c", "name": "send", "args": {"to": "a"}}
 CALL = {"question": "Right?", "tool_call": {"name": "f", "args": {"x": 1}, "id": "c"}}
 
 
@@ -263,6 +271,13 @@ def without(payload: dict[str, Any], name: str) -> dict[str, Any]:
         {**REQUEST, "review_configs": [{"action_name": "send", "allowed_decisions": ["run"]}]},
         {**REQUEST, "review_configs": [{"action_name": "send", "allowed_decisions": [[]]}]},
         {**REQUEST, "review_configs": [*REQUEST["review_configs"]] * 2},
+        [APPROVAL],
+        without(APPROVAL, "tool_call_id"),
+        {**APPROVAL, "type": "approval"},
+        {**APPROVAL, "name": " "},
+        {**APPROVAL, "args": []},
+        {**APPROVAL, "description": None},
+        {**APPROVAL, "more": 1},
         without(CALL, "question"),
         {**CALL, "answer": None},
         {**CALL, "question": None},
@@ -282,13 +297,58 @@ def test_what_only_resembles_a_dialect_is_plain_json(payload: Any) -> None:
     assert recognise_dialect(payload) == "raw"
 
 
-@pytest.mark.parametrize("payload", [HUMAN, [HUMAN], REQUEST, CALL])
+@pytest.mark.parametrize("payload", [HUMAN, [HUMAN], REQUEST, APPROVAL, CALL])
 def test_a_response_schema_or_a_name_says_otherwise(payload: Any) -> None:
     assert recognise_dialect(payload) != "raw"
     assert recognise_dialect(payload, {"type": "boolean"}) == "raw"
     assert recognise_dialect(payload, kind="breakpoint") == "raw"
     assert recognise_dialect(payload, named="raw") == "raw"
     assert recognise_dialect(payload, named="tool_approval") == "raw"
+
+
+def decision_schema(*allowed: str) -> dict[str, Any]:
+    """Return the response schema that LangChain's middleware gives for a tool, in our words."""
+    action = shape("Action", name=Literal["send"], args=shape("Args", to=str))
+    types = {"approve": Approve, "reject": Reject, "respond": Respond}
+    types["edit"] = shape("Edit", type=Literal["edit"], edited_action=action)
+    union: Any = Union[tuple(types[word] for word in allowed)]  # noqa: UP007
+    if len(allowed) > 1:
+        union = Annotated[union, Discriminator("type")]
+    return TypeAdapter(union).json_schema()
+
+
+@pytest.mark.parametrize(
+    "allowed", [("approve", "edit", "reject", "respond"), ("reject", "approve"), ("approve",)]
+)
+def test_an_approval_request_takes_what_its_response_schema_has(allowed: tuple[str, ...]) -> None:
+    schema = decision_schema(*allowed)
+    assert recognise_dialect(APPROVAL, schema) == "approval_request"
+    assert recognise_dialect(HUMAN, schema) == "raw"
+    question = AnswerOptions(payload=APPROVAL, schema=schema, dialect="approval_request")
+    assert set(question.allowed) == set(allowed)
+    assert make_resume_value(question, "approve") == {"type": "approve"}
+
+
+@pytest.mark.parametrize(
+    ("value", "pointers"),
+    [
+        ({"name": "send", "args": {"to": 5}}, ["/args/to"]),
+        ({"name": "pay", "args": {"to": "b"}}, ["/name"]),
+        ({"name": "send"}, ["/args"]),
+        ({"name": "send", "args": {}, "id": "c"}, ["/id"]),
+    ],
+)
+def test_faults_of_an_edited_call_point_into_it(value: Any, pointers: list[str]) -> None:
+    question = AnswerOptions(
+        payload=APPROVAL, schema=decision_schema("approve", "edit"), dialect="approval_request"
+    )
+    with pytest.raises(InvalidAnswerError) as caught:
+        make_resume_value(question, "edit", value)
+    assert [pointer for pointer, _ in caught.value.faults] == pointers
+    edited = {"name": "send", "args": {"to": "b"}}
+    answer = {"type": "edit", "edited_action": edited}
+    assert make_resume_value(question, "edit", edited) == answer
+    assert infer_decision(question, answer) == ("edit", edited, "/edited_action")
 
 
 def test_each_action_takes_the_configuration_of_its_name() -> None:

@@ -1,0 +1,128 @@
+"""LangChain's approval of one tool call, which its middleware asks for in the mode "per_call".
+
+The payload is ``{"type": "tool_approval", "tool_call_id", "name", "args", "description"}``, and its
+response schema has an object for each decision that may be made. The answer is one of these:
+``{"type": "approve"}``, ``{"type": "edit", "edited_action": {"name", "args"}}``, ``{"type":
+"reject", "message"}`` or ``{"type": "respond", "message"}``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from hitl_django.decision_types import APPROVE, EDIT, REJECT, RESPOND
+from hitl_django.json_text import json_schema
+
+from .dialect import Dialect, DialectQuestion, RequestedAction
+from .value_checks import (
+    UNSET,
+    Candidate,
+    invalid_answer,
+    refuse_value,
+    require_members,
+    require_object,
+    require_text,
+    require_value,
+)
+
+TYPE, NAME, ARGS, MESSAGE, EDITED = "type", "name", "args", "message", "edited_action"
+#: What may be allowed, in the order to offer it.
+ALLOWABLE = (APPROVE, EDIT, REJECT, RESPOND)
+
+
+class ApprovalRequestDialect(Dialect):
+    """Questions of LangChain's middleware about one tool call each."""
+
+    name = "approval_request"
+    arguments_member = ARGS
+    rejects_with_reason = True
+
+    def matches(self, payload: Any) -> bool:
+        required = {TYPE, "tool_call_id", NAME, ARGS}
+        return (
+            isinstance(payload, dict)
+            and required <= payload.keys() <= {*required, "description"}
+            and payload[TYPE] == "tool_approval"
+            and isinstance(payload["tool_call_id"], str)
+            and isinstance(payload[NAME], str)
+            and payload[NAME].strip() != ""
+            and isinstance(payload[ARGS], dict)
+            and isinstance(payload.get("description", ""), str)
+        )
+
+    def takes_schema(self, schema: dict[str, Any]) -> bool:
+        return any(True for _ in _branches(schema))
+
+    def title(self, payload: Any) -> str:
+        return f"Allow {payload[NAME]}?"
+
+    def why(self, payload: Any) -> str:
+        return str(payload.get("description", ""))
+
+    def decisions(self, question: DialectQuestion) -> tuple[str, ...]:
+        if question.schema is None:
+            return ALLOWABLE
+        allowed = dict(_branches(question.schema))
+        return tuple(word for word in ALLOWABLE if word in allowed)
+
+    def prefill(self, question: DialectQuestion) -> Any:
+        return {NAME: question.payload[NAME], ARGS: question.payload[ARGS]}
+
+    def compose(self, question: DialectQuestion, type: str, value: Any) -> Any:  # noqa: A002
+        if type == APPROVE:
+            refuse_value(type, value)
+            return {TYPE: type}
+        if type == REJECT:
+            return {TYPE: type, **({} if value is UNSET else {MESSAGE: require_text(value)})}
+        if type == RESPOND:
+            return {TYPE: type, MESSAGE: require_text(require_value(type, value))}
+        action = require_object(require_value(type, value))
+        require_members(action, NAME, ARGS)
+        require_text(action[NAME], f"/{NAME}")
+        require_object(action[ARGS], f"/{ARGS}")
+        # Here the faults are where they are in the value.
+        faults = json_schema.find_faults(_action_schema(question.schema), action)
+        if faults:
+            raise invalid_answer("The action doesn't fit.", *faults)
+        return {TYPE: type, EDITED: action}
+
+    def candidates(self, question: DialectQuestion, resume: Any) -> list[Candidate]:
+        match resume:
+            case {"type": "edit", "edited_action": action}:
+                return [Candidate(EDIT, action, f"/{EDITED}")]
+            case {"type": "reject", "message": message}:
+                return [Candidate(REJECT, message, f"/{MESSAGE}")]
+            case {"type": "respond", "message": message}:
+                return [Candidate(RESPOND, message, f"/{MESSAGE}")]
+        return []
+
+    def arguments_schema(self, question: DialectQuestion) -> dict[str, Any] | None:
+        action = _action_schema(question.schema)
+        found = _resolve(action, action["$defs"]).get("properties", {}).get(ARGS)
+        return None if found is None else {**found, "$defs": action["$defs"]}
+
+    def actions(self, payload: Any) -> list[RequestedAction]:
+        return [RequestedAction(payload[NAME], payload[ARGS])]
+
+
+def _branches(schema: dict[str, Any]) -> Iterator[tuple[str, dict[str, Any]]]:
+    """Yields each decision that a response schema has, and what it says of it."""
+    definitions = schema.get("$defs", {})
+    for branch in schema.get("oneOf", [schema]):
+        found = _resolve(branch, definitions)
+        match found:
+            case {"properties": {"type": {"const": word}}} if word in ALLOWABLE:
+                yield word, found
+
+
+def _action_schema(schema: dict[str, Any] | None) -> dict[str, Any]:
+    """Returns what a response schema says of an edited action; nothing where it says nothing."""
+    edit = dict(_branches(schema or {})).get(EDIT, {})
+    definitions = (schema or {}).get("$defs", {})
+    return {**edit.get("properties", {}).get(EDITED, {}), "$defs": definitions}
+
+
+def _resolve(schema: Any, definitions: dict[str, Any]) -> Any:
+    reference = schema.get("$ref", "") if isinstance(schema, dict) else ""
+    return definitions.get(str(reference).removeprefix("#/$defs/"), schema)
