@@ -113,7 +113,10 @@ def format_targets(rows: Rows, results: Results) -> str:
 def format_growth(rows: Rows, results: Results) -> str:
     """Returns the exponents of n in the total time, of what was measured at several sizes."""
     heads = ("row", "n", "LangGraph", "ours", "floor")
-    return _format_table(heads, _growth(rows, results))
+    lines = [*_growth(rows, results)]
+    if not lines:
+        return "The measurement of this page's tables left it out: `--growth` takes some hours."
+    return _format_table(heads, lines)
 
 
 TABLES: Mapping[str, Callable[[Rows, Results], str]] = {
@@ -130,10 +133,9 @@ def _format_lines(lines: Sequence[Line], results: Results) -> str:
         return "" if ratio is None else _spell_ratio(ratio)
 
     heads = ("", "in memory", "SQLite", "PostgreSQL")
-    return _format_table(
-        heads,
-        ([line.words, *map(cell, (line.memory, line.sqlite, line.postgres))] for line in lines),
-    )
+    cells = ((line, [*map(cell, (line.memory, line.sqlite, line.postgres))]) for line in lines)
+    # A row that wasn't measured in any store isn't there.
+    return _format_table(heads, ([line.words, *found] for line, found in cells if any(found)))
 
 
 def _targets(rows: Rows, results: Results) -> Iterator[Sequence[str]]:
