@@ -182,6 +182,15 @@ def find_type_of_class(kind: type[Exception]) -> ProblemType | None:
     return next((PROBLEM_TYPES[near] for near in kind.__mro__ if near in PROBLEM_TYPES), None)
 
 
+def _is_atomic(request: Any) -> bool:
+    """Says whether a request has the transaction of ATOMIC_REQUESTS, where that is on.
+
+    A view that keeps out of it may be called within another's, as in a host's ``TestCase``.
+    """
+    match = None if request is None else request._request.resolver_match
+    return match is None or not getattr(match.func, "_non_atomic_requests", None)
+
+
 def handle_exception(error: Exception, context: Mapping[str, Any]) -> Response | None:
     """Turns an exception into a problem response; None leaves it to the host.
 
@@ -191,7 +200,7 @@ def handle_exception(error: Exception, context: Mapping[str, Any]) -> Response |
     if problem_type is None:
         return None
 
-    if not isinstance(error, NotAllowedError):
+    if not isinstance(error, NotAllowedError) and _is_atomic(context.get("request")):
         # Under ATOMIC_REQUESTS an answered error has to undo as a raised one does. What was not
         # allowed has been undone by the service, and its entry in the record is to stay.
         set_rollback()
