@@ -15,6 +15,7 @@ from hitl_django.decision_types import APPROVE, EDIT, REJECT, RESPOND
 from hitl_django.json_text import json_schema
 
 from .dialect import Dialect, DialectQuestion, RequestedAction
+from .hitl_request import ALLOWABLE
 from .value_checks import (
     UNSET,
     Candidate,
@@ -27,8 +28,6 @@ from .value_checks import (
 )
 
 TYPE, NAME, ARGS, MESSAGE, EDITED = "type", "name", "args", "message", "edited_action"
-#: What may be allowed, in the order to offer it.
-ALLOWABLE = (APPROVE, EDIT, REJECT, RESPOND)
 
 
 class ApprovalRequestDialect(Dialect):
@@ -52,7 +51,7 @@ class ApprovalRequestDialect(Dialect):
         )
 
     def takes_schema(self, schema: dict[str, Any]) -> bool:
-        return any(True for _ in _branches(schema))
+        return any(_branches(schema))
 
     def title(self, payload: Any) -> str:
         return f"Allow {payload[NAME]}?"

@@ -69,7 +69,7 @@ def test_a_claim_is_settled_once_two_have_agreed(ask, claim, client, make_person
         make_person(name)
     run = ask()
     question = hitl.question("Settle Eva Ö.?")
-    for name in ("rita", "ravi"):
+    for name, status in (("rita", 200), ("ravi", 202)):
         claim.refresh_from_db()
         assert claim.state == "open"
         response = client.post(
@@ -78,7 +78,7 @@ def test_a_claim_is_settled_once_two_have_agreed(ask, claim, client, make_person
             content_type="application/json",
             headers=key(name),
         )
-        assert response.status_code in (200, 202), response.content
+        assert response.status_code == status, response.content
         hitl.advance()
     hitl.assert_finished(run, settled=True)
     claim.refresh_from_db()
@@ -121,7 +121,7 @@ def test_both_sites_have_the_queue(ask, client, make_person, site, hitl):
     assert f"/{site}/hitl_django/reviewitem/{question.pk}/change/" in listed.text
     page = client.get(f"/{site}/hitl_django/reviewitem/{question.pk}/change/")
     assert page.status_code == 200
-    assert "1.234,50" in page.text or "1234.50" in page.text
+    assert "1234.50" in page.text
     hitl_django.decide(question.pk, "approve", by=rita)
     assert client.get(f"/{site}/hitl_django/run/").status_code == 200
 
@@ -158,7 +158,7 @@ def test_what_a_request_rolls_back_was_never_started(client, claim, make_person,
         raise RuntimeError("after the start")
 
     monkeypatch.setattr(claims.views, "Response", fail)
-    client.raise_request_exception = False
-    client.post(f"/api/claims/{claim.pk}", headers=key("clerk"))
+    response = client.post(f"/api/claims/{claim.pk}", headers=key("clerk"))
+    assert response.json() == {"data": {"failed": "RuntimeError"}}
     assert not Interrupt.objects.exists()
     assert not Thread.objects.exists()
