@@ -88,7 +88,7 @@ class TestThePage:
         for url, text in found:
             response: Any = admin_client.get(url)
             assert response.status_code == 200, url
-            assert "e=1" not in response.wsgi_request.GET.urlencode(), url
+            assert "e" not in response.wsgi_request.GET, url
             if text.isdigit():
                 assert response.context["cl"].result_count == int(text), (url, text)
                 counted += 1
