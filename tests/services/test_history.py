@@ -15,7 +15,7 @@ from hitl_django import END, START, Send, StateGraph, interrupt, services
 from hitl_django.engine.errors import ThreadNotFound
 from hitl_django.errors import NotAllowedError
 from hitl_django.graph_registry import registry
-from hitl_django.models import Checkpoint, Interrupt
+from hitl_django.models import Checkpoint, Decision, Interrupt
 from hitl_django.services.runs import history
 from tests.services.conftest import asked
 
@@ -134,11 +134,31 @@ def test_a_decision_stands_in_one_page_of_its_own_thread(
         services.decide(asked_again(question.run_id), "respond", "two")
         advance()
     for question in questions:
-        thread, before, pages = question.thread.thread_id, None, []
-        while before is not None or not pages:
-            page = services.thread_history(thread, before=before, limit=1)
-            pages.append([taken.title for step in page.steps for taken in step.decisions])
-            before = page.before
+        pages = pages_of(question.thread.thread_id, limit=1)
+        assert pages == [["B?"], ["A?"], [], []]
+
+
+@pytest.mark.parametrize("limit", [1, 20])
+def test_a_decision_at_the_very_moment_of_a_step_belongs_to_the_one_that_came_of_it(
+    advance: Advance, made: Callable[..., str], limit: int
+) -> None:
+    graph = StateGraph(State).add_node("a", lambda state: {"text": interrupt("A?")})
+    graph.add_node("b", lambda state: {"text": interrupt("B?")})
+    question = asked(made(graph.add_edge(START, "a").add_edge("a", "b")), {}, advance)
+    services.decide(question.pk, "respond", "one")
+    advance()
+    second = asked_again(question.run_id)
+    services.decide(second, "respond", "two")
+    advance()
+    # SQLite's clock has milliseconds, and much goes into one.
+    steps = Checkpoint.objects.filter(thread=question.thread)
+    Decision.objects.update(created_at=steps.get(step=1).created_at)
+    steps.update(created_at=steps.get(step=1).created_at)
+
+    pages = pages_of(question.thread.thread_id, limit)
+
+    assert [title for page in pages for title in page] == ["B?", "A?"]
+    if limit == 1:
         assert pages == [["B?"], ["A?"], [], []]
 
 
@@ -157,6 +177,16 @@ def test_decisions_before_one_step_stand_in_the_order_in_which_they_were_made(
     assert decided() == ["right", "left"]
     monkeypatch.setattr(history, "DECISIONS", 1)
     assert decided() == ["left"]
+
+
+def pages_of(thread: str, limit: int) -> list[list[str]]:
+    """The titles of the decisions on each page."""
+    before, pages = None, []
+    while before is not None or not pages:
+        page = services.thread_history(thread, before=before, limit=limit)
+        pages.append([taken.title for step in page.steps for taken in step.decisions])
+        before = page.before
+    return pages
 
 
 def asked_again(run: Any) -> Any:

@@ -14,7 +14,7 @@ from operator import attrgetter
 from typing import Any, NamedTuple
 from uuid import UUID
 
-from django.db.models import F
+from django.db.models import F, Q
 from django.db.models.functions import Length
 
 from hitl_django.checkpoints.codec import codec, unpack
@@ -138,8 +138,7 @@ class _Page:
         tasks, last = self._tasks([row.parent_id for row in page if row.parent_id is not None])
         line = read_line(self.using, self.thread.pk)
         # A decision belongs to the first step after it; what is newer than all waits for one.
-        since = found[-1].created_at if more else None
-        decisions = self._decisions(page, since, newest=before is None)
+        decisions = self._decisions(page, found[-1] if more else None, newest=before is None)
         steps = []
         room = max(0, TASKS - sum(map(len, tasks.values())))
         for row in page:
@@ -215,27 +214,44 @@ class _Page:
         return Change(node="" if node == START else node, key=key, text=text, cut=cut)
 
     def _decisions(
-        self, page: Sequence[Any], since: datetime | None, *, newest: bool
+        self, page: Sequence[Any], since: Any, *, newest: bool
     ) -> dict[str, tuple[DecisionTaken, ...]]:
+        """Returns the decisions of a page by its steps; ``since`` is the step before the page."""
         if not page:
             return {}
         rows = Decision.objects.using(self.using).filter(interrupt__thread=self.thread)
         rows = rows.filter(undone_at=None)  # no step has come of it
         if since is not None:
-            rows = rows.filter(created_at__gt=since)
+            rows = rows.filter(_follows(since))
         if not newest:
-            rows = rows.filter(created_at__lte=page[0].created_at)
+            rows = rows.exclude(_follows(page[0]))
         rows = select_visible_through(rows, "interrupt", self.by)
         found: dict[str, list[DecisionTaken]] = {}
         names = ("id", "interrupt_id", "type", "by_label", "via", "created_at")
-        made = rows.order_by("-created_at", "-pk").values(*names, title=F("interrupt__title"))
+        made = rows.order_by("-created_at", "-pk").values(
+            *names, title=F("interrupt__title"), asked_at=F("interrupt__checkpoint_id")
+        )
         for columns in made[:DECISIONS]:
+            asked_at = columns.pop("asked_at")
             taken = DecisionTaken(**columns)
-            after = [row for row in page if row.created_at >= taken.created_at]
+            after = [
+                row
+                for row in page
+                if row.created_at >= taken.created_at and row.checkpoint_id > asked_at
+            ]
             # The page is newest first, so the last of these is the first step after it.
             step = after[-1] if after else page[0]
             found.setdefault(step.checkpoint_id, []).append(taken)
         return {at: tuple(reversed(several)) for at, several in found.items()}
+
+
+def _follows(row: Any) -> Q:
+    """Matches decisions that were made after a step.
+
+    The clock may say the same of both, as SQLite's has milliseconds; what was asked on a checkpoint
+    was decided after it.
+    """
+    return Q(created_at__gt=row.created_at) | Q(interrupt__checkpoint_id__gte=row.checkpoint_id)
 
 
 def _own(tasks: Iterable[_Task], source: str, epoch: int) -> list[_Task]:
