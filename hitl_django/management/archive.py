@@ -14,11 +14,13 @@ from hitl_django.db.alias import write_alias
 from hitl_django.json_text.sanitize import format_count
 from hitl_django.worker import retention
 
+from .progress import Progress
+
 HELP = (
     "Move the threads whose runs have all ended more than so many days ago to the archive, where "
     "each is one compressed row; 'hitl restore' brings one back."
 )
-PORTION = 1000  # threads after which the command says how far it has come
+PORTION = 100  # threads after which the command says how far it has come
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -42,9 +44,11 @@ def perform(command: BaseCommand, options: Mapping[str, Any]) -> None:
         total = (found.filter(graph=graph) if graph else found).count()
         command.stdout.write(f"{format_count(total, 'thread', 'threads')} to archive.")
         return
+    progress = Progress(command.stderr)
     for done in iter(lambda: retention.archive_ended(days, PORTION, graph), 0):
         total += done
-        command.stderr.write(f"{total} archived")
+        progress.show(total, format_count(total, "thread", "threads"))
+    progress.clear()
     command.stdout.write(f"{format_count(total, 'thread', 'threads')} archived.")
 
 

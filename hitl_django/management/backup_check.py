@@ -39,7 +39,7 @@ def perform(command: BaseCommand, options: Mapping[str, Any]) -> None:
     threads = Thread.objects.using(write_alias()).order_by("pk")
     progress = Progress(command.stderr, threads.count())
     checked = broken = 0
-    for thread in threads.iterator(chunk_size=PAGE):
+    for thread in progress.count(threads.iterator(chunk_size=PAGE), "thread", "threads"):
         faults = list(find_faults(thread))
         checked += 1
         broken += bool(faults)
@@ -50,8 +50,6 @@ def perform(command: BaseCommand, options: Mapping[str, Any]) -> None:
                 print_json(command, {"thread": thread.thread_id, "fault": fault})
             else:
                 command.stdout.write(f"{escape_invisible(thread.thread_id)}: {fault}")
-        progress.show(checked, f"{format_count(checked, 'thread', 'threads')} read")
-    progress.clear()
     if broken:
         raise CommandError(
             f"Of {format_count(checked, 'thread', 'threads')} {broken} can't go on as they were."

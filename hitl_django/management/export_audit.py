@@ -15,6 +15,7 @@ from hitl_django import services
 from hitl_django.engine.errors import InvalidInputError
 
 from .printing import print_json
+from .progress import Progress
 
 HELP = (
     "Print the whole record of each thread of which something was decided in a period, as JSON, an "
@@ -40,5 +41,8 @@ def perform(command: BaseCommand, options: Mapping[str, Any]) -> None:
         period = services.Period.build(options["since"], last, max_days=None)
     except InvalidInputError as error:
         raise CommandError(str(error)) from None
-    for entry in services.export_record(None, period, graph=options["graph"]):
+    record = services.export_record(None, period, graph=options["graph"])
+    progress = Progress(command.stderr)
+    for entry in progress.count(record, "entry", "entries"):
+        progress.clear()
         print_json(command, asdict(entry))

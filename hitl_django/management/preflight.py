@@ -23,6 +23,7 @@ from hitl_django.json_text.sanitize import escape_invisible, format_count
 from hitl_django.models import GraphShape, Run
 
 from .printing import add_json_argument, print_json
+from .progress import Progress
 from .shape_dump import DumpWriter, RunUnderWay, read_dump
 
 HELP = (
@@ -72,7 +73,8 @@ def perform(command: BaseCommand, options: Mapping[str, Any]) -> None:
     graph = options["graph"]
     if options["export"]:
         with _open_file(options["export"], "w") as stream:
-            count = export_runs(find_runs(graph), stream)
+            found = Progress(command.stderr).count(find_runs(graph), "run", "runs")
+            count = export_runs(found, stream)
         command.stdout.write(f"Wrote what {format_count(count, 'run', 'runs')} under way rely on.")
     elif options["shapes"]:
         with _open_file(options["shapes"], "r") as stream:
@@ -84,7 +86,8 @@ def perform(command: BaseCommand, options: Mapping[str, Any]) -> None:
 def _report(command: BaseCommand, options: Mapping[str, Any], runs: Iterator[RunUnderWay]) -> None:
     count, reasons = 0, Counter[_Reason]()
     most = 0 if options["summary"] else options["limit"]
-    for run in runs:
+    progress = Progress(command.stderr)
+    for run in progress.count(runs, "run", "runs"):
         reason = find_obstacle(run)
         if reason is None:
             continue
@@ -95,6 +98,7 @@ def _report(command: BaseCommand, options: Mapping[str, Any], runs: Iterator[Run
         reasons[known] += 1
         if most is not None and count > most:
             continue
+        progress.clear()
         if options["json"]:
             print_json(command, {"run": run.id, "graph": run.graph, "reason": reason})
         else:

@@ -3,8 +3,14 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Iterable, Iterator
+from typing import TypeVar
 
 from django.core.management.base import OutputWrapper
+
+from hitl_django.json_text.sanitize import format_count
+
+T = TypeVar("T")
 
 WIDTH = 30
 #: Seconds between two looks, on a terminal and in a log.
@@ -12,13 +18,13 @@ TERMINAL_INTERVAL, LOG_INTERVAL = 0.1, 10.0
 
 
 class Progress:
-    """Shows a command's progress, by the bytes of its input that it has read.
+    """Shows a command's progress, by the bytes or the rows of its input that it has read.
 
-    ``total`` is the size of the input in bytes, or None where nobody knows it (a pipe): then only
-    the counts are shown.
+    ``total`` is the size of the input, or None where nobody knows it (a pipe, rows that counting
+    would read as well): then only the counts are shown.
     """
 
-    def __init__(self, stream: OutputWrapper, total: int | None) -> None:
+    def __init__(self, stream: OutputWrapper, total: int | None = None) -> None:
         self.stream, self.total = stream, total
         self.terminal = stream.isatty()
         self.interval = TERMINAL_INTERVAL if self.terminal else LOG_INTERVAL
@@ -34,6 +40,13 @@ class Progress:
             self._draw(self._bar(done) + note)
         else:
             self.stream.write(note, str)
+
+    def count(self, rows: Iterable[T], one: str, many: str) -> Iterator[T]:
+        """Yields the rows, and shows how many of them are done: "3 runs"."""
+        for done, row in enumerate(rows, start=1):
+            yield row
+            self.show(done, format_count(done, one, many))
+        self.clear()
 
     def clear(self) -> None:
         """Removes the bar, so that a line can be printed instead."""

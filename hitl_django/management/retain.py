@@ -11,12 +11,14 @@ from django.core.management.base import BaseCommand, CommandError
 from hitl_django.json_text.sanitize import format_count
 from hitl_django.worker import retention
 
+from .progress import Progress
+
 HELP = (
     "Delete the threads whose runs have all ended more than so many days ago, with their "
     "questions, decisions and audit entries; with --prune leave those, and of the state only the "
     "newest."
 )
-PORTION = 1000  # threads after which the command says how far it has come
+PORTION = 100  # threads after which the command says how far it has come
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -33,8 +35,10 @@ def perform(command: BaseCommand, options: Mapping[str, Any]) -> None:
         raise CommandError("--days is not negative.")
     days = options["days"]
     verb, total = "pruned" if options["prune"] else "deleted", 0
+    progress = Progress(command.stderr)
     deleting = iter(lambda: retention.delete_ended(days, PORTION), 0)
     for done in retention.prune_ended(days) if options["prune"] else deleting:
         total += done
-        command.stderr.write(f"{total} {verb}")
+        progress.show(total, format_count(total, "thread", "threads"))
+    progress.clear()
     command.stdout.write(f"{format_count(total, 'thread', 'threads')} {verb}.")

@@ -14,6 +14,7 @@ from hitl_django.json_text.sanitize import format_count
 from hitl_django.services.runs.operate import RETRYABLE
 
 from .printing import add_json_argument, print_json
+from .progress import Progress
 from .start import describe_error
 
 HELP = (
@@ -36,12 +37,16 @@ def perform(command: BaseCommand, options: Mapping[str, Any]) -> None:
     """Retries each run; says which could not be, and why."""
     found = services.list_retryable(options["state"], graph=options["graph"])
     done = failed = 0
-    for retried in services.retry_all(islice(found, options["limit"]), via="command"):
+    progress = Progress(command.stderr)
+    retrying = services.retry_all(islice(found, options["limit"]), via="command")
+    for retried in progress.count(retrying, "run", "runs"):
         error = None if retried.error is None else describe_error(retried.error)
         done, failed = done + (error is None), failed + (error is not None)
         if options["json"]:
+            progress.clear()
             print_json(command, {"run": retried.run_id, "error": error})
         elif error is not None:
+            progress.clear()
             command.stderr.write(f"{retried.run_id}  {error}")
     if not options["json"]:
         command.stdout.write(f"{format_count(done, 'run is', 'runs are')} queued again.")

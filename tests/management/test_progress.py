@@ -5,10 +5,14 @@ from __future__ import annotations
 import io
 
 import pytest
+from django.core.management import call_command
 from django.core.management.base import OutputWrapper
+from django.utils import timezone
 
 from hitl_django.management import progress
 from hitl_django.management.progress import Progress
+from hitl_django.models import Interrupt, Run
+from hitl_django.testing import GraphEnvironment
 
 
 class Terminal(io.StringIO):
@@ -57,3 +61,47 @@ def test_a_log_gets_no_bar_and_no_carriage_return(monkeypatch: pytest.MonkeyPatc
     log.show(50, "1 started")
     log.clear()
     assert stream.getvalue() == "1 started\n"
+
+
+def test_rows_are_counted_as_they_pass() -> None:
+    stream = Terminal()
+    assert list(Progress(OutputWrapper(stream), total=2).count("ab", "run", "runs")) == ["a", "b"]
+    drawn = stream.getvalue().split("\r")
+    assert drawn[1].startswith("[###############...............]  50%  1 run")
+    assert drawn[2].startswith("[##############################] 100%  2 runs")
+    assert drawn[3].strip() == ""
+
+
+@pytest.fixture
+def threads() -> None:
+    """One that waits, one whose run has ended, and one whose run failed and may be retried."""
+    with GraphEnvironment() as hitl:
+        for name in ("waits", "ended", "failed"):
+            hitl.start("approval", {"text": "long"}, thread_id=name)
+        hitl.decide(run=Run.objects.get(thread__thread_id="ended").pk, type="approve")
+    failed = Run.objects.filter(thread__thread_id="failed")
+    Interrupt.objects.filter(run__in=failed).delete()
+    failed.update(state=Run.State.FAILED, finished_at=timezone.now())
+
+
+@pytest.mark.django_db
+@pytest.mark.parametrize(
+    ("arguments", "note"),
+    [
+        (["archive", "--older-than", "0"], "1 thread"),
+        (["backup-check"], "3 threads"),
+        (["export-audit", "--since", "2020-01-01"], "2 entries"),
+        (["preflight"], "1 run"),
+        (["retain", "--days", "0"], "1 thread"),
+        (["retry", "--state", "failed"], "1 run"),
+    ],
+    ids=lambda value: value[0] if isinstance(value, list) else None,
+)
+def test_a_command_that_may_take_long_shows_how_far_it_is(
+    threads: None, arguments: list[str], note: str
+) -> None:
+    terminal = Terminal()
+    call_command("hitl", *arguments, stdout=io.StringIO(), stderr=terminal)
+    drawn = [text.strip() for text in terminal.getvalue().split("\r")]
+    assert drawn[-2:] == ["", ""], drawn
+    assert drawn[-3].endswith(note), drawn
