@@ -7,6 +7,8 @@ from pathlib import Path
 
 import django
 
+from project.databases import postgresql
+
 BASE_DIR = Path(__file__).resolve().parent.parent
 #: Everything the demo writes: its database and the logs of its two processes.
 VAR_DIR = Path(os.environ.get("HITL_DEMO_DIR", BASE_DIR / "var"))
@@ -73,6 +75,10 @@ DATABASES = {
         },
     }
 }
+# Several hosts need one server: "python -m tools.hosts" starts one, and names it here.
+if DATABASE_URL := os.environ.get("HITL_DEMO_DATABASE", ""):
+    DATABASES = {"default": postgresql(DATABASE_URL)}
+
 DEFAULT_AUTO_FIELD = "django.db.models.BigAutoField"
 
 # The queue only carries run ids, and what it loses the sweep finds.

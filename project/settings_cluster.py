@@ -14,35 +14,9 @@ each that is to work ``manage.py hitl worker``.
 from __future__ import annotations
 
 import os
-from typing import Any
-from urllib.parse import parse_qsl, unquote, urlsplit
 
+from project.databases import postgresql
 from project.settings import *  # noqa: F403
-
-
-def postgresql(url: str) -> dict[str, Any]:
-    """Return the DATABASES entry of ``postgresql://user:password@host:port/name?option=value``."""
-    parts = urlsplit(url)
-    options: dict[str, Any] = dict(parse_qsl(parts.query))
-    host = options.pop("host", parts.hostname or "")  # a directory where it is a Unix socket
-    # A worker that is frozen in the middle of a commit keeps nobody out of its thread for long.
-    options["options"] = "-c idle_in_transaction_session_timeout=10s -c lock_timeout=5s"
-    # The server keeps what it has planned. Not behind a pooler that gives each transaction another
-    # of its connections, unless it knows of prepared statements (PgBouncer from 1.21 on does).
-    options["prepare_threshold"] = 5
-    return {
-        "ENGINE": "django.db.backends.postgresql",
-        "NAME": unquote(parts.path.removeprefix("/")),
-        "USER": unquote(parts.username or ""),
-        "PASSWORD": unquote(parts.password or ""),
-        "HOST": host,
-        "PORT": str(parts.port or ""),
-        "OPTIONS": options,
-        # Opening a connection for each task would cost more than most tasks.
-        "CONN_MAX_AGE": None,
-        "CONN_HEALTH_CHECKS": True,
-    }
-
 
 DEBUG = False
 SECRET_KEY = os.environ["SECRET_KEY"]

@@ -54,14 +54,15 @@ def curl_of_the_guide(port: int) -> str:
 class Demo:
     """A running demo."""
 
-    def __init__(self, folder: Path, port: int) -> None:
+    def __init__(self, folder: Path, port: int, *arguments: str, database: str = "") -> None:
         self.folder, self.port = folder, port
         self.output = folder / "output.txt"
         environment = {**os.environ, "HITL_DEMO_DIR": str(folder), "PYTHONUNBUFFERED": "1"}
+        environment["HITL_DEMO_DATABASE"] = database
         environment.pop("DJANGO_SETTINGS_MODULE", None)
         with self.output.open("w") as output:
             self.process = subprocess.Popen(
-                [sys.executable, "manage.py", "demo", "--port", str(port)],
+                [sys.executable, "manage.py", "demo", "--port", str(port), *arguments],
                 cwd=ROOT,
                 env=environment,
                 stdin=subprocess.DEVNULL,
@@ -111,12 +112,12 @@ class Demo:
 
 
 @pytest.fixture
-def start(tmp_path: Path) -> Iterator[Callable[[], Demo]]:
+def start(tmp_path: Path) -> Iterator[Callable[..., Demo]]:
     """Starts demos in one folder; none outlives the test."""
-    port, demos = free_port(), []
+    port, demos = free_port(), list[Demo]()
 
-    def begin() -> Demo:
-        demos.append(Demo(tmp_path, port))
+    def begin(*arguments: str, database: str = "") -> Demo:
+        demos.append(Demo(tmp_path, port, *arguments, database=database))
         return demos[-1]
 
     yield begin
@@ -169,6 +170,42 @@ def test_when_one_half_ends_the_other_is_stopped_and_it_says_why(
     assert demo.process.wait(PATIENCE) == 1
     assert f"The {name} ended by itself" in demo.said
     assert psutil.wait_procs(family, timeout=PATIENCE)[1] == []
+
+
+@pytest.mark.database("postgresql")
+@pytest.mark.django_db(transaction=True)
+def test_hosts_that_are_left_go_on_when_others_are_killed(
+    start: Callable[..., Demo], database_url: str
+) -> None:
+    demo = start("--hosts", "3", database=database_url).ready()
+    addresses = re.findall(r"http://127\.0\.0\.1:(\d+)/", demo.said)
+    assert addresses == [str(demo.port + number) for number in range(3)]
+    killed = re.findall(r"kill -9 (\d+)  (.* of host [12])$", demo.said, re.MULTILINE)
+    assert len(killed) == 4
+    for process, _ in killed:
+        os.kill(int(process), signal.SIGKILL)
+    for _, name in killed:
+        eventually(lambda name=name: f"The {name} ended with code -9." in demo.said, name)
+
+    demo.port += 2
+    question = eventually(
+        lambda: demo.call("interrupts/?graph=refund")["results"], "a question in the queue"
+    )[0]
+    demo.call(f"interrupts/{question['id']}/decisions/", {"type": "approve"})
+    eventually(
+        lambda: demo.call(f"runs/{question['run']}/")["state"] == "succeeded", "the run's end"
+    )
+    assert demo.end(signal.SIGINT) == 0
+
+
+@pytest.mark.parametrize(
+    ("hosts", "why"), [("3", "SQLite is for one host"), ("0", "at least 1, not 0")]
+)
+def test_hosts_that_can_not_be_are_refused(tmp_path: Path, hosts: str, why: str) -> None:
+    demo = Demo(tmp_path, free_port(), "--hosts", hosts)
+    assert demo.process.wait(PATIENCE) == 1
+    assert why in demo.said
+    assert not (tmp_path / "demo.sqlite3").exists()
 
 
 def test_a_port_that_is_taken_is_said_before_anything_is_made(tmp_path: Path) -> None:

@@ -7,11 +7,13 @@ import os
 import socket
 import sys
 import time
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 from django.core.management import call_command
 from django.core.management.base import BaseCommand, CommandError, CommandParser
+from django.db import connection
 
 from hitl_django.worker.child_process import (
     PATIENCE,
@@ -32,21 +34,35 @@ GRACE = PATIENCE - 5
 
 
 class Command(BaseCommand):
-    """Prepares the database, then runs web server and worker until it is told to stop."""
+    """Prepares the database, then runs web server and worker until it is told to stop.
+
+    With ``--hosts`` it runs as many of both, as that many machines do on one PostgreSQL; one that
+    ends, or is killed, keeps none of the others.
+    """
 
     help = "Runs the demo: a filled review queue, a web server and a worker. Ctrl-C stops it."
 
     def add_arguments(self, parser: CommandParser) -> None:
         parser.add_argument("--port", type=int, default=8000, help="default: 8000")
+        parser.add_argument(
+            "--hosts",
+            type=int,
+            default=1,
+            help="web servers, at this port and the next ones, each with a worker; more than one "
+            "need PostgreSQL, which python -m tools.hosts starts; default: 1",
+        )
 
-    def handle(self, *args: Any, port: int, **options: Any) -> None:
-        check_port(port)
+    def handle(self, *args: Any, port: int, hosts: int, **options: Any) -> None:
+        check_hosts(hosts)
+        ports = range(port, port + hosts)
+        for each in ports:
+            check_port(each)
         os.environ["HITL_DEMO_URL"] = f"http://{HOST}:{port}"  # for the settings of both processes
         listener = StopSignals()
         try:
             with listener.installed():
                 self.prepare()
-                self.run(port, listener)
+                self.run(ports, listener)
         except Stopped:
             self.stdout.write("Stopped.")
 
@@ -58,41 +74,68 @@ class Command(BaseCommand):
         self.stdout.write(f"Runs from {REQUESTS.name}: ", ending="")
         call_command("hitl", "start", input=str(REQUESTS), stdout=self.stdout, stderr=self.stderr)
 
-    def run(self, port: int, listener: StopSignals) -> None:
-        """Run both processes; raise when one of them ends by itself."""
-        with run_programs(programs(port), listener) as children:
-            wait_for_answer(port, children)
-            self.introduce(port)
+    def run(self, ports: Sequence[int], listener: StopSignals) -> None:
+        """Run all processes; of one host, raise when one of them ends by itself."""
+        with run_programs(programs(ports), listener) as children:
+            for port in ports:
+                wait_for_answer(port, children)
+            self.introduce(ports, children)
             while True:
-                refuse_ended(children)
+                if len(ports) == 1:
+                    refuse_ended(children)
+                else:
+                    children = self.leave_ended(children)
                 listener.sleep(0.5)
 
-    def introduce(self, port: int) -> None:
-        """Print the address and the log-ins."""
-        self.stdout.write(
-            f"\n  http://{HOST}:{port}/\n\nLog in with password “{people.PASSWORD}” as"
-        )
+    def leave_ended(self, children: Sequence[Child]) -> list[Child]:
+        """Print which processes have ended, and return the others, which go on."""
+        for child in children:
+            code = child.exit_code()
+            if code is not None:
+                self.stdout.write(f"The {child.program.name} ended with code {code}.")
+                self.stdout.flush()
+        return [child for child in children if child.exit_code() is None]
+
+    def introduce(self, ports: Sequence[int], children: Sequence[Child]) -> None:
+        """Print the addresses, the log-ins, and of several hosts the processes to be killed."""
+        self.stdout.write("")
+        for port in ports:
+            self.stdout.write(f"  http://{HOST}:{port}/")
+        if len(ports) > 1:
+            self.stdout.write("\nKill any of these; the others go on:")
+            for child in children:
+                self.stdout.write(f"  kill -9 {child.process.pid}  {child.program.name}")
+        self.stdout.write(f"\nLog in with password “{people.PASSWORD}” as")
         for person in people.PEOPLE:
             self.stdout.write(f"  {person.username:<6} {person.about}")
-        self.stdout.write(f"\nLogs: {settings.VAR_DIR}\nCtrl-C stops web server and worker.")
+        self.stdout.write(f"\nLogs: {settings.VAR_DIR}\nCtrl-C stops all of it.")
         self.stdout.flush()
 
 
-def programs(port: int) -> list[Program]:
-    """Return the two processes of the demo."""
+def programs(ports: Sequence[int]) -> list[Program]:
+    """Return the two processes of each host."""
     manage = [sys.executable, str(settings.BASE_DIR / "manage.py")]
-    return [
-        Program(
-            "web server",
-            [*manage, "runserver", "--noreload", f"{HOST}:{port}"],
-            settings.VAR_DIR / "web.log",
-        ),
-        Program(
-            "worker",
-            [*manage, "hitl", "worker", "--grace", str(GRACE)],
-            settings.VAR_DIR / "worker.log",
-        ),
-    ]
+    found = []
+    for number, port in enumerate(ports, start=1):
+        host, ending = ("", "") if len(ports) == 1 else (f" of host {number}", f"-{number}")
+        web = [*manage, "runserver", "--noreload", f"{HOST}:{port}"]
+        worker = [*manage, "hitl", "worker", "--grace", str(GRACE)]
+        found += [
+            Program(f"web server{host}", web, settings.VAR_DIR / f"web{ending}.log"),
+            Program(f"worker{host}", worker, settings.VAR_DIR / f"worker{ending}.log"),
+        ]
+    return found
+
+
+def check_hosts(hosts: int) -> None:
+    """Refuse a number of hosts that can't be."""
+    if hosts < 1:
+        raise CommandError(f"--hosts is at least 1, not {hosts}.")
+    if hosts > 1 and connection.vendor != "postgresql":
+        raise CommandError(
+            "SQLite is for one host. 'python -m tools.hosts' starts a PostgreSQL server and this "
+            "command on it; or name one: HITL_DEMO_DATABASE=postgresql://…"
+        )
 
 
 def check_port(port: int) -> None:

