@@ -88,7 +88,8 @@ def starts(samples: int) -> dict[str, list[float]]:
     pre_enqueue.connect(note, weak=False)
     found: dict[str, list[float]] = {BARE: [], OURS: []}
     waiting = decisions(WARM + samples)
-    with cluster.running() as signs:
+    with cluster.running() as workers:
+        signs = workers.signs
         worked_off(signs, [bare] * WARM)
         worked_off(signs, [waiting.pop() for _ in range(WARM)])
         for number in range(samples):
@@ -106,7 +107,8 @@ def starts(samples: int) -> dict[str, list[float]]:
 def rates(count: int, rounds: int) -> dict[str, list[float]]:
     """Returns how many a second the cluster works off of a queue full of either."""
     found: dict[str, list[float]] = {BARE: [], OURS: []}
-    with cluster.running() as signs:
+    with cluster.running() as workers:
+        signs = workers.signs
         worked_off(signs, [bare] * WARM)
         worked_off(signs, decisions(WARM))
         for _ in range(rounds):
@@ -120,9 +122,9 @@ def scaling(count: int, rounds: int, waits: float) -> dict[str, list[float]]:
     found: dict[str, list[float]] = {"1": [], "2": []}
     for _ in range(rounds):
         for workers, kept in found.items():
-            with cluster.running(TEST_Q_CLUSTER=json.dumps({"workers": int(workers)})) as signs:
-                worked_off(signs, decisions(WARM), int(workers))
-                times = worked_off(signs, decisions(count, waits), int(workers))
+            with cluster.running(TEST_Q_CLUSTER=json.dumps({"workers": int(workers)})) as begun:
+                worked_off(begun.signs, decisions(WARM), int(workers))
+                times = worked_off(begun.signs, decisions(count, waits), int(workers))
                 kept.append(rate(times))
     return found
 

@@ -1,4 +1,4 @@
-"""Worker processes of the benchmark's own, started as the guide to deploying has it."""
+"""Worker processes of the benchmark's own, started as the guides have it."""
 
 from __future__ import annotations
 
@@ -7,44 +7,76 @@ import signal
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
+from typing import IO
+
+import psutil
 
 from .signs import VARIABLE, Signs
 
 ROOT = Path(__file__).resolve().parents[3]
 PATIENCE = 45  # seconds to end by themselves; they take 30 at most
+#: What takes runs on, and what looks after it, as arguments of the interpreter.
+WORKER = ("-m", "django", "hitl", "worker")
+
+
+class Workers:
+    """Programs that work on this process's database, and the signs that they give."""
+
+    def __init__(
+        self, programs: Sequence[Sequence[str]], environment: dict[str, str], signs: Signs, log: IO
+    ) -> None:
+        self.signs = signs
+        self._programs, self._log = programs, log
+        self._environment = {**os.environ, **environment, VARIABLE: signs.path}
+        self._running: list[psutil.Popen] = []
+
+    def start(self) -> None:
+        self._running = [
+            psutil.Popen(
+                [sys.executable, *program],
+                cwd=ROOT,
+                env=self._environment,
+                stdin=subprocess.DEVNULL,
+                stdout=self._log,
+                stderr=self._log,
+            )
+            for program in self._programs
+        ]
+
+    def kill(self) -> None:
+        """Kills all of them at once, with what they have begun: the machine goes."""
+        found = [each for one in self._running for each in (one, *one.children(recursive=True))]
+        for each in found:
+            each.kill()
+        psutil.wait_procs(found)
+
+    def stop(self) -> None:
+        for each in self._running:
+            each.send_signal(signal.SIGTERM)
+        for each in self._running:
+            try:
+                each.wait(PATIENCE)
+            except psutil.TimeoutExpired:
+                each.kill()
+                each.wait()
 
 
 @contextmanager
-def running(**environment: str) -> Iterator[Signs]:
-    """Runs ``hitl worker`` on this process's database until the block ends; gives its signs."""
+def running(*programs: Sequence[str], **environment: str) -> Iterator[Workers]:
+    """Runs ``hitl worker``, or those programs, on this process's database until the block ends."""
     with tempfile.TemporaryDirectory() as folder, tempfile.TemporaryFile() as log:
         signs = Signs(folder)
-        process = subprocess.Popen(
-            [sys.executable, "-m", "django", "hitl", "worker"],
-            cwd=ROOT,
-            env={**os.environ, **environment, VARIABLE: signs.path},
-            stdin=subprocess.DEVNULL,
-            stdout=log,
-            stderr=log,
-        )
+        workers = Workers(programs or [WORKER], environment, signs, log)
+        workers.start()
         try:
-            yield signs
+            yield workers
         except TimeoutError:
             log.seek(0)
             sys.stderr.write(log.read().decode(errors="replace")[-2000:])
             raise
         finally:
-            _stop(process)
+            workers.stop()
             signs.close()
-
-
-def _stop(process: subprocess.Popen[bytes]) -> None:
-    process.send_signal(signal.SIGTERM)
-    try:
-        process.wait(PATIENCE)
-    except subprocess.TimeoutExpired:
-        process.kill()
-        process.wait()

@@ -1,4 +1,4 @@
-"""What the measured clusters do: a graph that says when it is answered, and a bare task."""
+"""What the measured workers do: a graph that says when it is answered, and a bare task."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from typing import Any, TypedDict
 from django_q.signals import post_execute
 
 from hitl_django import END, START, StateGraph, interrupt, register
+from hitl_django.signals import run_succeeded
 
 from . import signs
 
@@ -17,6 +18,8 @@ EMPTY, HOLD = f"{__name__}.empty", f"{__name__}.hold"
 
 
 class Asked(TypedDict, total=False):
+    #: A file; once it has its answer, the node waits until nobody has it to themselves.
+    gate: str
     #: Seconds that the node waits for something else once it has its answer.
     waits: float
     answer: Any
@@ -28,6 +31,8 @@ def question() -> StateGraph:
 
     def ask(state: Asked) -> Asked:
         answer = interrupt({"question": "Go on?"})
+        if "gate" in state:
+            hold(state["gate"])
         signs.give("begun", "node")
         if state["waits"]:
             time.sleep(state["waits"])
@@ -56,3 +61,10 @@ def _settled(task: dict[str, Any], **kwargs: Any) -> None:
 
 
 post_execute.connect(_settled, dispatch_uid=__name__)
+
+
+def _ended(run_id: str, **kwargs: Any) -> None:
+    signs.give("ended", run_id)
+
+
+run_succeeded.connect(_ended, dispatch_uid=__name__)

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 #: The environment variable that names the pipe.
 VARIABLE = "HITL_BENCH_SIGNS"
-PATIENCE = 60.0  # seconds without any sign
+PATIENCE = 120.0  # seconds without any sign; a run of a worker that died waits for 60
 KEPT = 1 << 20  # bytes that wait in the pipe while nobody reads: a measurement's, all of them
 
 
@@ -57,10 +57,17 @@ class Signs:
             if sign.word == word:
                 return sign
 
+    def count(self, word: str) -> int:
+        """Returns how many signs say ``word`` of those that have been given and not looked at."""
+        while select.select([self._pipe], [], [], 0)[0]:
+            self._read()
+        known, self._known = self._known, []
+        return sum(sign.word == word for sign in known)
+
     def _read(self) -> None:
         ready, _, _ = select.select([self._pipe], [], [], PATIENCE)
         if not ready:
-            raise TimeoutError(f"no sign of the cluster in {PATIENCE:.0f} s")
+            raise TimeoutError(f"no sign of the workers in {PATIENCE:.0f} s")
         *lines, self._rest = (self._rest + os.read(self._pipe, 65536)).split(b"\n")
         for line in lines:
             word, name, at = line.decode().split(" ")

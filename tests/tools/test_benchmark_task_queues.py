@@ -1,0 +1,56 @@
+"""The benchmark of the task queues does what it says; how fast, no test asks."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import pytest
+
+from tools.benchmarks import stores
+from tools.benchmarks.engines import OURS
+from tools.benchmarks.task_queues import __main__ as command
+from tools.benchmarks.task_queues.queues import QUEUES
+
+FOUND = {
+    "delays": [0.01, 0.02, 0.03],
+    "rates": {"1": 300.4, "2": 500},
+    "waiting": {"1": 19, "2": 38},
+    "killed": {"seconds": 31.4, "again": 2, "lost": 0},
+}
+
+
+@pytest.mark.cluster
+@pytest.mark.any_database
+def test_real_workers_are_measured_and_killed(
+    database_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    @contextmanager
+    def own(kinds: set[str]) -> Iterator[dict[str, str]]:
+        yield {stores.variable(OURS, kind): database_url for kind in kinds}
+
+    monkeypatch.setattr(stores, "prepared", own)
+    monkeypatch.setattr(command, "WORKERS", (1,))
+    queue = QUEUES["tasks-sqlite"]
+    with command.prepared(queue) as environment:
+        found = command.measured("tasks-sqlite", environment, command.SMALL)
+    assert min(found["delays"] + list(found["rates"].values())) > 0
+    assert found["killed"]["lost"] == 0
+
+
+def test_a_row_is_one_of_the_guides_table() -> None:
+    told = command.line(QUEUES["celery-redis"], FOUND)
+    assert told.startswith("| Celery, in Redis | 20 ms, one in twenty ")
+    assert told.endswith("| 300, 500 | 19, 38 | 2; none; 31 s |")
+
+
+def test_runs_that_were_lost_are_counted() -> None:
+    lost: Any = {**FOUND, "killed": {**FOUND["killed"], "lost": 3}}
+    assert command.line(QUEUES["celery-redis"], lost).endswith("| 2; 3; 31 s |")
+
+
+def test_only_queues_that_there_are_can_be_chosen(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit):
+        command.parse(["--only", "pigeon"])
+    assert "invalid choice: 'pigeon'" in capsys.readouterr().err

@@ -1,0 +1,133 @@
+"""Measures each task queue that the package brings, with its own workers, as their guides have it.
+
+    python -m tools.benchmarks.task_queues [--only NAME ...] [--quick] [--json FILE]
+
+How soon an answer is with its node, how many a second 1, 2 and 4 workers take on, and what becomes
+of the runs whose workers are killed. Prints the table of the guide.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import statistics
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from tests.cluster.redis_server import RedisServer
+from tools.benchmarks import stores
+
+from ..engines import OURS
+from ..stores import POSTGRES
+from ..worker.__main__ import ROOT
+from .queues import QUEUES, TaskQueue
+
+#: Seconds that one queue may take.
+TIMEOUT = 1800
+WORKERS = (1, 2, 4)
+COUNT, SMALL = 400, 16
+
+COLUMNS = (
+    "",
+    "an answer is with its node after",
+    f"decisions a second by {', '.join(map(str, WORKERS))} workers",
+    "the same with nodes that wait 50 ms",
+    "its workers are killed: nodes begun again; runs lost; all done after",
+)
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    options = parse(arguments)
+    results: dict[str, Any] = {}
+    print(row(COLUMNS), row(["---"] * len(COLUMNS)), sep="\n", flush=True)
+    for name, queue in QUEUES.items():
+        if not options.only or name in options.only:
+            with prepared(queue) as environment:
+                results[name] = measured(name, environment, SMALL if options.quick else COUNT)
+            print(line(queue, results[name]), flush=True)
+            if options.json:
+                Path(options.json).write_text(json.dumps(results, indent=1) + "\n")
+    return 0
+
+
+def parse(arguments: Sequence[str] | None) -> argparse.Namespace:
+    parser = argparse.ArgumentParser(
+        prog="python -m tools.benchmarks.task_queues", description=__doc__
+    )
+    parser.formatter_class = argparse.RawDescriptionHelpFormatter
+    parser.add_argument("--only", nargs="+", choices=QUEUES, metavar="NAME", help="these queues")
+    parser.add_argument("--quick", action="store_true", help="small sizes")
+    parser.add_argument("--json", metavar="FILE", help="write the measurements here as well")
+    return parser.parse_args(arguments)
+
+
+@contextmanager
+def prepared(queue: TaskQueue) -> Iterator[dict[str, str]]:
+    """Makes the database and the broker of one queue; yields what its processes find in their
+    environment.
+    """
+    with stores.prepared({queue.database}) as known, tempfile.TemporaryDirectory() as folder:
+        url = known[stores.variable(OURS, queue.database)]
+        if queue.database == POSTGRES:
+            # The server keeps what it has planned, as the guide to deploying recommends.
+            url += ("&" if "?" in url else "?") + "prepare_threshold=5"
+        found = {
+            "DATABASE_URL": url,
+            "DJANGO_SETTINGS_MODULE": "tools.benchmarks.worker.settings",
+            "TEST_HITL": json.dumps({"DISPATCH": queue.dispatcher}),
+        }
+        if queue.broker is None:
+            yield found
+            return
+        server = RedisServer(Path(folder)).start()
+        variable, form = queue.broker
+        try:
+            yield {**found, variable: form.format(server.socket)}
+        finally:
+            server.kill()
+
+
+def measured(name: str, environment: dict[str, str], count: int) -> Any:
+    """Runs all measurements of one queue in a fresh process; returns what it tells."""
+    command = [sys.executable, "-m", f"{__package__}.client", name, "--count", str(count)]
+    done = subprocess.run(
+        [*command, "--workers", *map(str, WORKERS)],
+        cwd=ROOT,
+        env={**os.environ, **environment},
+        stdout=subprocess.PIPE,
+        text=True,
+        timeout=TIMEOUT,
+        check=True,
+    )
+    return json.loads(done.stdout)
+
+
+def line(queue: TaskQueue, found: Any) -> str:
+    """Returns a row of the table."""
+    delays = [1000 * each for each in found["delays"]]
+    late = statistics.quantiles(delays, n=20)[-1]
+    killed = found["killed"]
+    cells = [
+        queue.title,
+        f"{statistics.median(delays):.0f} ms, one in twenty {late:.0f}",
+        *(
+            ", ".join(f"{rate:.0f}" for rate in found[kind].values())
+            for kind in ("rates", "waiting")
+        ),
+        f"{killed['again']:.0f}; {killed['lost'] or 'none'}; {killed['seconds']:.0f} s",
+    ]
+    return row(cells)
+
+
+def row(cells: Sequence[str]) -> str:
+    return f"| {' | '.join(cells)} |"
+
+
+if __name__ == "__main__":
+    sys.exit(main())

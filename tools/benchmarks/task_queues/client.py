@@ -1,0 +1,138 @@
+"""Who measures one queue, on the database and the broker of its environment."""
+
+from __future__ import annotations
+
+import argparse
+import fcntl
+import json
+import logging
+import tempfile
+import time
+from collections.abc import Sequence
+from typing import Any
+
+import django
+
+django.setup()
+
+from django.db import transaction  # noqa: E402
+
+from hitl_django import services  # noqa: E402
+from hitl_django.models import Interrupt, Run  # noqa: E402
+from hitl_django.testing import inline  # noqa: E402
+
+from ..worker import cluster, graphs  # noqa: E402
+from .queues import QUEUES, TaskQueue  # noqa: E402
+
+#: Workers where their number isn't what is measured.
+USUAL = 2
+#: What the first runs of a process take longer: it imports, connects and builds the graph.
+WARM = 20
+#: Part of a batch that is over before its rate is taken.
+HEAD = 0.1
+#: Seconds that a node waits for something else, where it does.
+WAITS = 0.05
+#: Seconds after which a run is lost: three times what lease and sweep may take.
+PATIENCE = 180
+
+
+def asked(count: int, **state: Any) -> list[Any]:
+    """Returns that many questions which wait for their answers, and no message in the queue."""
+    with inline() as advance:
+        runs = [services.start(graphs.GRAPH, {"waits": 0, **state}).id for _ in range(count)]
+        advance()
+    return list(Interrupt.objects.filter(run__in=runs).values_list("pk", flat=True))
+
+
+def answer(questions: Sequence[Any]) -> None:
+    for each in questions:
+        services.decide(each, "respond", "yes")
+
+
+def running(queue: TaskQueue, workers: int) -> Any:
+    return cluster.running(*queue.programs(workers), **queue.environment(workers))
+
+
+def delays(queue: TaskQueue, samples: int) -> list[float]:
+    """Returns the seconds from a decision to its node, with workers that have nothing to do."""
+    waiting = asked(WARM + samples)
+    found = []
+    with running(queue, USUAL) as workers:
+        for number, question in enumerate(waiting):
+            # A queue that is asked every so often is met at each moment between two looks alike.
+            time.sleep(number / len(waiting) * 0.2)
+            sent = time.monotonic()
+            answer([question])
+            found.append(workers.signs.next("begun").at - sent)
+            workers.signs.next("ended")
+    return found[WARM:]
+
+
+def rate(queue: TaskQueue, count: int, workers: int, waits: float) -> float:
+    """Returns how many decisions a second so many workers take to the end of their run."""
+    questions = asked(count, waits=waits)
+    with tempfile.NamedTemporaryFile() as gate, running(queue, workers) as begun:
+        signs = begun.signs
+        held = asked(workers, gate=gate.name)
+        answer(asked(WARM))
+        for _ in range(WARM):
+            signs.next("ended")
+        fcntl.flock(gate, fcntl.LOCK_EX)
+        answer(held)
+        for _ in held:
+            signs.next("held")
+        with transaction.atomic():
+            answer(questions)
+        fcntl.flock(gate, fcntl.LOCK_UN)
+        ended = [signs.next("ended").at for _ in range(workers + count)]
+    first = workers + int(count * HEAD)
+    return (len(ended) - 1 - first) / (ended[-1] - ended[first])
+
+
+def killed(queue: TaskQueue, count: int) -> dict[str, float]:
+    """Kills all workers in the middle of their work, and starts them anew at once.
+
+    Returns how many seconds later the last run was at its end, how many nodes began twice, and how
+    many runs were lost, which came to no end.
+    """
+    questions = asked(count, waits=WAITS)
+    runs = Run.objects.filter(interrupts__in=questions)
+    begun = 0
+    with running(queue, USUAL) as workers:
+        with transaction.atomic():
+            answer(questions)
+        while begun < count // 2:
+            workers.signs.next("begun")
+            begun += 1
+        workers.kill()
+        killed_at = time.monotonic()
+        workers.start()
+        while runs.exclude(state=Run.State.SUCCEEDED).exists():
+            if time.monotonic() - killed_at > PATIENCE:
+                break
+            time.sleep(0.05)
+        seconds = time.monotonic() - killed_at
+        begun += workers.signs.count("begun")  # of those that have been given
+    lost = runs.exclude(state=Run.State.SUCCEEDED).count()
+    return {"seconds": seconds, "again": begun - count, "lost": lost}
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser()
+    parser.add_argument("queue", choices=QUEUES)
+    parser.add_argument("--count", type=int, required=True)
+    parser.add_argument("--workers", type=int, nargs="+", required=True)
+    options = parser.parse_args()
+    logging.disable(logging.INFO)  # django-q2 tells of every message it queues
+    queue, count = QUEUES[options.queue], options.count
+    found = {
+        "delays": delays(queue, count // 8),
+        "rates": {n: rate(queue, count, n, 0) for n in options.workers},
+        "waiting": {n: rate(queue, n * count // 8, n, WAITS) for n in options.workers},
+        "killed": killed(queue, count // 4),
+    }
+    print(json.dumps(found))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,85 @@
+"""The task queues with their workers, as their guides have them."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from ..stores import POSTGRES, SQLITE
+from ..worker.cluster import WORKER
+
+#: The variable that tells a queue's processes how many workers there are to be.
+VARIABLE = "HITL_BENCH_WORKERS"
+
+Programs = Sequence[Sequence[str]]
+
+
+@dataclass(frozen=True, slots=True)
+class TaskQueue:
+    """A task queue, and where its messages are. A worker is what takes one run on at a time."""
+
+    title: str
+    database: str
+    dispatcher: str
+    #: What is started for so many workers.
+    programs: Callable[[int], Programs]
+    #: Where its broker is a Redis: the variable that names it, and how its socket is written there.
+    broker: tuple[str, str] | None = None
+
+    def environment(self, workers: int) -> dict[str, str]:
+        """Returns what its processes find in their environment, for so many workers."""
+        cluster = {"workers": workers}
+        return {VARIABLE: str(workers), "TEST_Q_CLUSTER": json.dumps(cluster)}
+
+
+def _one(workers: int) -> Programs:
+    """Whatever there are to be, ``hitl worker`` starts them."""
+    return [WORKER]
+
+
+def _each(workers: int) -> Programs:
+    return [WORKER] * workers
+
+
+def _celery(workers: int) -> Programs:
+    celery = ["-m", "celery", "-A", "tests.celery_app", "worker", "--without-gossip"]
+    return [[*celery, "--concurrency", str(workers)], WORKER]
+
+
+def _rq(workers: int) -> Programs:
+    rq = ["-m", "django", "rqworker", "default", "--job-class", "django_tasks_rq.Job"]
+    return [*[rq] * workers, WORKER]
+
+
+_PATH = "hitl_django.contrib.{}.Dispatcher"
+
+QUEUES = {
+    "django-q2-sqlite": TaskQueue(
+        "django-q2, in SQLite", SQLITE, _PATH.format("django_q2"), _one
+    ),
+    "django-q2-postgres": TaskQueue(
+        "django-q2, in PostgreSQL", POSTGRES, _PATH.format("django_q2"), _one
+    ),
+    "django-q2-redis": TaskQueue(
+        "django-q2, in Redis", POSTGRES, _PATH.format("django_q2"), _one,
+        ("TEST_REDIS_URL", "unix://{}"),
+    ),
+    "tasks-sqlite": TaskQueue(
+        "Django's Tasks, in SQLite", SQLITE, _PATH.format("django_tasks"), _each
+    ),
+    "tasks-postgres": TaskQueue(
+        "Django's Tasks, in PostgreSQL", POSTGRES, _PATH.format("django_tasks"), _each
+    ),
+    "tasks-redis": TaskQueue(
+        "Django's Tasks by RQ, in Redis", POSTGRES, _PATH.format("django_tasks"), _rq,
+        ("TEST_RQ_SOCKET", "{}"),
+    ),
+    "celery-redis": TaskQueue(
+        "Celery, in Redis", POSTGRES, _PATH.format("celery"), _celery,
+        ("TEST_CELERY_BROKER", "redis+socket://{}"),
+    ),
+    "procrastinate-postgres": TaskQueue(
+        "Procrastinate, in PostgreSQL", POSTGRES, f"{__package__}.threads.Threads", _one
+    ),
+}  # fmt: skip

@@ -1,0 +1,13 @@
+"""Procrastinate with as many threads as there are to be workers."""
+
+from __future__ import annotations
+
+import os
+
+from hitl_django.contrib.procrastinate.dispatcher import ProcrastinateDispatcher
+
+from .queues import VARIABLE
+
+
+class Threads(ProcrastinateDispatcher):
+    concurrency = int(os.environ.get(VARIABLE, "4"))
