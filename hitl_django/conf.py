@@ -63,8 +63,8 @@ class Settings:
     )
     ENCRYPTION_KEYS: Sequence[str] = _key(
         (),
-        "Keys that the state of threads is encrypted with in the database: the first encrypts, all "
-        "decrypt. Each is 32 bytes in base64.",
+        "Keys that the state of threads is encrypted with in the database, and what people are "
+        "asked and answer: the first encrypts, all decrypt. Each is 32 bytes in base64.",
     )
     RECURSION_LIMIT: int = _key(1000, "Super-steps of one run before it fails.")
     CLAIM_SECONDS: float = _key(900, "How long a reviewer who claims a question holds it.")

@@ -1,4 +1,4 @@
-"""The page that stands in for another while the database is away.
+"""The page that stands in for another while the database is away, or what it holds is unreadable.
 
 It is made without the database, so neither of the admin's frame, which asks who is signed in, nor
 by the page itself.
@@ -20,6 +20,7 @@ from django.template.loader import render_to_string
 from django.template.response import SimpleTemplateResponse
 
 from hitl_django.db import outages
+from hitl_django.engine.errors import CorruptPayloadError
 from hitl_django.forms import submission
 from hitl_django.forms.answer_form import make_label
 
@@ -63,6 +64,8 @@ def answer_outages(view: Callable[..., Any]) -> Callable[..., Any]:
                 response = view(request, *args, **kwargs)
         except outages.ERRORS as error:
             return render_outage(request, error)
+        except CorruptPayloadError as error:
+            return render_unreadable(error)
         if isinstance(response, SimpleTemplateResponse) and not response.is_rendered:
             # It is rendered when the middleware has seen it, outside of this function.
             response.render = partial(_render, request, response.render)  # type: ignore[assignment, method-assign]
@@ -96,6 +99,15 @@ def render_outage(request: HttpRequest, error: Exception) -> HttpResponse:
     return response
 
 
+def render_unreadable(error: CorruptPayloadError) -> HttpResponse:
+    """Renders the page that says why what is stored can't be read; operators have to mend it."""
+    logger.error("the admin can't read what is stored", exc_info=error)
+    page = render_to_string("hitl_django/admin/unreadable.html", {"reason": str(error)})
+    response = HttpResponse(page, status=503, headers={"Cache-Control": "no-store"})
+    response._has_been_logged = True  # type: ignore[attr-defined]
+    return response
+
+
 def read_fields(request: HttpRequest) -> list[Field] | None:
     """Returns what was sent, but for files and passwords; None where that can't be repeated."""
     try:
@@ -115,3 +127,5 @@ def _render(request: HttpRequest, render: Callable[[], HttpResponse]) -> HttpRes
         return render()
     except outages.ERRORS as error:
         return render_outage(request, error)
+    except CorruptPayloadError as error:
+        return render_unreadable(error)

@@ -7,7 +7,6 @@ from typing import Any
 from django.contrib import admin
 from django.contrib.admin.views.main import ChangeList
 from django.db.models import OuterRef, QuerySet, Subquery
-from django.db.models.functions import Left
 from django.http import HttpRequest, HttpResponse
 from django.utils.translation import gettext_lazy as _
 
@@ -68,7 +67,7 @@ class RunChangeList(NewestChangeList):
         for row in self.result_list:
             may = policy.may_operate(request.user, row)
             # As over the API: its words quote payloads.
-            row.fault = row.error_start if may else ""
+            row.fault = row.error[:ERROR_LENGTH] if may else ""
             self.may_operate |= may
 
     def drop_columns(self, *names: str) -> None:
@@ -104,10 +103,8 @@ class RunAdmin(NewestSearch, StartPages, BulkRunPages):
     def get_queryset(self, request: HttpRequest) -> QuerySet[Any]:
         questions = Interrupt.objects.filter(run=OuterRef("pk"), status=Interrupt.Status.PENDING)
         questions = select_visible(questions, request.user).order_by("created_at", "id")
-        rows = super().get_queryset(request).defer("error", "traceback")
-        return rows.annotate(
-            error_start=Left("error", ERROR_LENGTH), waits_at=Subquery(questions.values("node")[:1])
-        )
+        rows = super().get_queryset(request).defer("traceback")
+        return rows.annotate(waits_at=Subquery(questions.values("node")[:1]))
 
     @admin.display(description=_("select"))
     def pick(self, run: Run) -> str:

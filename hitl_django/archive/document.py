@@ -14,7 +14,8 @@ from typing import Any
 from django.db import models
 
 from hitl_django.checkpoints.codec import codec, verify
-from hitl_django.checkpoints.encrypted_rows import encrypt_row, find_key_ring
+from hitl_django.checkpoints.encrypted_rows import encrypt_row
+from hitl_django.encryption import find_key_ring
 from hitl_django.engine.errors import CorruptPayloadError
 from hitl_django.engine.serde import digest
 from hitl_django.models import ArchivedThread
@@ -117,7 +118,7 @@ def _to_plain(field: models.Field[Any, Any], row: models.Model) -> Any:
     """Returns what a column holds; JSON as its text, which no limit of the codec is about."""
     value = field.value_from_object(row)
     if isinstance(field, JSONTextField):
-        return field.get_prep_value(value)
+        return field.encode(value)
     return bytes(value) if isinstance(value, memoryview) else value
 
 

@@ -12,7 +12,9 @@ from django.db.models import Exists, OuterRef, Q, QuerySet
 from django.db.models.functions import Now
 
 from hitl_django.db.retry import retry_on_conflict
+from hitl_django.encryption import find_key_ring
 from hitl_django.models import ArchivedThread, Interrupt, Run, Thread
+from hitl_django.models.search import build_search_text
 
 from .document import ArchivedRows, read_document, write_document
 from .partitions import make_partitions
@@ -80,6 +82,8 @@ def unarchive(archived: QuerySet[ArchivedThread]) -> Thread | None:
         (row,) = found
         rows = read_document(row)
         (thread,) = rows[Thread]
+        if find_key_ring() is not None:
+            _reduce_search_texts(rows)
         for model, each in rows.items():
             _clear_dangling(using, model, each)
             model._default_manager.using(using).bulk_create(each)
@@ -142,6 +146,18 @@ def _clear_dangling(using: str, model: type[models.Model], rows: Sequence[Any]) 
         for row in rows:
             if getattr(row, field.attname) not in there:
                 setattr(row, field.attname, None)
+
+
+def _reduce_search_texts(rows: ArchivedRows) -> None:
+    """Has questions from before there was a key found by no more than those since."""
+    (thread,), found = rows[Thread], rows[Interrupt]
+    keys: dict[Any, Any] = {run.pk: getattr(run, "key", None) for run in rows[Run]}
+    asked: Any
+    for asked in found:
+        if asked.search_text is not None:
+            subject = getattr(thread, "subject_id", None)
+            names = (asked.title, asked.node, keys[asked.run_id], subject)
+            asked.search_text = build_search_text(*names)
 
 
 def _foreign_references() -> Iterator[Exists]:

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from hitl_django.db.write_batch import WriteBatch
+from hitl_django.encryption import find_key_ring
 from hitl_django.engine.constants import CHANGED, CONTROL_SLOTS, KEYED, NULL_TASK_ID, RESUME
 from hitl_django.engine.errors import PayloadError
 from hitl_django.engine.savers.checkpoint import (
@@ -22,7 +23,7 @@ from hitl_django.engine.serde import digest
 from . import inline_values, inline_writes, queries, value_deltas, version_deltas
 from .codec import codec, pack_channel, pack_writes
 from .coordinates import CheckpointRef
-from .encrypted_rows import encrypt_column, encrypt_row, find_key_ring
+from .encrypted_rows import encrypt_column, encrypt_row
 from .write_cache import CachedNamespace
 
 ANSWERS, KEYED_ANSWERS = CONTROL_SLOTS[RESUME], CONTROL_SLOTS[KEYED]

@@ -9,35 +9,12 @@ try what the value may be, is encrypted with it.
 
 from __future__ import annotations
 
-from functools import cache
-
-from hitl_django.conf import hitl
+from hitl_django.encryption import get_key_ring
 from hitl_django.engine.errors import CorruptPayloadError
 from hitl_django.engine.serde import KeyRing, digest
 
 _MARK = b"\xc1E"
 _DIGEST_SIZE = 16
-
-
-def find_key_ring() -> KeyRing | None:
-    """Returns what rows are encrypted with now; None where they aren't."""
-    keys = hitl.ENCRYPTION_KEYS
-    return _make_key_ring(tuple(keys)) if keys else None
-
-
-@cache
-def _make_key_ring(keys: tuple[str, ...]) -> KeyRing:
-    return KeyRing(keys)
-
-
-def get_key_ring() -> KeyRing:
-    """Returns what decrypts; CorruptPayloadError where there is no key."""
-    ring = find_key_ring()
-    if ring is None:
-        raise CorruptPayloadError(
-            "A stored payload is encrypted, and HITL['ENCRYPTION_KEYS'] has no key."
-        )
-    return ring
 
 
 def is_encrypted(data: bytes) -> bool:

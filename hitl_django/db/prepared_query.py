@@ -230,8 +230,8 @@ class PreparedSelect(_Compiled):
 class PreparedUpdate(_Compiled):
     """A conditional UPDATE; ``run`` returns how many rows matched.
 
-    As a part of a ``WriteBatch`` it can return the columns named by ``returning``, which have to be
-    columns whose values need no conversion.
+    As a part of a ``WriteBatch`` it can return the columns named by ``returning``, whose
+    values come as they are stored.
     """
 
     def __init__(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import logging
 import os
 import socket
@@ -49,7 +48,7 @@ def claim(run_id: UUID) -> Lease | None:
         # The thread's row is this worker's by now, so its run can't become due any more.
         queries.GIVE_BACK.run(using, thread=thread.pk, epoch=thread.epoch)
         return None
-    begun = queries.BegunRun._make(held[1])
+    begun = queries.BegunRun.read(held[1])
     log = EventLog(run_id, begun.graph, begun.events, begun.last_event, claimed.epoch)
     stored = None
     if claimed.attempts > 1:
@@ -69,7 +68,7 @@ def claim(run_id: UUID) -> Lease | None:
         fingerprint=begun.fingerprint,
         stored=stored,
         names=tuple(filter(None, (begun.key, claimed.subject_id))),
-        options={} if begun.options is None else json.loads(begun.options),
+        options=begun.options or {},
     )
     if lease.attempt > hitl.MAX_ATTEMPTS:
         transitions.park(lease, begun.error or _no_progress())

@@ -15,6 +15,7 @@ from hitl_django.checkpoints import DjangoSaver
 from hitl_django.conf import hitl
 from hitl_django.db.alias import write_alias
 from hitl_django.db.write_batch import WriteBatch
+from hitl_django.encryption import find_key_ring
 from hitl_django.engine.savers.checkpoint import Question
 from hitl_django.engine.types import Expiry
 from hitl_django.graph_registry import registry
@@ -260,9 +261,9 @@ def encode_expiry(expires: Expiry | None) -> dict[str, Any] | None:
 def _build_row(lease: Lease, question: Question, using: str) -> Interrupt:
     asked = question.interrupt
     columns = build_review_columns(question, lease.graph)
-    text = build_search_text(
-        columns["title"], question.node, *lease.names, columns["why"], asked.value
-    )
+    # What is encrypted can't be looked for.
+    hidden = () if find_key_ring() is not None else (columns["why"], asked.value)
+    text = build_search_text(columns["title"], question.node, *lease.names, *hidden)
     return queries.INTERRUPT_ROW.new(
         thread_id=lease.thread.pk,
         run_id=lease.run_id,

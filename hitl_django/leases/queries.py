@@ -5,6 +5,7 @@ What zero rows mean stands at the caller.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 from django.db import models
@@ -59,6 +60,10 @@ def _due(column: str) -> models.Subquery:
     return models.Subquery(due.values(column)[:1])
 
 
+def _column(model: type[models.Model], name: str) -> Any:
+    return model._meta.get_field(name)
+
+
 class ClaimedThread(NamedTuple):
     """What a claim returns of the thread."""
 
@@ -80,8 +85,16 @@ class BegunRun(NamedTuple):
     events: str
     last_event: int
     key: str | None
-    #: As it is stored: JSON.
-    options: str | None
+    options: dict[str, Any] | None
+
+    @classmethod
+    def read(cls, row: Sequence[Any]) -> BegunRun:
+        """Returns a row, whose columns come as they are stored."""
+        found = cls._make(row)
+        return found._replace(
+            error=_column(Run, "error").from_db_value(found.error, None, None),
+            options=_column(Run, "options").from_db_value(found.options, None, None),
+        )
 
 
 #: Takes the thread of a run that is due, if its lease is free or, as the database sees it at this
@@ -138,9 +151,9 @@ def _outcome_columns() -> dict[str, Any]:
         "state": Parameter("state", _TEXT),
         # The checkpoint that is written by the same statement is not there to be read.
         "step": Coalesce(Parameter("step", models.IntegerField()), Subquery(step), F("step")),
-        "error": Parameter("error", _TEXT),
+        "error": Parameter("error", _column(Run, "error")),
         "traceback": Coalesce(
-            Parameter("traceback", _TEXT), F("traceback")
+            Parameter("traceback", _column(Run, "traceback")), F("traceback")
         ),  # None leaves it alone
         "last_event": Parameter("last_event", models.PositiveIntegerField()),
     }

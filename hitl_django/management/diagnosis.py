@@ -18,9 +18,11 @@ from django.utils.timesince import timesince
 from hitl_django import audit, services
 from hitl_django.conf import hitl, limit_for_user
 from hitl_django.db.alias import write_alias
+from hitl_django.encryption import find_key_ring
 from hitl_django.json_text.sanitize import format_count
 from hitl_django.models import ReviewLink, Run, WebhookEndpoint, WorkerHeartbeat
 from hitl_django.task_queue import dispatcher
+from hitl_django.worker import reencryption
 from hitl_django.worker.sweeper import find_missed_since
 
 from . import tables
@@ -50,7 +52,7 @@ class Finding:
 def examine_installation(*, audited: bool) -> Iterator[Finding]:
     """Yields the findings, those that the others depend on first; an error there ends it.
 
-    With ``audited`` every audit entry is examined as well.
+    With ``audited`` every audit entry is examined as well, and the key of every encrypted row.
     """
     for look in (_database, _migrations, _settings):
         found = list(look())
@@ -61,6 +63,7 @@ def examine_installation(*, audited: bool) -> Iterator[Finding]:
         yield from look()
     if audited:
         yield from _audit()
+        yield from _encryption()
 
 
 def find_obstacle(*, needs_database: bool) -> Finding | None:
@@ -88,6 +91,25 @@ def _audit() -> Iterator[Finding]:
         )
     if sound:
         yield Finding("ok", "Every audit trail holds.")
+
+
+def _encryption() -> Iterator[Finding]:
+    """Yields how many rows aren't under the first of ENCRYPTION_KEYS, where it has any."""
+    if find_key_ring() is None:
+        return
+    plain = old = unreadable = 0
+    for batch in reencryption.count_rows():
+        plain, old = plain + batch.plain, old + batch.old
+        unreadable += batch.unreadable
+    if not plain + old + unreadable:
+        yield Finding("ok", "Every row is encrypted with the first of ENCRYPTION_KEYS.")
+        return
+    rows = f"{format_count(plain, 'row is', 'rows are')} not encrypted, {old} under another key"
+    yield Finding(
+        "warning",
+        f"{rows} than the first of ENCRYPTION_KEYS, and {unreadable} unreadable.",
+        "Run 'manage.py hitl reencrypt', beside the workers.",
+    )
 
 
 def _database() -> Iterator[Finding]:

@@ -24,7 +24,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--audit",
         action="store_true",
-        help="also work through every audit entry, which takes a while where there are many",
+        help="also work through every audit entry and every encrypted row, which takes a "
+        "while where there are many",
     )
     add_json_argument(parser)
 

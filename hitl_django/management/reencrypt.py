@@ -9,7 +9,7 @@ from typing import Any
 
 from django.core.management.base import BaseCommand, CommandError
 
-from hitl_django.checkpoints.encrypted_rows import find_key_ring
+from hitl_django.encryption import find_key_ring
 from hitl_django.json_text.sanitize import format_count
 from hitl_django.worker import reencryption
 from hitl_django.worker.reencryption import RowCounts

@@ -12,7 +12,7 @@ from django.utils.translation import gettext_lazy as _
 from hitl_django.engine.ids import new_id
 from hitl_django.json_text.sanitize import escape_invisible
 
-from .fields import JSONTextField
+from .fields import EncryptedTextField, JSONTextField
 from .review import Interrupt
 
 
@@ -37,7 +37,7 @@ class Comment(models.Model):
     )
     by_label = models.CharField(_("by"), max_length=255)
     via = models.CharField(_("via"), max_length=20)
-    text = models.TextField(_("comment"))
+    text = EncryptedTextField(_("comment"))
     #: The names of those whom it mentions: they may see the question, and are told.
     mentions = JSONTextField(null=True, blank=True, db_default=None, editable=False)
     created_at = models.DateTimeField(_("written"), db_default=Now(), editable=False)

@@ -10,7 +10,7 @@ from django.db import models
 from django.db.models.functions import Now
 from django.utils.translation import gettext_lazy as _
 
-from .fields import JSONTextField
+from .fields import EncryptedJSONField
 from .threads import Run
 
 #: That a run was queued, asks, or came to an end: each is an event of its own kind, its state.
@@ -67,7 +67,7 @@ class RunEvent(models.Model):
     seq = models.PositiveIntegerField(_("number"))
     kind = models.CharField(_("kind"), max_length=20)
     ns = models.TextField(_("namespace"), blank=True, default="")
-    data = JSONTextField(_("data"))
+    data = EncryptedJSONField(_("data"))
     truncated = models.BooleanField(_("truncated"), default=False)
     created_at = models.DateTimeField(_("created"), db_default=Now(), editable=False)
 

@@ -7,7 +7,10 @@ import json
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
+from django.core.exceptions import FieldError
 from django.db import models
+
+from hitl_django.encryption import decrypt_text, encrypt_text, find_key_ring
 
 _FORMAT: dict[str, Any] = {
     "ensure_ascii": False,
@@ -36,6 +39,10 @@ class JSONTextField(models.TextField):
         return value
 
     def get_prep_value(self, value: Any) -> str | None:
+        return self.encode(value)
+
+    def encode(self, value: Any) -> str | None:
+        """Returns a value as JSON."""
         # None is JSON's null, an answer like any other; only a nullable column has a NULL to
         # say "nothing was given".
         if value is None and self.null:
@@ -45,6 +52,58 @@ class JSONTextField(models.TextField):
     def value_to_string(self, obj: models.Model) -> Any:
         # Serializers write it as the JSON it is, which ``to_python`` takes as it comes.
         return self.value_from_object(obj)
+
+
+class EncryptedField(models.TextField):
+    """A column that is encrypted in the database where ENCRYPTION_KEYS has a key.
+
+    A query that looks into it is refused then: it would find nothing, and not say so. Only whether
+    it is empty can be asked. To migrations it is the field that it is to the database.
+    """
+
+    if TYPE_CHECKING:
+        _pyi_private_set_type: Any
+        _pyi_private_get_type: Any
+
+    def get_lookup(self, lookup_name: str) -> Any:
+        if lookup_name not in ("exact", "isnull") and find_key_ring() is not None:
+            raise FieldError(f"{name_column(self)} is encrypted: nothing in it can be looked for.")
+        return super().get_lookup(lookup_name)
+
+
+class EncryptedTextField(EncryptedField):
+    """A text that is encrypted; an empty one stays as it is."""
+
+    def get_prep_value(self, value: Any) -> Any:
+        value = super().get_prep_value(value)
+        return encrypt_text(value, name_column(self)) if value else value
+
+    def from_db_value(self, value: str | None, expression: Any, connection: Any) -> str | None:
+        return decrypt_text(value, name_column(self)) if value else value
+
+    def deconstruct(self) -> Any:
+        name, _, args, options = super().deconstruct()
+        return name, "django.db.models.TextField", args, options
+
+
+class EncryptedJSONField(EncryptedField, JSONTextField):
+    """JSON that is encrypted."""
+
+    def get_prep_value(self, value: Any) -> str | None:
+        text = self.encode(value)
+        return None if text is None else encrypt_text(text, name_column(self))
+
+    def from_db_value(self, value: str | None, expression: Any, connection: Any) -> Any:
+        return None if value is None else json.loads(decrypt_text(value, name_column(self)))
+
+    def deconstruct(self) -> Any:
+        name, _, args, options = super().deconstruct()
+        return name, f"{__name__}.{JSONTextField.__name__}", args, options
+
+
+def name_column(field: models.Field[Any, Any]) -> str:
+    """Returns the name under which a column's texts are encrypted."""
+    return f"{field.model._meta.db_table}.{field.column}"
 
 
 def canonical_json(value: Any) -> bytes:

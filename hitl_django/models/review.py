@@ -20,7 +20,7 @@ from hitl_django.decision_types import DECISION_TYPES, EXPIRE, EXPIRE_LABEL
 from hitl_django.engine.ids import new_id
 from hitl_django.json_text.sanitize import escape_invisible
 
-from .fields import JSONTextField
+from .fields import EncryptedJSONField, EncryptedTextField, JSONTextField
 from .search import GramIndex
 from .threads import Run, Thread
 
@@ -94,13 +94,13 @@ class Interrupt(models.Model):
     key = models.TextField(null=True, blank=True)
 
     title = models.CharField(_("question"), max_length=300)
-    why = models.TextField(_("why"), blank=True)
-    payload = JSONTextField(_("payload"))
+    why = EncryptedTextField(_("why"), blank=True)
+    payload = EncryptedJSONField(_("payload"))
     payload_digest = models.CharField(max_length=32)
     #: By what it is found (models.search), and the same for PostgreSQL's index as long as it waits.
     search_text = models.TextField(null=True, blank=True, editable=False)
     search_grams = models.TextField(null=True, blank=True, editable=False)
-    response_schema = JSONTextField(_("response schema"), null=True, blank=True)
+    response_schema = EncryptedJSONField(_("response schema"), null=True, blank=True)
     #: The shape in which it is asked and answered (dialects).
     dialect = models.CharField(max_length=20, default="raw")
     #: What may be decided, in the order to offer it: no list has to read a payload to know.
@@ -111,7 +111,7 @@ class Interrupt(models.Model):
     quorum = models.PositiveSmallIntegerField(_("approvals needed"), default=1)
     approvals = models.PositiveSmallIntegerField(_("approvals"), db_default=0)
     #: What somebody has made of it, for the others to approve: ``edited`` and ``answer``.
-    proposal = JSONTextField(_("proposal"), null=True, blank=True, db_default=None)
+    proposal = EncryptedJSONField(_("proposal"), null=True, blank=True, db_default=None)
     no_self_approval = models.BooleanField(_("not by who started the run"), default=False)
     claim_required = models.BooleanField(_("only by who has claimed it"), default=False)
     status = models.CharField(
@@ -122,7 +122,7 @@ class Interrupt(models.Model):
     closed_at = models.DateTimeField(_("closed"), null=True, blank=True)
     #: When it expires on the database's clock, and how (leases.interrupts.encode_expiry).
     expires_at = models.DateTimeField(_("expires"), null=True, blank=True)
-    expiry = JSONTextField(null=True, blank=True)
+    expiry = EncryptedJSONField(null=True, blank=True)
     #: When interrupt_expiring is sent; NULL once it was, or where there is no need.
     warn_at = models.DateTimeField(db_default=None, null=True, editable=False)
     #: Until when it is left alone after what was to be done at its end failed.
@@ -462,9 +462,9 @@ class Decision(models.Model):
     #: effective decision, has room for any number of votes, and finds all decisions on a question.
     effective = models.BooleanField(default=True, null=True)
     type = models.CharField(_("decision"), max_length=20, choices=Type.choices)
-    value = JSONTextField(_("answer"))
-    refusal = models.TextField(_("why it could not be used"), blank=True)
-    reason = models.TextField(_("reason"), blank=True)
+    value = EncryptedJSONField(_("answer"))
+    refusal = EncryptedTextField(_("why it could not be used"), blank=True)
+    reason = EncryptedTextField(_("reason"), blank=True)
     by = models.ForeignKey(
         settings.AUTH_USER_MODEL,
         on_delete=models.SET_NULL,
@@ -484,7 +484,7 @@ class Decision(models.Model):
     request_digest = models.CharField(max_length=32)
     payload_digest = models.CharField(max_length=32)
     #: What it changed of what was asked, as a JSON Patch; NULL where it changed nothing.
-    patch = JSONTextField(_("changes"), null=True, blank=True)
+    patch = EncryptedJSONField(_("changes"), null=True, blank=True)
     #: Which of how many approvals of this version it was.
     approvals = models.PositiveSmallIntegerField(_("approvals"), default=1)
     quorum = models.PositiveSmallIntegerField(_("approvals needed"), default=1)
@@ -548,7 +548,7 @@ class AuditEntry(models.Model):
     )
     actor_label = models.CharField(_("who"), max_length=255)
     via = models.CharField(_("via"), max_length=20)
-    detail = JSONTextField(_("detail"), default=dict)
+    detail = EncryptedJSONField(_("detail"), default=dict)
     at = models.DateTimeField(_("when"))
     prev_hash = models.CharField(max_length=64, blank=True)
     hash = models.CharField(max_length=64)

@@ -11,6 +11,7 @@ from django.utils.translation import gettext_lazy as _
 
 from hitl_django.engine.ids import new_id
 
+from .fields import EncryptedTextField
 from .review import Decision, Interrupt
 
 
@@ -44,7 +45,7 @@ class SecondLook(models.Model):
     verdict = models.CharField(
         _("verdict"), max_length=20, choices=Verdict.choices, blank=True, db_default=""
     )
-    reason = models.TextField(_("reason"), blank=True, db_default="")
+    reason = EncryptedTextField(_("reason"), blank=True, db_default="")
     by = models.ForeignKey(
         settings.AUTH_USER_MODEL,
         on_delete=models.SET_NULL,

@@ -14,7 +14,7 @@ from django.utils.translation import gettext_lazy as _
 from hitl_django.engine.ids import new_id
 from hitl_django.json_text.sanitize import escape_invisible
 
-from .fields import JSONTextField
+from .fields import EncryptedJSONField, EncryptedTextField, JSONTextField
 from .relations import RoutedForeignKey
 
 
@@ -144,9 +144,9 @@ class Run(models.Model):
     last_event = models.PositiveIntegerField(default=0)
     first_event = models.PositiveIntegerField(default=1)
     #: What it was started with besides its input (services.RunOptions); NULL is nothing.
-    options = JSONTextField(null=True, blank=True, editable=False)
-    error = models.TextField(_("error"), blank=True)
-    traceback = models.TextField(_("traceback"), blank=True)
+    options = EncryptedJSONField(null=True, blank=True, editable=False)
+    error = EncryptedTextField(_("error"), blank=True)
+    traceback = EncryptedTextField(_("traceback"), blank=True)
     started_by = models.ForeignKey(
         settings.AUTH_USER_MODEL,
         on_delete=models.SET_NULL,

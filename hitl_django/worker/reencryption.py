@@ -13,8 +13,10 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
+from django.apps import apps
 from django.db import models, transaction
-from django.db.models.functions import Substr
+from django.db.models import F
+from django.db.models.functions import Cast, Substr
 
 from hitl_django.archive.document import read_document, write_document
 from hitl_django.checkpoints import value_deltas, version_deltas
@@ -23,17 +25,32 @@ from hitl_django.checkpoints.encrypted_rows import (
     decrypt_row,
     encrypt_column,
     encrypt_row,
-    find_key_ring,
-    get_key_ring,
     is_encrypted,
     is_under_first_key,
 )
 from hitl_django.checkpoints.queries import Payloads
 from hitl_django.db.alias import write_alias
 from hitl_django.db.retry import retry_on_conflict
+from hitl_django.encryption import (
+    ENVELOPE_HEAD,
+    decrypt_text,
+    encrypt_text,
+    find_key_ring,
+    get_key_ring,
+    is_envelope,
+    is_envelope_current,
+)
 from hitl_django.engine.errors import CorruptPayloadError
 from hitl_django.engine.serde import digest
-from hitl_django.models import ArchivedThread, ChannelBlob, Checkpoint, PendingWrite
+from hitl_django.models import (
+    ArchivedThread,
+    ChannelBlob,
+    Checkpoint,
+    Interrupt,
+    PendingWrite,
+)
+from hitl_django.models.fields import EncryptedField, name_column
+from hitl_django.models.search import build_search_text, index_text
 
 BATCH = 200  # rows of one transaction
 TRIES = 5  # at a row that somebody changes all the time
@@ -78,7 +95,14 @@ def _look_at_all(*, rewrite: bool) -> Iterator[RowCounts]:
     if find_key_ring() is None:
         return
     # The archive comes last: what is moved there meanwhile is found there.
-    for table in (_Writes(), _Blobs(), _Checkpoints(), _Archive()):
+    for table in (
+        _Writes(),
+        _Blobs(),
+        _Checkpoints(),
+        *_find_text_tables(),
+        _SearchTexts(),
+        _Archive(),
+    ):
         last: Any = None
         while heads := table.read_heads(last):
             yield _look_at(table, heads, rewrite=rewrite)
@@ -129,35 +153,123 @@ class _OvertakenError(Exception):
 
 
 class _Table:
-    """A table with columns that are encrypted; a digest beside them shows whether a row changed."""
+    """A table with columns that are encrypted."""
 
     model: type[models.Model]
-    columns: tuple[str, ...] = ("data",)
-
-    @property
-    def rows(self) -> models.QuerySet[Any]:
-        return self.model._base_manager.using(write_alias())
+    heads: dict[str, Any]
 
     def read_heads(self, last: Any) -> list[Any]:
         """Returns the next rows behind this key: their keys, and the heads of their columns."""
         rows = self.rows.order_by("pk")
         if last is not None:
             rows = rows.filter(pk__gt=last)
-        heads = {
-            f"head_{name}": Substr(name, 1, HEAD, output_field=models.BinaryField())
-            for name in self.columns
-        }
+        heads = {f"head_{name}": head for name, head in self.heads.items()}
         return list(rows.annotate(**heads).values_list("pk", *heads)[:BATCH])
+
+    @property
+    def rows(self) -> models.QuerySet[Any]:
+        return self.model._base_manager.using(write_alias())
 
     def classify(self, pk: Any, head: list[Any]) -> str:
         """Returns what the row is under; CorruptPayloadError where that can't be known."""
-        return _join([_classify_bytes(bytes(data or b"")) for data in head])
+        raise NotImplementedError
 
     def rewrite(self, pk: Any) -> bool:
-        """Encrypts a row with the first key; returns whether it is still there.
+        """Encrypts a row with the first key; returns whether it had to be.
 
         Raises where somebody was there first.
         """
+        raise NotImplementedError
+
+
+class _Texts(_Table):
+    """A table with columns of text that are encrypted."""
+
+    def __init__(self, model: type[models.Model], columns: list[Any]) -> None:
+        self.model = model
+        self.columns = {field.name: name_column(field) for field in columns}
+        text = models.TextField()
+        self.heads = {
+            name: Substr(name, 1, ENVELOPE_HEAD, output_field=text) for name in self.columns
+        }
+        self.stored = {f"stored_{name}": Cast(name, text) for name in self.columns}
+
+    def classify(self, pk: Any, head: list[Any]) -> str:
+        return _join([_classify_text(text) for text in head])
+
+    def rewrite(self, pk: Any) -> bool:
+        row = self.rows.filter(pk=pk).alias(**self.stored)
+        found = row.values(**self.stored).first()
+        if found is None:
+            return False
+        changes: dict[str, Any] = {}
+        for name, column in self.columns.items():
+            stored = found[f"stored_{name}"]
+            if _classify_text(stored) != FIRST:
+                text = encrypt_text(decrypt_text(stored, column), column)
+                changes[name] = models.Value(text, output_field=models.TextField())
+        # Zero rows: somebody has changed or deleted it since it was read.
+        if changes and not row.filter(**found).update(**changes):
+            raise _OvertakenError
+        return bool(changes)
+
+
+def _find_text_tables() -> Iterator[_Texts]:
+    for model in apps.get_app_config("hitl_django").get_models():
+        encrypted = [
+            field for field in model._meta.concrete_fields if isinstance(field, EncryptedField)
+        ]
+        if encrypted and not model._meta.proxy:
+            yield _Texts(model, encrypted)
+
+
+class _SearchTexts(_Table):
+    """What questions are found by: no more than what isn't encrypted beside it."""
+
+    model = Interrupt
+    #: Of these it is made where there is a key (leases.interrupts).
+    names = ("title", "node", "run__key", "thread__subject_id")
+
+    def __init__(self) -> None:
+        self.heads = {name: F(name) for name in ("search_text", *self.names)}
+
+    @property
+    def rows(self) -> models.QuerySet[Any]:
+        return super().rows.filter(search_text__isnull=False)
+
+    def classify(self, pk: Any, head: list[Any]) -> str:
+        text, *names = head
+        return FIRST if text == build_search_text(*names) else PLAIN
+
+    def rewrite(self, pk: Any) -> bool:
+        found = self.rows.filter(pk=pk).values_list("search_text", "search_grams", *self.names)
+        row = found.first()
+        if row is None:
+            return False
+        before, grams, *names = row
+        text = build_search_text(*names)
+        index = None if grams is None else index_text(text, write_alias())
+        changes = {"search_text": text, "search_grams": index}
+        # Zero rows: somebody has changed or deleted it since it was read.
+        if not self.rows.filter(pk=pk, search_text=before).update(**changes):
+            raise _OvertakenError
+        return True
+
+
+class _Bytes(_Table):
+    """A table with columns of bytes; the digest beside them shows whether a row was changed."""
+
+    def __init__(self) -> None:
+        self.heads = {
+            name: Substr(name, 1, HEAD, output_field=models.BinaryField()) for name in self.columns
+        }
+
+    columns: tuple[str, ...] = ("data",)
+
+    def classify(self, pk: Any, head: list[Any]) -> str:
+        return _join([_classify_bytes(bytes(data or b"")) for data in head])
+
+    def rewrite(self, pk: Any) -> bool:
         row = self.rows.filter(pk=pk).first()
         if row is None:
             return False
@@ -178,7 +290,7 @@ class _Table:
         return _join([_classify_bytes(bytes(getattr(row, name))) for name in self.columns])
 
 
-class _Writes(_Table):
+class _Writes(_Bytes):
     model = PendingWrite
 
     def encrypt(self, row: Any) -> None:
@@ -186,7 +298,7 @@ class _Writes(_Table):
         row.data, row.digest = encrypt_row(plain, its_digest, 0, get_key_ring())
 
 
-class _Blobs(_Table):
+class _Blobs(_Bytes):
     model = ChannelBlob
 
     @property
@@ -214,7 +326,7 @@ class _Blobs(_Table):
         row.data, row.digest = encrypt_row(plain, its_digest, head, get_key_ring())
 
 
-class _Checkpoints(_Table):
+class _Checkpoints(_Bytes):
     model = Checkpoint
     columns = ("scalars", "writes")
 
@@ -228,7 +340,7 @@ class _Checkpoints(_Table):
         row.digest = digest(b"".join(bytes(getattr(row, name)) for name in Payloads._fields))
 
 
-class _Archive(_Table):
+class _Archive(_Bytes):
     """The archive, whose documents hold rows that may be encrypted themselves."""
 
     model = ArchivedThread
@@ -256,6 +368,14 @@ class _Archive(_Table):
 
 #: The rows of a document that may be encrypted.
 _ROWS = (_Writes(), _Blobs(), _Checkpoints())
+
+
+def _classify_text(stored: str | None) -> str:
+    if not stored:
+        return FIRST
+    if not is_envelope(stored):
+        return PLAIN
+    return FIRST if is_envelope_current(stored, get_key_ring()) else OLD
 
 
 def _classify_bytes(data: bytes) -> str:

@@ -1,5 +1,7 @@
 """The audit chain, checked without the package: raw rows, ``hashlib`` and ``json``.
 
+Of the package it has what decrypts a detail where there are ENCRYPTION_KEYS.
+
 Each entry's hash is SHA-256, in hex, of the hash before it (nothing before the first) and of what
 it says as JSON: ``thread`` (its name), ``seq``, ``at`` (ISO 8601 in UTC), ``verb``, ``subject``,
 ``actor`` (a name), ``via`` and ``detail``, the keys sorted, without spaces, in UTF-8. A reason in
@@ -18,6 +20,8 @@ from typing import Any
 
 from django.db import connection
 
+from hitl_django.encryption import decrypt_text
+
 ENTRIES = """
     SELECT seq, verb, subject, actor_id, actor_label, via, detail, at, prev_hash, hash
     FROM hitl_django_auditentry WHERE thread_id = %s ORDER BY seq
@@ -34,7 +38,7 @@ def faults(thread: int) -> Iterator[str]:
         entries = cursor.fetchall()
     expected, before = 1, ""
     for seq, verb, subject, account, actor, via, text, at, previous, found in entries:
-        detail = json.loads(text)
+        detail = json.loads(decrypt_text(text, "hitl_django_auditentry.detail"))
         if seq != expected:
             yield f"audit entry {expected} isn't there, but {seq}"
         if previous != before:

@@ -34,6 +34,7 @@ from django_q.models import OrmQ
 
 from hitl_django.checkpoints import inline_values
 from hitl_django.checkpoints.codec import codec
+from hitl_django.checkpoints.encrypted_rows import decrypt_column, decrypt_row, is_encrypted
 from hitl_django.conf import hitl
 from hitl_django.engine.constants import CONTROL_SLOTS, KEYED, NULL_TASK_ID, RESUME
 from hitl_django.engine.serde import digest
@@ -220,10 +221,10 @@ def stored_answers(record: Record) -> dict[tuple[Any, ...], Any]:
     for row in record.writes:
         place = (row.ns, row.checkpoint_id, row.task_id)
         if row.slot == CONTROL_SLOTS[RESUME]:
-            [[_, value]] = codec.decode(bytes(row.data))
+            [[_, value]] = codec.decode(plain(row)[0])
             several = enumerate(value) if row.task_id != NULL_TASK_ID else [(0, value)]
         elif row.slot == CONTROL_SLOTS[KEYED]:
-            [[_, value]] = codec.decode(bytes(row.data))
+            [[_, value]] = codec.decode(plain(row)[0])
             several = value.items()
         else:
             continue
@@ -305,16 +306,20 @@ def digests(record: Record) -> Iterator[str]:
     """I11."""
     stored: Sequence[Model] = [*record.blobs, *record.writes]
     for row in stored:
-        data = bytes(row.data)
-        if digest(codec.encode(codec.decode(data))) != row.digest:
+        data, its_digest = plain(row)
+        if digest(codec.encode(codec.decode(data))) != its_digest:
             yield f"{row._meta.model_name} {row.pk} isn't what its digest says"
     for row in record.checkpoints:
         again = codec.encode_record(codec.decode(bytes(row.data)))
         again += codec.encode(codec.decode(bytes(row.metadata)))
-        again += codec.encode(codec.decode(bytes(row.scalars))) if row.scalars else b""
-        ended = codec.decode(bytes(row.writes)) if row.writes else []
-        wrote = [[*task, codec.encode(codec.decode(data))] for *task, data in ended]
-        again += codec.encode_record(wrote) if wrote else b""
+        few, ended = bytes(row.scalars), bytes(row.writes)
+        if is_encrypted(few) or is_encrypted(ended):
+            again += few + ended
+        else:
+            again += codec.encode(codec.decode(few)) if few else b""
+            tasks = codec.decode(ended) if ended else []
+            wrote = [[*task, codec.encode(codec.decode(data))] for *task, data in tasks]
+            again += codec.encode_record(wrote) if wrote else b""
         if digest(again) != row.digest:
             yield f"checkpoint {row.checkpoint_id} isn't what its digest says"
 
@@ -350,12 +355,17 @@ def told(record: Record) -> Iterator[str]:
 # What a thread holds.
 
 
+def plain(row: Any) -> tuple[bytes, str]:
+    """Returns the bytes of a blob or a write, and their digest, decrypted where they have to be."""
+    return decrypt_row(bytes(row.data), row.digest, 0, row._meta.model_name)
+
+
 def values_of(record: Record, checkpoint: Checkpoint) -> dict[str, Any]:
     """Returns the channel values of a checkpoint, as stored."""
     versions = codec.decode(bytes(checkpoint.data))["channel_versions"]
-    few, _ = inline_values.unpack(bytes(checkpoint.scalars))
+    few, _ = inline_values.unpack(decrypt_column(bytes(checkpoint.scalars)))
     return few | {
-        blob.channel: codec.decode(bytes(blob.data))
+        blob.channel: codec.decode(plain(blob)[0])
         for blob in record.blobs
         if blob.ns == checkpoint.ns and versions.get(blob.channel) == blob.version
     }
@@ -363,8 +373,8 @@ def values_of(record: Record, checkpoint: Checkpoint) -> dict[str, Any]:
 
 def ended_with(checkpoint: Checkpoint) -> list[str]:
     """Returns the tasks whose writes are stored with the checkpoint that they led to."""
-    ended = codec.decode(bytes(checkpoint.writes)) if checkpoint.writes else []
-    return [task for task, _, _ in ended]
+    ended = decrypt_column(bytes(checkpoint.writes))
+    return [task for task, _, _ in codec.decode(ended)] if ended else []
 
 
 def finished_in(threads: Q) -> list[str]:

@@ -12,7 +12,8 @@ from django.core.management import CommandError, call_command
 
 from hitl_django import audit, services
 from hitl_django.checkpoints import value_deltas
-from hitl_django.checkpoints.encrypted_rows import decrypt_row, get_key_ring
+from hitl_django.checkpoints.encrypted_rows import decrypt_row
+from hitl_django.encryption import get_key_ring
 from hitl_django.engine.errors import CorruptPayloadError
 from hitl_django.engine.serde import digest
 from hitl_django.models import ArchivedThread, ChannelBlob, Checkpoint, PendingWrite, Thread
