@@ -12,6 +12,7 @@ from contextlib import contextmanager
 from datetime import UTC, timedelta
 from pathlib import Path
 from typing import Annotated, Any
+from urllib.parse import quote, urlsplit, urlunsplit
 
 import psycopg
 import pytest
@@ -50,6 +51,7 @@ from hitl_django.services.runs.archive import is_archived
 from hitl_django.worker import retention
 from hitl_django.worker.runner import advance
 from tests import databases
+from tests.__main__ import new_server
 from tests.reading import values_of
 
 from . import agents
@@ -129,6 +131,36 @@ def paused(tmp_path: Path) -> Path:
     return path
 
 
+@pytest.fixture(scope="module")
+def own_server() -> Iterator[str | None]:
+    """The URL of a PostgreSQL server, where the test's own database is none."""
+    if connection.vendor == "postgresql":
+        yield None
+        return
+    with new_server() as server:
+        yield server.get_uri()
+
+
+@pytest.fixture
+def foreign_database(own_server: str | None) -> Iterator[str]:
+    """The URL of an empty PostgreSQL database for LangGraph."""
+    url = own_server or databases.to_url(connection)
+    name = f"langgraph_{Path(str(connection.settings_dict['NAME'])).name}"[:60]
+    with psycopg.connect(url, autocommit=True) as server:
+        server.execute(f'DROP DATABASE IF EXISTS "{name}" WITH (FORCE)')
+        server.execute(f'CREATE DATABASE "{name}"')
+    yield urlunsplit(urlsplit(url)._replace(path=f"/{quote(name)}"))
+    with psycopg.connect(url, autocommit=True) as server:
+        server.execute(f'DROP DATABASE "{name}" WITH (FORCE)')
+
+
+def restore(release: str, url: str) -> str:
+    """Puts what a release has written into a database; returns its URL."""
+    with psycopg.connect(url) as server:
+        server.execute((FILES / f"{release}.sql").read_text())
+    return url
+
+
 def advance_all() -> None:
     for run in Run.objects.filter(state=Run.State.QUEUED):
         advance(str(run.pk))
@@ -157,7 +189,20 @@ def log_of(thread_id: str) -> Any:
 @pytest.mark.parametrize("graph", ["ported", "kept"])
 @pytest.mark.parametrize("release", ["today", "langgraph-0.4.10", "langgraph-1.0.2"])
 def test_threads_of_a_release_wait_here_and_go_on(release: str, graph: str, written: Path) -> None:
-    said = Import(written if release == "today" else FILES / f"{release}.sqlite", graph=graph)
+    check_import(written if release == "today" else FILES / f"{release}.sqlite", graph)
+
+
+@pytest.mark.parametrize("graph", ["ported", "kept"])
+@pytest.mark.parametrize("release", ["langgraph-0.4.10", "langgraph-1.0.2"])
+def test_threads_of_a_release_are_taken_from_postgresql(
+    release: str, graph: str, foreign_database: str
+) -> None:
+    check_import(restore(release, foreign_database), graph)
+
+
+def check_import(source: Any, graph: str) -> None:
+    """Imports threads of all kinds, and has them go on to their ends."""
+    said = Import(source, graph=graph)
     assert (said.failure, said.err) == ("", "")
     assert said.out == "1 ended, 5 waiting, 1 stopped, 0 there before, 0 left."
     advance_all()
@@ -193,8 +238,14 @@ def test_threads_of_a_release_wait_here_and_go_on(release: str, graph: str, writ
     assert {"first", "beside", "end"}.isdisjoint(write.ran)
 
 
-def test_what_a_release_of_other_ids_has_half_done_is_left(tmp_path: Path) -> None:
-    said = Import(FILES / "langgraph-0.2.60.sqlite")
+@pytest.mark.parametrize("kind", ["sqlite", "postgresql"])
+def test_what_a_release_of_other_ids_has_half_done_is_left(
+    kind: str, request: pytest.FixtureRequest
+) -> None:
+    source: Path | str = FILES / "langgraph-0.2.60.sqlite"
+    if kind == "postgresql":
+        source = restore("langgraph-0.2.60", request.getfixturevalue("foreign_database"))
+    said = Import(source)
     assert said.out == "1 ended, 1 waiting, 0 stopped, 0 there before, 5 left."
     assert said.failure == "5 of 7 threads are left."
     assert said.err.count("an old release of LangGraph stored them") == 5
@@ -571,34 +622,23 @@ def test_what_is_no_database_of_langgraphs_is_refused(tmp_path: Path) -> None:
     assert "can't be read as a database of LangGraph" in Import(url).failure
 
 
-@pytest.mark.database("postgresql")
-def test_threads_are_taken_from_postgresql() -> None:
-    url = databases.to_url(connection)
-    name = f"langgraph_{connection.settings_dict['NAME']}"[:60]
-    with psycopg.connect(url, autocommit=True) as server:
-        server.execute(f'DROP DATABASE IF EXISTS "{name}" WITH (FORCE)')
-        server.execute(f'CREATE DATABASE "{name}"')
-    try:
-        other = databases.to_url(connection, NAME=name)
-        assert "can't be read as a database of LangGraph" in Import(other).failure
-        with PostgresSaver.from_conn_string(other) as saver:
-            saver.setup()
-            graph = build_theirs(checkpointer=saver)
-            write.write_threads(graph, lambda value: TheirCommand(resume=value))
-            write.ran.clear()
-            said = Import(other)
-            assert said.out == "1 ended, 5 waiting, 1 stopped, 0 there before, 0 left."
-            advance_all()
-            assert write.ran == []
-            for kind in KINDS:
-                answer_all(kind)
-            assert log_of("asks-again") == ["first", "yes to two?", "beside"]
-            said = Import(other)
-            assert (said.err, said.failure) == ("", "")
-            assert said.out == "0 ended, 0 waiting, 0 stopped, 7 there before, 0 left."
-    finally:
-        with psycopg.connect(url, autocommit=True) as server:
-            server.execute(f'DROP DATABASE "{name}" WITH (FORCE)')
+def test_threads_are_taken_from_postgresql(foreign_database: str) -> None:
+    assert "can't be read as a database of LangGraph" in Import(foreign_database).failure
+    with PostgresSaver.from_conn_string(foreign_database) as saver:
+        saver.setup()
+        graph = build_theirs(checkpointer=saver)
+        write.write_threads(graph, lambda value: TheirCommand(resume=value))
+        write.ran.clear()
+        said = Import(foreign_database)
+        assert said.out == "1 ended, 5 waiting, 1 stopped, 0 there before, 0 left."
+        advance_all()
+        assert write.ran == []
+        for kind in KINDS:
+            answer_all(kind)
+        assert log_of("asks-again") == ["first", "yes to two?", "beside"]
+        said = Import(foreign_database)
+        assert (said.err, said.failure) == ("", "")
+        assert said.out == "0 ended, 0 waiting, 0 stopped, 7 there before, 0 left."
 
 
 def test_the_page_of_a_run_shows_what_was_imported(written: Path, admin_client: Client) -> None:

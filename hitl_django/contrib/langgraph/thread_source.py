@@ -178,6 +178,7 @@ def open_postgres(url: str) -> Iterator[ThreadSource]:
         _describing(psycopg.Error, "The database"),
         psycopg.connect(url, row_factory=psycopg.rows.dict_row, prepare_threshold=0) as connection,
     ):
+        _show_task_paths(connection)
         connection.read_only = True
         # So that all of a thread is of one moment.
         connection.isolation_level = psycopg.IsolationLevel.REPEATABLE_READ
@@ -191,6 +192,24 @@ def open_postgres(url: str) -> Iterator[ThreadSource]:
         yield ThreadSource(
             make_saver(connection), fetch, connection.rollback, psycopg.Error, "checkpoint_writes"
         )
+
+
+def _show_task_paths(connection: Any) -> None:
+    """Has a database of an older release look as today's saver reads it, to this connection alone.
+
+    The saver would bring it up to date, which is not for a reader to do.
+    """
+    found = connection.execute(
+        "SELECT 1 FROM pg_attribute WHERE attrelid = to_regclass('checkpoint_writes') "
+        "AND attname IN ('task_id', 'task_path')"
+    ).fetchall()
+    if len(found) == 1:
+        # A temporary view is found before a table of its name.
+        connection.execute(
+            "CREATE TEMPORARY VIEW checkpoint_writes AS "
+            "SELECT *, '' AS task_path FROM checkpoint_writes"
+        )
+    connection.commit()
 
 
 def _load_saver(kind: str) -> Any:

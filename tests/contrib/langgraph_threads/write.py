@@ -1,9 +1,13 @@
-"""Writes a file of LangGraph's SqliteSaver, with threads of all kinds, as its release does it.
+"""Writes threads of all kinds as a release of LangGraph does it, by either of its savers.
 
 The files here were written once, each by the release that it is named after:
 ``pip install langgraph==1.0.2 langgraph-checkpoint-sqlite``, and
-``python write.py langgraph-1.0.2.sqlite``. The module has nothing but LangGraph, so that any
-release can run it; its graph is built for either engine.
+``python write.py langgraph-1.0.2.sqlite``. Those for PostgreSQL are dumps of an empty database:
+``pip install langgraph==1.0.2 langgraph-checkpoint-postgres==3.0.5 'psycopg[binary]'``,
+``python write.py postgresql://…``, and ``pg_dump --inserts --no-owner --no-acl postgresql://… |
+grep -vE '^(--|SET |SELECT pg_catalog|.(un)?restrict |$)'``; beside 0.2.60 was 2.0.9, and beside
+0.4.10 2.0.21. The module has nothing but LangGraph, so that any release can run it; its graph is
+built for either engine.
 """
 
 from __future__ import annotations
@@ -88,21 +92,36 @@ def write_threads(graph: Any, resume: Any) -> None:
         pass
 
 
-def main(path: str) -> None:
-    """Writes the file."""
-    from langgraph.checkpoint.sqlite import SqliteSaver
+def write_by(saver: Any) -> None:
+    """Writes the threads by a saver."""
     from langgraph.graph import StateGraph
     from langgraph.types import Command, Send, interrupt
 
+    graph = build_graph(StateGraph, Send, interrupt, checkpointer=saver)
+    write_threads(graph, lambda value: Command(resume=value))
+
+
+def write_file(path: str) -> None:
+    """Writes a file of SqliteSaver's."""
+    from langgraph.checkpoint.sqlite import SqliteSaver
+
     connection = sqlite3.connect(path, check_same_thread=False)
     connection.execute("PRAGMA page_size = 512")
-    graph = build_graph(StateGraph, Send, interrupt, checkpointer=SqliteSaver(connection))
-    write_threads(graph, lambda value: Command(resume=value))
+    write_by(SqliteSaver(connection))
     connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
     connection.execute("PRAGMA journal_mode = DELETE")
     connection.execute("VACUUM")
     connection.close()
 
 
+def write_database(url: str) -> None:
+    """Writes a database of PostgresSaver's."""
+    from langgraph.checkpoint.postgres import PostgresSaver
+
+    with PostgresSaver.from_conn_string(url) as saver:
+        saver.setup()
+        write_by(saver)
+
+
 if __name__ == "__main__":
-    main(sys.argv[1])
+    (write_database if "://" in sys.argv[1] else write_file)(sys.argv[1])
