@@ -8,7 +8,8 @@
     querysets.py    the rows that a user may see
     filters.py, paging.py                 query parameters of lists, cursors
     parsers.py, request_bodies.py         JSON bodies, within limits
-    renderers.py, event_stream.py         JSON responses, long polling and server-sent events
+    renderers.py                          JSON responses
+    waiting_response.py, event_stream.py  long polling, and server-sent events
     preconditions.py                      ETags, If-Match, Idempotency-Key
     problems.py, problem_extensions.py, invalid_params.py    errors as problems (RFC 9457)
     throttles.py, url_converters.py       rates for each user; ids in paths

@@ -12,7 +12,7 @@ import pytest
 from django.db.models import F
 
 from hitl_django import END, START, StateGraph, get_stream_writer, services
-from hitl_django.api import event_stream
+from hitl_django.api import event_stream, waiting_response
 from hitl_django.graph_registry import registry
 from hitl_django.models import Run, RunEvent, Thread
 from hitl_django.worker import retention, runner
@@ -190,12 +190,12 @@ def test_a_request_waits_for_what_is_to_come_and_no_longer(
     run = told()
     response = api.get("run-events", run.pk, query=f"after={run.last_event}&wait=3600", **THREADS)
     assert response.streaming
-    assert event_stream._threads.count == 1
+    assert waiting_response._threads.count == 1
     page = json.loads(b"".join(response))
     assert page == {
         "results": [], "last": run.last_event, "state": "interrupted", "ended": False,
     }  # fmt: skip
-    assert event_stream._threads.count == 0
+    assert waiting_response._threads.count == 0
 
 
 def test_what_is_there_is_not_waited_for(api: Any, told: Callable[..., Run]) -> None:
@@ -231,7 +231,7 @@ def test_no_more_requests_wait_than_allowed(
     assert stream.streaming
     for response in (*waiters, stream):
         response.close()
-    assert event_stream._threads.count == 0
+    assert waiting_response._threads.count == 0
 
 
 @pytest.mark.django_db(transaction=True)
@@ -252,7 +252,7 @@ def test_one_user_keeps_no_more_than_a_share_of_them_waiting(
     assert [response.streaming for response in again] == [False, True]
     for response in (*mine, *theirs, *again):
         response.close()
-    assert event_stream._threads.count == 0
+    assert waiting_response._threads.count == 0
 
 
 def test_unless_it_is_set_otherwise_one_request_of_a_process_waits(

@@ -10,7 +10,7 @@ import pytest
 from django.db import connection
 
 from hitl_django import services
-from hitl_django.api import event_stream
+from hitl_django.api import waiting_response
 from hitl_django.models import Interrupt, Run
 from hitl_django.worker import runner
 
@@ -45,7 +45,7 @@ def worker(monkeypatch: pytest.MonkeyPatch, settings: Any) -> None:
         for run in Run.objects.filter(state="queued"):
             runner.advance(str(run.pk))
 
-    monkeypatch.setattr(event_stream.time, "sleep", work)
+    monkeypatch.setattr(waiting_response.time, "sleep", work)
 
 
 @pytest.mark.usefixtures("worker")
@@ -57,7 +57,7 @@ def test_a_run_that_asks_is_shown_with_its_question(api: Any, wait: Callable[...
     assert [each["id"] for each in shown["interrupts"]] == [str(Interrupt.objects.get().pk)]
     assert response["Location"] == shown["url"]
     assert shown == api.get("run", shown["id"]).json()
-    assert event_stream._threads.count == 0
+    assert waiting_response._threads.count == 0
 
 
 @pytest.mark.usefixtures("worker")
@@ -75,11 +75,11 @@ def test_a_run_that_succeeds_is_shown_with_its_result(api: Any, wait: Callable[.
 
 def test_it_waits_no_longer_than_the_setting_says(wait: Callable[..., Any]) -> None:
     response = wait(seconds=3600)
-    assert event_stream._threads.count == 1
+    assert waiting_response._threads.count == 1
     shown = json.loads(b"".join(response))
     assert (response.status_code, shown["state"]) == (202, "queued")
     assert "result" not in shown
-    assert event_stream._threads.count == 0
+    assert waiting_response._threads.count == 0
     assert Run.objects.get().state == "queued"
 
 

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from django.db import connection
 
-from hitl_django.api import event_stream
+from hitl_django.api import waiting_response
 from hitl_django.models import Interrupt
 
 from .test_events import THREADS
@@ -30,7 +30,7 @@ def meanwhile(monkeypatch: pytest.MonkeyPatch, settings: Any) -> Callable[..., N
 
     def arrange(*happens: Callable[[], object]) -> None:
         steps = iter(happens)
-        monkeypatch.setattr(event_stream.time, "sleep", lambda seconds: next(steps)())
+        monkeypatch.setattr(waiting_response.time, "sleep", lambda seconds: next(steps)())
 
     return arrange
 
@@ -45,7 +45,7 @@ def test_it_is_answered_with_the_question_that_comes(
     page = json.loads(b"".join(response))
     assert [each["node"] for each in page["results"]] == ["pay"]
     assert page == api.get("interrupts", query="node=pay").json()
-    assert event_stream._threads.count == 0
+    assert waiting_response._threads.count == 0
 
 
 def test_what_is_there_is_answered_at_once(
@@ -58,9 +58,9 @@ def test_what_is_there_is_answered_at_once(
 
 def test_it_waits_no_longer_than_the_setting_says(api: Any) -> None:
     response = api.get("interrupts", query="wait=3600", **THREADS)
-    assert event_stream._threads.count == 1
+    assert waiting_response._threads.count == 1
     assert json.loads(b"".join(response)) == {"next": None, "previous": None, "results": []}
-    assert event_stream._threads.count == 0
+    assert waiting_response._threads.count == 0
 
 
 def test_who_can_not_wait_now_is_told_to_come_back(api: Any) -> None:

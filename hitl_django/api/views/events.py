@@ -16,12 +16,13 @@ from hitl_django import errors, services
 from hitl_django.errors import RunNotFound
 from hitl_django.services import EventPage, EventReader
 
-from .. import event_stream
+from ..event_stream import RETRY, stream_events, stream_response
 from ..invalid_params import InvalidParam
 from ..operations import LAST_EVENT_ID, RETRY_AFTER, ResponseSpec, operation
 from ..problems import InvalidRequest
 from ..renderers import AcceptNegotiation, EventStreamRenderer, PlainJSONRenderer
 from ..serializers.events import EventPageSerializer, EventSerializer, EventsQuery
+from ..waiting_response import Steps, answer_once
 from .base import Resource
 
 _NUMBER = re.compile("[0-9]{1,9}")
@@ -69,16 +70,16 @@ class RunEvents(Resource):
             return self._stream(request, reader, after)
         limit, seconds = query.get("limit", services.EVENT_PAGE), query.get("wait", 0)
         page = reader.read(after, limit)
-        idle = seconds and not page.events and not page.ended and request.method != "HEAD"
-        if not idle or not event_stream.acquire_slot(request._request):
-            # Who wanted to wait and may not shouldn't come back at once.
-            return Response(self._render_page(page), headers={"Retry-After": "1"} if idle else None)
-
-        def steps(most: float) -> event_stream.Steps:
-            return event_stream.wait_for_page(reader, after, limit, most, self._render_bytes)
-
-        return event_stream.build_response(
-            request._request, steps, seconds, PlainJSONRenderer.media_type
+        response = Response(self._render_page(page))
+        if not seconds or page.events or page.ended or request.method == "HEAD":
+            return response
+        return answer_once(
+            request._request,
+            response,
+            seconds,
+            lambda: reader.has_news(after),
+            bool,
+            lambda _: self._render_page(reader.read(after, limit)),
         )
 
     def _stream(self, request: Request, reader: EventReader, after: int) -> Any:
@@ -88,11 +89,11 @@ class RunEvents(Resource):
         if request.method == "HEAD":
             return Response(content_type=EventStreamRenderer.media_type)
 
-        def steps(most: float) -> event_stream.Steps:
-            yield event_stream.RETRY
-            yield from event_stream.stream_events(reader, after, most, self._render_frames)
+        def steps(most: float) -> Steps:
+            yield RETRY
+            yield from stream_events(reader, after, most, self._render_frames)
 
-        return event_stream.stream_response(request._request, steps, EventStreamRenderer.media_type)
+        return stream_response(request._request, steps)
 
     def _read_last_event_id(self, request: Request, after: int) -> int:
         header = request.headers.get("Last-Event-ID")
@@ -105,10 +106,6 @@ class RunEvents(Resource):
 
     def _render_page(self, page: EventPage) -> Any:
         return self.render(EventPageSerializer, page)
-
-    def _render_bytes(self, page: EventPage) -> bytes:
-        rendered: bytes = PlainJSONRenderer().render(self._render_page(page))
-        return rendered
 
     def _render_frames(self, page: EventPage) -> bytes:
         shown = self.render(EventSerializer, page.events, many=True)

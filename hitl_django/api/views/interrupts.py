@@ -16,7 +16,7 @@ from hitl_django.errors import SelfApprovalError
 from hitl_django.models import Interrupt
 from hitl_django.models.review import LARGE_COLUMNS
 
-from .. import event_stream, querysets
+from .. import querysets
 from ..filters import InterruptFilterSet
 from ..operations import (
     ETAG,
@@ -31,7 +31,6 @@ from ..operations import (
 )
 from ..parsers import BodyLimits
 from ..preconditions import build_etag, is_unchanged, parse_if_match, read_idempotency_key
-from ..renderers import PlainJSONRenderer
 from ..serializers.fields import WaitQuery, build_url
 from ..serializers.interrupts import (
     DecisionBody,
@@ -40,6 +39,7 @@ from ..serializers.interrupts import (
     InterruptSerializer,
     ValidationSerializer,
 )
+from ..waiting_response import answer_once
 from .base import Collection, Resource
 
 #: Why a decision is not taken.
@@ -88,16 +88,13 @@ class InterruptList(Collection):
         response = self.render_page()
         if not seconds or response.data["results"] or request.method == "HEAD":
             return response
-        if not event_stream.acquire_slot(request._request):
-            response.headers["Retry-After"] = "1"
-            return response
-
-        def steps(most: float) -> event_stream.Steps:
-            render = PlainJSONRenderer().render
-            return event_stream.wait_for_rows(lambda: self.render_page().data, most, render)
-
-        return event_stream.build_response(
-            request._request, steps, seconds, PlainJSONRenderer.media_type
+        return answer_once(
+            request._request,
+            response,
+            seconds,
+            lambda: self.render_page().data,
+            lambda page: page["results"],
+            lambda page: page,
         )
 
 

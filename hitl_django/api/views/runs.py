@@ -17,7 +17,7 @@ from hitl_django.models.review import LARGE_COLUMNS
 from hitl_django.permissions import get_policy
 from hitl_django.services.runs.event_stream import AT_REST
 
-from .. import event_stream, querysets
+from .. import querysets
 from ..filters import RunFilterSet
 from ..invalid_params import InvalidParam
 from ..operations import (
@@ -30,7 +30,6 @@ from ..operations import (
 )
 from ..preconditions import read_idempotency_key
 from ..problems import InvalidRequest
-from ..renderers import PlainJSONRenderer
 from ..serializers.fields import EmptyBody, WaitQuery
 from ..serializers.interrupts import InterruptSerializer
 from ..serializers.runs import (
@@ -41,6 +40,7 @@ from ..serializers.runs import (
     StartBody,
     StartedRunSerializer,
 )
+from ..waiting_response import answer_once
 from .base import Collection, Resource
 
 
@@ -163,30 +163,23 @@ class RunList(RunResource, Collection):
         def find() -> Run | None:
             return querysets.visible_runs(self.request.user).filter(pk=run_id).first()
 
-        def render(run: Run) -> bytes:
-            rendered: bytes = PlainJSONRenderer().render(self.render_detail(run))
-            return rendered
+        def is_at_rest(run: Run) -> bool:
+            return run.state in AT_REST
 
-        def steps(most: float) -> event_stream.Steps:
-            assert run is not None
-            return event_stream.wait_for_rest(run, find, most, render)
-
-        run, request = find(), self.request._request
+        run = find()
         if run is None:  # whoever starts a run need not see it
             return response
-        idle = run.state not in AT_REST
-        if not idle or not event_stream.acquire_slot(request):
-            response.data = self.render_detail(run)
-            if idle:
-                response.headers["Retry-After"] = "1"
+        response.data = self.render_detail(run)
+        if is_at_rest(run):
             return response
-        waiting = event_stream.build_response(
-            request, steps, seconds, PlainJSONRenderer.media_type, response.status_code
+        return answer_once(
+            self.request._request,
+            response,
+            seconds,
+            lambda: find() or run,  # which was deleted, or hidden, since it was started
+            is_at_rest,
+            self.render_detail,
         )
-        for name in ("Location", REPLAYED.name):
-            if name in response.headers:
-                waiting.headers[name] = response.headers[name]
-        return waiting
 
 
 class RunDetail(RunResource):

@@ -8,7 +8,8 @@ from uuid import UUID
 
 from hitl_django import services
 from hitl_django.api import querysets
-from hitl_django.api.event_stream import Steps, stream_events
+from hitl_django.api.event_stream import stream_events
+from hitl_django.api.waiting_response import Steps
 from hitl_django.errors import HitlError, RunNotFound
 from hitl_django.models import Interrupt, Run
 from hitl_django.models.events import decode_modes

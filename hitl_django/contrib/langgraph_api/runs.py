@@ -12,11 +12,13 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 
 from hitl_django import services
-from hitl_django.api import event_stream, querysets
+from hitl_django.api import querysets
+from hitl_django.api.event_stream import stream_response
 from hitl_django.api.invalid_params import InvalidParam
 from hitl_django.api.operations import LAST_EVENT_ID, operation
 from hitl_django.api.problems import InvalidRequest
 from hitl_django.api.renderers import EventStreamRenderer, PlainJSONRenderer
+from hitl_django.api.waiting_response import answer_once
 from hitl_django.db.alias import write_alias
 from hitl_django.db.retry import retry_on_conflict
 from hitl_django.errors import NotAllowedError, RunNotFound
@@ -196,9 +198,7 @@ def find_run(view: AgentResource, thread_id: str | None, run_id: UUID) -> Run:
 
 def send_stream(request: Request, stream: RunStream, headers: dict[str, str]) -> Any:
     """Returns the response that sends a stream."""
-    made = event_stream.stream_response(
-        request._request, stream.steps, EventStreamRenderer.media_type
-    )
+    made = stream_response(request._request, stream.steps)
     for name, value in headers.items():
         made[name] = value
     return made
@@ -207,19 +207,13 @@ def send_stream(request: Request, stream: RunStream, headers: dict[str, str]) ->
 def send_outcome(request: Request, reader: EventReader, headers: dict[str, str]) -> Any:
     """Returns the response that waits for a run, and sends what it has come to."""
 
-    def render(page: Any = None) -> bytes:
-        rendered: bytes = PlainJSONRenderer().render(read_outcome(reader.run_id, request.user))
-        return rendered
+    def show(_: bool) -> Any:
+        return read_outcome(reader.run_id, request.user)
 
-    def steps(most: float) -> event_stream.Steps:
-        return event_stream.wait_for_end(reader, most, render)
-
-    if reader.read(0, 1).ended or not event_stream.acquire_slot(request._request):
-        return Response(read_outcome(reader.run_id, request.user), headers=headers)
-    made = event_stream.build_response(request._request, steps, None, PlainJSONRenderer.media_type)
-    for name, value in headers.items():
-        made[name] = value
-    return made
+    response = Response(show(True), headers=headers)
+    if reader.is_over():
+        return response
+    return answer_once(request._request, response, None, reader.is_over, bool, show)
 
 
 def _read_last_event_id(request: Request) -> int | None:

@@ -26,6 +26,8 @@ ENDED = (Run.State.SUCCEEDED, Run.State.FAILED, Run.State.CANCELLED)
 #: The states in which nothing comes of a run by itself: people have to do something about some.
 AT_REST = (*ENDED, Run.State.INTERRUPTED, Run.State.PARKED)
 PAGE = 100
+#: Behind every number that an event can have.
+LAST = 2**31 - 1
 #: Kinds that show what channels hold. A custom event shows what its node says to whom it concerns.
 OF_STATE = frozenset(MODES) - {"custom"}
 
@@ -140,6 +142,10 @@ class EventReader:
         """Returns whether it is time to read again, if only to learn that the run is gone."""
         found = _NEWS[self.over].run(self.using, run=self.run_id, after=after)
         return not found or bool(found[0][0])
+
+    def is_over(self) -> bool:
+        """Returns whether a page of its last event would be ``ended``, or the run is gone."""
+        return self.has_news(LAST)
 
     def find_stretch(self) -> int:
         """Returns the number of the event behind which the run last went on; 0: from its start."""
