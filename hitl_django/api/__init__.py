@@ -10,6 +10,7 @@
     parsers.py, request_bodies.py         JSON bodies, within limits
     renderers.py                          JSON responses
     waiting_response.py, event_stream.py  long polling, and server-sent events
+    queue_stream.py                       what changes of a page of questions
     preconditions.py                      ETags, If-Match, Idempotency-Key
     problems.py, problem_extensions.py, invalid_params.py    errors as problems (RFC 9457)
     throttles.py, url_converters.py       rates for each user; ids in paths

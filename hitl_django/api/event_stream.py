@@ -1,9 +1,11 @@
-"""Server-sent events: what comes of a run, with signs of life while nothing does."""
+"""Server-sent events, with signs of life while there are none."""
 
 from __future__ import annotations
 
+import json
 import time
 from collections.abc import Callable
+from typing import Any
 
 from django.http import HttpRequest, HttpResponse, StreamingHttpResponse
 
@@ -40,6 +42,13 @@ def stream_events(
                 beat = time.monotonic() + HEARTBEAT_SECONDS
                 yield HEARTBEAT
             yield hitl.EVENT_POLL_SECONDS
+
+
+def render_frame(name: str, data: Any, place: int | str | None = None) -> bytes:
+    """Returns a server-sent event; a client that comes back says at which ``place`` it is."""
+    text = json.dumps(data, ensure_ascii=False, separators=(",", ":"))
+    first = "" if place is None else f"id: {place}\n"
+    return f"{first}event: {name}\ndata: {text}\n\n".encode()
 
 
 def stream_response(

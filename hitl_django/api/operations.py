@@ -47,6 +47,11 @@ LAST_EVENT_ID = HeaderSpec(
     "The number of the last event that was received; it counts before `after`.",
     {"type": "string", "pattern": "^[0-9]{0,9}$"},
 )
+LAST_QUEUE_EVENT_ID = HeaderSpec(
+    "Last-Event-ID",
+    "The id of the last event that was received, with the same parameters.",
+    {"type": "string", "pattern": "^([0-9a-f]{32})?$"},
+)
 ETAG = HeaderSpec("ETag", "Changes with what is shown.")
 LOCATION = HeaderSpec("Location", "The address of the run.", {"type": "string", "format": "uri"})
 REPLAYED = HeaderSpec(

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from django.contrib.auth import get_user_model
 from django.db.models import Case, Q, QuerySet, When
 
 from hitl_django.db.alias import write_alias
@@ -33,6 +34,13 @@ def can_see_graph(user: Any, name: str) -> bool:
         or visible_runs(user).filter(graph=name).exists()
         or visible_interrupts(user).filter(graph=name).exists()
     )
+
+
+def find_user_anew(user: Any) -> Any:
+    """Returns the user as they are now, none of whose rights are known yet; None: they are gone."""
+    users = get_user_model()._base_manager.using(write_alias())
+    found = users.filter(pk=user.pk).first()
+    return found if found is not None and found.is_active else None
 
 
 def visible_threads(user: Any) -> QuerySet[Thread]:

@@ -9,6 +9,7 @@ from .views import (
     bulk,
     events,
     graphs,
+    interrupt_stream,
     interrupts,
     links,
     queue,
@@ -50,6 +51,7 @@ urlpatterns = [
     ),
     path("threads/<hitl_thread:thread_id>/fork/", threads.ThreadFork.as_view(), name="thread-fork"),
     path("interrupts/", interrupts.list_view, name="interrupts"),
+    path("interrupts/stream/", interrupt_stream.view, name="interrupt-stream"),
     path("interrupts/next/", queue.NextInterrupt.as_view(), name="next"),
     path("interrupts/<uuid:interrupt_id>/", interrupts.InterruptDetail.as_view(), name="interrupt"),
     path(

@@ -62,6 +62,7 @@ def arguments(invoice: Any, asked: Callable[..., Any], make_run: Any) -> dict[st
         "thread-history": (question.thread.thread_id,),
         "thread-fork": (question.thread.thread_id,),
         "interrupts": (),
+        "interrupt-stream": (),
         "next": (),
         **dict.fromkeys(OF_A_QUESTION, (question.pk,)),
         "stats": (),

@@ -155,6 +155,21 @@ class Client:
                 if name == "data":
                     yield json.loads(value)
 
+    def watch(self, query: str = "", last: str = "") -> Iterator[tuple[str, str, Any]]:
+        """Yield id, name and data of what becomes of the queue, until the connection ends."""
+        headers = {"Accept": "text/event-stream", **({"Last-Event-ID": last} if last else {})}
+        with (
+            suppress(OSError, http.client.HTTPException),
+            self.send("GET", f"interrupts/stream/{query}", **headers) as answer,
+        ):
+            assert answer.status == 200, answer.read()
+            fields: dict[str, str] = {}
+            for line in answer:
+                name, _, value = line.decode().rstrip("\n").partition(": ")
+                fields[name] = value
+                if name == "data":
+                    yield fields["id"], fields["event"], json.loads(value)
+
     def follow(self, run: Any) -> Iterator[dict[str, Any]]:
         """Yield a run's events as a browser gets them, whatever becomes of the server."""
         last, deadline = 0, time.monotonic() + PATIENCE

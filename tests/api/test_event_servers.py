@@ -166,6 +166,31 @@ def test_a_client_that_goes_away_leaves_its_place_to_the_next(kind: str, serve: 
         pass
 
 
+@pytest.mark.parametrize("kind", ["gunicorn", "uvicorn"])
+def test_a_queue_is_watched_and_taken_up_again_where_it_broke_off(kind: str, serve: Any) -> None:
+    server, run = serve(kind), begin()
+    first = Client(server).watch()
+    place, name, page = next(first)
+    assert (name, [each["run"] for each in page["results"]]) == ("reset", [str(run)])
+    (question,) = Interrupt.objects.filter(run=run)
+    go_on(run)
+    place, name, changes = next(first)
+    # What it asks next, if anything, may come along.
+    assert (name, changes["changed"]) == ("changes", [])
+    assert changes["removed"] == [{"id": str(question.pk), "status": "decided"}]
+    first.close()
+    other = begin()
+    seen = set(Interrupt.objects.filter(run=other).values_list("pk", flat=True))
+    again = Client(server).watch(last=place)
+    _, name, changes = next(again)
+    assert (name, changes["changed"], changes["removed"]) == ("changes", [], [])
+    assert {each["id"] for each in changes["added"]} == {str(pk) for pk in seen}
+    again.close()
+    server.kill()  # and all that its cache knew
+    begin()
+    assert next(Client(server).watch(last=place))[1] == "reset"
+
+
 def test_many_streams_share_one_process(serve: Any) -> None:
     client, run = Client(serve("uvicorn", EVENT_WAIT_SECONDS=600)), begin()
     streams = [client.stream(run) for _ in range(60)]

@@ -103,6 +103,7 @@ _API: dict[tuple[str, str], Row] = {
         body=lambda things: {"checkpoint": things.checkpoint.checkpoint_id},
     ),
     ("interrupts", "GET"): Row(),
+    ("interrupt-stream", "GET"): Row(),
     ("next", "POST"): Row("", "take", changes=True, refused=EMPTY),
     ("interrupt", "GET"): Row("question", at=ASKED),
     ("decisions", "GET"): Row("question", at=of("decided.pk")),

@@ -117,7 +117,8 @@ def _query_parameters(
         sizes = {"type": "integer", "minimum": 1, "maximum": hitl.MAX_PAGE_SIZE}
         sizes["default"] = hitl.PAGE_SIZE
         position = "A place in the list: take it from `next` or `previous`."
-        found.append(_parameter(CURSOR, {"type": "string", "minLength": 1}, position))
+        if CURSOR in view.page_parameters:
+            found.append(_parameter(CURSOR, {"type": "string", "minLength": 1}, position))
         found.append(_parameter(PAGE_SIZE, sizes, "How many at once."))
     return found
 

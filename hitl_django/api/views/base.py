@@ -268,12 +268,14 @@ class Collection(Resource, GenericAPIView[Any]):
     filter_backends = (StrictFilterBackend,)
     pagination_class = KeysetPagination
     filterset_class: Any
+    #: The parameters of a page that it takes.
+    page_parameters = PARAMETERS
 
     def allowed_parameters(self) -> frozenset[str]:
         named = super().allowed_parameters()
         if self.request.method not in ("GET", "HEAD"):
             return named
-        return named | PARAMETERS | frozenset(self.filterset_class.base_filters)
+        return named | self.page_parameters | frozenset(self.filterset_class.base_filters)
 
     def allows_parameter(self, name: str) -> bool:
         by_metadata = issubclass(self.filterset_class, MetadataFilterSet)

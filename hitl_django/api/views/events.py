@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 from typing import Any
 from uuid import UUID
@@ -16,7 +15,7 @@ from hitl_django import errors, services
 from hitl_django.errors import RunNotFound
 from hitl_django.services import EventPage, EventReader
 
-from ..event_stream import RETRY, stream_events, stream_response
+from ..event_stream import RETRY, render_frame, stream_events, stream_response
 from ..invalid_params import InvalidParam
 from ..operations import LAST_EVENT_ID, RETRY_AFTER, ResponseSpec, operation
 from ..problems import InvalidRequest
@@ -109,12 +108,7 @@ class RunEvents(Resource):
 
     def _render_frames(self, page: EventPage) -> bytes:
         shown = self.render(EventSerializer, page.events, many=True)
-        return "".join(_render_frame(event) for event in shown).encode()
-
-
-def _render_frame(event: dict[str, Any]) -> str:
-    data = json.dumps(event, ensure_ascii=False, separators=(",", ":"))
-    return f"id: {event['seq']}\nevent: {event['kind']}\ndata: {data}\n\n"
+        return b"".join(render_frame(event["kind"], event, event["seq"]) for event in shown)
 
 
 #: It only reads, and an answer that waits should hold no transaction meanwhile.

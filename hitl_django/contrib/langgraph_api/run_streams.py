@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import json
 from typing import Any
 from uuid import UUID
 
 from hitl_django import services
 from hitl_django.api import querysets
-from hitl_django.api.event_stream import stream_events
+from hitl_django.api.event_stream import render_frame, stream_events
 from hitl_django.api.waiting_response import Steps
 from hitl_django.errors import HitlError, RunNotFound
 from hitl_django.models import Interrupt, Run
@@ -64,9 +63,8 @@ class RunStream:
 
     def _may_stay(self) -> bool:
         """Looks the user's rights up anew, as for another request; says whether they still do."""
-        users = type(self.user)._default_manager.using(self.reader.using)
-        user = users.filter(pk=self.user.pk).first()
-        if user is None or not user.is_active:
+        user = querysets.find_user_anew(self.user)
+        if user is None:
             return False
         try:
             self.reader = EventReader(self.run.pk, by=user, to_rest=True)
@@ -133,13 +131,6 @@ class RunStream:
         if failure is not None:
             frames.append(render_frame("error", failure))
         return b"".join([*frames, render_frame("end", None)])
-
-
-def render_frame(name: str, data: Any, number: int | None = None) -> bytes:
-    """Returns a server-sent event."""
-    text = json.dumps(data, ensure_ascii=False, separators=(",", ":"))
-    first = "" if number is None else f"id: {number}\n"
-    return f"{first}event: {name}\ndata: {text}\n\n".encode()
 
 
 def read_values(run: Run, user: Any) -> Any:

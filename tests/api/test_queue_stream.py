@@ -1,0 +1,252 @@
+"""The queue as a stream: what comes to a page of questions, changes there and leaves it."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from datetime import UTC, datetime
+from itertools import pairwise
+from typing import Any
+
+import pytest
+from django.core.cache import cache
+from django.db import connection
+from django.test.utils import CaptureQueriesContext
+
+from hitl_django import services
+from hitl_django.api import event_stream, waiting_response
+from hitl_django.models import Interrupt
+
+from .conftest import API
+from .test_events import THREADS, frames
+
+pytestmark = pytest.mark.django_db(transaction=True)
+
+Question = Callable[..., Interrupt]
+LATER = datetime(2999, 1, 1, tzinfo=UTC)
+
+
+@pytest.fixture
+def meanwhile(monkeypatch: pytest.MonkeyPatch, settings: Any) -> Callable[..., None]:
+    """Have things happen one after the other while somebody watches, and then the time be over."""
+    settings.HITL = {**settings.HITL, "EVENT_WAIT_SECONDS": 600}
+    clock = waiting_response.time.monotonic
+    late: list[float] = []
+    monkeypatch.setattr(event_stream.time, "monotonic", lambda: clock() + sum(late))
+
+    def arrange(*happens: Callable[[], object]) -> None:
+        steps = iter(happens)
+
+        def sleep(seconds: float) -> None:
+            step = next(steps, None)
+            if step is None:
+                late.append(600)
+            else:
+                step()
+
+        monkeypatch.setattr(waiting_response.time, "sleep", sleep)
+
+    return arrange
+
+
+def watch(api: API, query: str = "", **options: Any) -> list[tuple[str, Any]]:
+    """Return the events of a stream until its end, by name."""
+    response = api.get("interrupt-stream", query=query, **THREADS, **options)
+    return [(each["event"], json.loads(each["data"])) for each in read(response)]
+
+
+def read(response: Any) -> list[dict[str, str]]:
+    return [each for each in frames(response) if "data" in each]
+
+
+def ids(rows: list[dict[str, Any]]) -> list[str]:
+    return [row["id"] for row in rows]
+
+
+def test_it_begins_with_the_page_that_the_list_shows(api: API, make_question: Question) -> None:
+    make_question(), make_question(node="pay"), make_question(node="pay")
+    for query in ("", "node=pay", "ordering=-created_at&page_size=2", "free=true"):
+        stream = api.get("interrupt-stream", query=query)  # a process that lets nobody wait
+        assert not stream.streaming
+        (event,) = read(stream)
+        listed = api.get("interrupts", query=query).json()["results"]
+        assert (event["event"], json.loads(event["data"])) == ("reset", {"results": listed})
+
+
+def test_it_tells_what_comes_changes_and_leaves(
+    api: API, make_user: Any, make_question: Question, meanwhile: Callable[..., None]
+) -> None:
+    question, reviewer = make_question(), make_user(is_superuser=True)
+    new: list[Interrupt] = []
+    meanwhile(
+        lambda: new.append(make_question()),
+        lambda: services.claim(question.pk, by=reviewer),
+        lambda: services.release(question.pk, by=reviewer),
+        lambda: services.assign(question.pk, to=reviewer),
+        lambda: services.snooze(question.pk, until=LATER),
+        lambda: None,
+        lambda: Interrupt.objects.filter(pk=question.pk).update(status="expired"),
+        lambda: Interrupt.objects.filter(pk=new[0].pk).update(status="superseded"),
+    )
+    (_, page), *events = watch(api)
+    assert ids(page["results"]) == [str(question.pk)]
+    assert [name for name, _ in events] == ["changes"] * 7
+    came, claimed, released, assigned, snoozed, expired, withdrawn = (data for _, data in events)
+    assert (ids(came["added"]), came["changed"], came["removed"]) == ([str(new[0].pk)], [], [])
+    assert [row["holder"] for row in claimed["changed"]] == [reviewer.get_username()]
+    assert [row["holder"] for row in released["changed"]] == [""]
+    assert [row["assignee"] for row in assigned["changed"]] == [reviewer.get_username()]
+    assert snoozed["changed"][0]["snoozed_until"].startswith("2999")
+    assert expired["removed"] == [{"id": str(question.pk), "status": "expired"}]
+    assert withdrawn["removed"] == [{"id": str(new[0].pk), "status": "superseded"}]
+
+
+def test_a_question_that_is_decided_elsewhere_leaves(
+    api: API, asked: Callable[..., Interrupt], meanwhile: Callable[..., None]
+) -> None:
+    question = asked()
+    meanwhile(lambda: services.decide(question.pk, "approve"))
+    *_, (name, changes) = watch(api)
+    left = [{"id": str(question.pk), "status": "decided"}]
+    assert (name, changes) == ("changes", {"added": [], "changed": [], "removed": left})
+
+
+def test_what_is_behind_the_page_comes_up_when_there_is_room(
+    api: API, make_question: Question, meanwhile: Callable[..., None]
+) -> None:
+    first, second = make_question(), make_question()
+    meanwhile(lambda: services.snooze(first.pk, until=LATER))
+    *_, (_, changes) = watch(api, "page_size=1&snoozed=false")
+    assert ids(changes["added"]) == [str(second.pk)]
+    assert changes["removed"] == [{"id": str(first.pk), "status": "pending"}]
+
+
+@pytest.mark.promise("P18")
+def test_who_loses_a_permission_is_told_nothing_more(
+    make_user: Any, make_question: Question, meanwhile: Callable[..., None]
+) -> None:
+    user, question = make_user("view_interrupt"), make_question()
+    meanwhile(lambda: (user.user_permissions.clear(), make_question(title="A secret")))
+    *_, (name, changes) = watch(API(user))
+    lost = [{"id": str(question.pk), "status": None}]
+    assert (name, changes) == ("changes", {"added": [], "changed": [], "removed": lost})
+
+
+@pytest.mark.promise("P18")
+def test_who_may_sign_in_no_more_is_sent_away_at_the_next_sign_of_life(
+    make_user: Any,
+    make_question: Question,
+    meanwhile: Callable[..., None],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(event_stream, "HEARTBEAT_SECONDS", 0)
+    user, question = make_user("view_interrupt", is_active=True), make_question()
+
+    def leave() -> None:
+        user.is_active = False
+        user.save()
+
+    meanwhile(lambda: None, leave, lambda: pytest.fail("the stream goes on"))
+    response = API(user).get("interrupt-stream", **THREADS)
+    reset, alive = list(response)[1:]
+    assert str(question.pk).encode() in reset
+    assert alive == b": nothing new\n\n"
+
+
+def test_who_comes_back_gets_what_they_missed_once(
+    api: API, make_question: Question, meanwhile: Callable[..., None]
+) -> None:
+    question = make_question()
+    (reset,) = read(api.get("interrupt-stream"))
+    same = api.get("interrupt-stream", HTTP_LAST_EVENT_ID=reset["id"])
+    assert read(same) == []
+    other = make_question()
+    Interrupt.objects.filter(pk=question.pk).update(status="cancelled")
+    (missed,) = read(api.get("interrupt-stream", HTTP_LAST_EVENT_ID=reset["id"]))
+    changes = json.loads(missed["data"])
+    assert (missed["event"], ids(changes["added"])) == ("changes", [str(other.pk)])
+    assert changes["removed"] == [{"id": str(question.pk), "status": "cancelled"}]
+    assert read(api.get("interrupt-stream", HTTP_LAST_EVENT_ID=missed["id"])) == []
+
+
+def test_who_comes_back_too_late_or_with_other_filters_or_as_another_gets_the_page(
+    api: API, as_role: Any, make_question: Question
+) -> None:
+    make_question()
+    (reset,) = read(api.get("interrupt-stream"))
+    make_question(node="pay")
+    back = {"HTTP_LAST_EVENT_ID": reset["id"]}
+    for stream in (
+        api.get("interrupt-stream", query="node=pay", **back),
+        as_role("viewer").get("interrupt-stream", **back),
+    ):
+        assert [event["event"] for event in read(stream)] == ["reset"]
+    cache.clear()
+    assert [each["event"] for each in read(api.get("interrupt-stream", **back))] == ["reset"]
+
+
+def test_a_cache_that_is_away_costs_a_reset_and_no_event(
+    api: API, make_question: Question, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(*args: Any, **kwargs: Any) -> None:
+        raise OSError("nobody is there")
+
+    monkeypatch.setattr("hitl_django.api.queue_stream.cache.set", fail)
+    monkeypatch.setattr("hitl_django.api.queue_stream.cache.get", fail)
+    (reset,) = read(api.get("interrupt-stream"))
+    make_question()
+    (again,) = read(api.get("interrupt-stream", HTTP_LAST_EVENT_ID=reset["id"]))
+    assert again["event"] == "reset"
+
+
+def test_who_can_not_wait_now_gets_what_there_is(
+    api: API, make_question: Question, settings: Any
+) -> None:
+    settings.HITL = {**settings.HITL, "EVENT_WAITERS": 1}
+    make_question()
+    listening = api.get("interrupts", query="node=none&wait=20", **THREADS)
+    refused = api.get("interrupt-stream", **THREADS)
+    assert (listening.streaming, refused.streaming) == (True, False)
+    assert [event["event"] for event in read(refused)] == ["reset"]
+    listening.close()
+    stream = api.get("interrupt-stream", **THREADS)
+    assert stream.streaming
+    assert api.get("interrupts", query="node=none&wait=20", **THREADS)["Retry-After"] == "1"
+    stream.close()
+    assert waiting_response._threads.count == 0
+
+
+@pytest.mark.parametrize("count", [1, 40])
+def test_each_look_at_an_unchanged_page_is_one_query(
+    count: int, api: API, make_question: Question, meanwhile: Callable[..., None]
+) -> None:
+    for _ in range(count):
+        make_question()
+    found: list[int] = []
+    with CaptureQueriesContext(connection) as queries:
+        meanwhile(*[lambda: found.append(len(queries))] * 4)
+        watch(api)
+    assert [later - before for before, later in pairwise(found)] == [1] * 3
+
+
+@pytest.mark.parametrize("query", ["cursor=x", "wait=1", "status=none", "page_size=0", "nod=pay"])
+def test_a_parameter_that_makes_no_sense_is_refused(query: str, api: API) -> None:
+    response = api.get("interrupt-stream", query=query)
+    assert response.status_code == 400
+    assert response["Content-Type"] == "application/problem+json"
+    assert response.json()["errors"][0]["parameter"] == query.partition("=")[0]
+
+
+@pytest.mark.parametrize("header", ["x", "7", "0" * 31, "G" * 32])
+def test_a_last_event_id_that_is_none_is_refused(header: str, api: API) -> None:
+    response = api.get("interrupt-stream", HTTP_LAST_EVENT_ID=header)
+    assert response.status_code == 400
+    assert response.json()["errors"][0]["header"] == "Last-Event-ID"
+
+
+def test_it_holds_no_transaction(api: API, monkeypatch: pytest.MonkeyPatch, settings: Any) -> None:
+    settings.HITL = {**settings.HITL, "EVENT_WAIT_SECONDS": 0.05, "EVENT_POLL_SECONDS": 0.01}
+    monkeypatch.setitem(connection.settings_dict, "ATOMIC_REQUESTS", True)
+    response = api.get("interrupt-stream", **THREADS)
+    assert not connection.in_atomic_block
+    assert [event["event"] for event in read(response)] == ["reset"]
