@@ -101,6 +101,7 @@ class QueueStream:
     def _recall(self, rows: Rows) -> Rows | None:
         """Returns what the client has; None where that isn't known any more."""
         if digest_json(rows) == self.last:
+            self._keep(self.last, rows)  # it may have been a while since it was
             return rows
         try:
             known: Rows | None = cache.get(self._build_key(self.last))

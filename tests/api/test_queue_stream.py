@@ -185,6 +185,18 @@ def test_who_comes_back_too_late_or_with_other_filters_or_as_another_gets_the_pa
     assert [each["event"] for each in read(api.get("interrupt-stream", **back))] == ["reset"]
 
 
+def test_who_comes_back_while_nothing_changes_is_known_for_longer(
+    api: API, make_question: Question
+) -> None:
+    make_question()
+    (reset,) = read(api.get("interrupt-stream"))
+    cache.clear()  # as after a while
+    assert read(api.get("interrupt-stream", HTTP_LAST_EVENT_ID=reset["id"])) == []
+    make_question()
+    (missed,) = read(api.get("interrupt-stream", HTTP_LAST_EVENT_ID=reset["id"]))
+    assert missed["event"] == "changes"
+
+
 def test_a_cache_that_is_away_costs_a_reset_and_no_event(
     api: API, make_question: Question, monkeypatch: pytest.MonkeyPatch
 ) -> None:
