@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import Any
 
 from django.contrib.auth import get_user_model
-from django.db.models import Case, Q, QuerySet, When
+from django.db.models import Case, OuterRef, Q, QuerySet, Subquery, When
 
 from hitl_django.db.alias import write_alias
 from hitl_django.graph_registry import registry
@@ -46,6 +46,14 @@ def find_user_anew(user: Any) -> Any:
 def visible_threads(user: Any) -> QuerySet[Thread]:
     """Returns the threads that ``user`` may see."""
     return select_visible(Thread.objects.using(write_alias()), user)
+
+
+def select_with_last_run(user: Any) -> QuerySet[Thread]:
+    """Returns the threads that ``user`` may see, with the last of the runs that they may see."""
+    latest = visible_runs(user).filter(thread=OuterRef("pk")).order_by("-created_at", "-pk")
+    return visible_threads(user).annotate(
+        last_run=Subquery(latest.values("pk")[:1]), last_state=Subquery(latest.values("state")[:1])
+    )
 
 
 def visible_runs(user: Any) -> QuerySet[Run]:

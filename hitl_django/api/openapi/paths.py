@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from typing import Any
 
 import django_filters as filters
@@ -10,6 +11,7 @@ from django.urls.converters import UUIDConverter
 
 from hitl_django.conf import hitl
 
+from ..expansions import EXPAND, Expansion
 from ..filters import MAX_METADATA, METADATA, MetadataFilterSet
 from ..operations import HeaderSpec, Operation, ResponseSpec
 from ..paging import CURSOR, PAGE_SIZE
@@ -70,7 +72,7 @@ def build_operation(
             *_query_parameters(view, declared, schemas),
             *map(_header_parameter, declared.headers),
         ],
-        "responses": _responses(pattern, declared, schemas),
+        "responses": _responses(pattern, view, declared, schemas),
     }
     if declared.deprecated:
         operation["deprecated"] = True
@@ -120,7 +122,16 @@ def _query_parameters(
         if CURSOR in view.page_parameters:
             found.append(_parameter(CURSOR, {"type": "string", "minLength": 1}, position))
         found.append(_parameter(PAGE_SIZE, sizes, "How many at once."))
+        if view.expansions:
+            found.append(_describe_expand(view.expansions))
     return found
+
+
+def _describe_expand(expansions: Mapping[str, Expansion]) -> dict[str, Any]:
+    name = "|".join(expansions)
+    schema = {"type": "string", "pattern": f"^({name})(,({name}))*$"}
+    words = f"Shown beside the page, by id: {', '.join(expansions)}, with a comma between."
+    return _parameter(EXPAND, schema, words)
 
 
 def _describe_filter(each: filters.Filter) -> dict[str, Any]:
@@ -165,9 +176,13 @@ def _request_body(declared: Operation, schemas: ComponentSchemas) -> dict[str, A
     return {"required": required, "content": {"application/json": content}}
 
 
-def _responses(pattern: Any, declared: Operation, schemas: ComponentSchemas) -> dict[str, Any]:
+def _responses(
+    pattern: Any, view: Any, declared: Operation, schemas: ComponentSchemas
+) -> dict[str, Any]:
+    expansions: Mapping[str, Expansion] = getattr(view, "expansions", {})
     responses = {
-        str(status): _build_success(spec, schemas) for status, spec in declared.responses.items()
+        str(status): _build_success(spec, expansions, schemas)
+        for status, spec in declared.responses.items()
     }
     names_object = bool(pattern.pattern.converters)
     for status, found in problems.list_problem_types(declared, names_object=names_object).items():
@@ -175,11 +190,13 @@ def _responses(pattern: Any, declared: Operation, schemas: ComponentSchemas) -> 
     return responses
 
 
-def _build_success(spec: ResponseSpec, schemas: ComponentSchemas) -> dict[str, Any]:
+def _build_success(
+    spec: ResponseSpec, expansions: Mapping[str, Expansion], schemas: ComponentSchemas
+) -> dict[str, Any]:
     response: dict[str, Any] = {"description": spec.description}
     if spec.serializer is not None:
         ref = (
-            schemas.reference_page(spec.serializer)
+            schemas.reference_page(spec.serializer, expansions)
             if spec.paged
             else schemas.reference(spec.serializer)
         )

@@ -12,6 +12,7 @@ from typing import Any
 from drf_spectacular.plumbing import ComponentRegistry, ResolvedComponent
 from rest_framework import serializers
 
+from ..expansions import Expansion
 from ..serializers.fields import Body, Computed
 
 NULL = {"type": "null"}
@@ -41,20 +42,34 @@ class ComponentSchemas:
         name = serializer.__name__.removesuffix("Serializer")
         return self.add(name, self.describe_serializer(serializer()), serializer)
 
-    def reference_page(self, serializer: type[serializers.Serializer[Any]]) -> dict[str, Any]:
+    def reference_page(
+        self,
+        serializer: type[serializers.Serializer[Any]],
+        expansions: Mapping[str, Expansion],
+    ) -> dict[str, Any]:
         """Returns the reference to a page of what the serializer shows."""
         link = {"type": ["string", "null"], "format": "uri"}
-        schema = {
-            "type": "object",
-            "properties": {
-                "next": {**link, "description": "The next page; null at the end."},
-                "previous": {**link, "description": "The page before; null at the start."},
-                "results": {"type": "array", "items": self.reference(serializer)},
-            },
-            "required": ["next", "previous", "results"],
+        shown: dict[str, Any] = {
+            "next": {**link, "description": "The next page; null at the end."},
+            "previous": {**link, "description": "The page before; null at the start."},
+            "results": {"type": "array", "items": self.reference(serializer)},
         }
+        always = [*shown]
+        if expansions:
+            shown["expanded"] = self._describe_expanded(expansions)
+        schema = {"type": "object", "properties": shown, "required": always}
         name = serializer.__name__.removesuffix("Serializer")
         return self.add(f"{name}Page", schema, serializer)
+
+    def _describe_expanded(self, expansions: Mapping[str, Expansion]) -> dict[str, Any]:
+        shown = {}
+        for name, expansion in expansions.items():
+            one = self.reference(expansion.serializer)
+            several = {"type": "array", "items": one}
+            members = several if expansion.is_many else one
+            shown[name] = {"type": "object", "additionalProperties": members}
+        words = "What `expand` asked for, by id: once each, and what you may see of it."
+        return {"type": "object", "properties": shown, "description": words}
 
     def describe_serializer(self, serializer: serializers.Serializer[Any]) -> dict[str, Any]:
         """Returns the schema of what a Body takes, or of what another serializer shows."""

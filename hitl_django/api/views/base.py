@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any, TypeVar
 
@@ -24,6 +24,7 @@ from hitl_django import services
 from hitl_django.permissions import find_row
 
 from .. import querysets
+from ..expansions import EXPAND, Expansion, expand, read_names
 from ..filters import MetadataFilterSet, StrictFilterBackend
 from ..invalid_params import InvalidParam, convert_to_parameter, flatten_errors
 from ..operations import REPLAYED, Operation, get_operation
@@ -270,11 +271,14 @@ class Collection(Resource, GenericAPIView[Any]):
     filterset_class: Any
     #: The parameters of a page that it takes.
     page_parameters = PARAMETERS
+    #: What may be shown beside a page's rows, by the name that ``expand`` takes.
+    expansions: Mapping[str, Expansion] = {}
 
     def allowed_parameters(self) -> frozenset[str]:
         named = super().allowed_parameters()
         if self.request.method not in ("GET", "HEAD"):
             return named
+        named |= {EXPAND} if self.expansions else frozenset()
         return named | self.page_parameters | frozenset(self.filterset_class.base_filters)
 
     def allows_parameter(self, name: str) -> bool:
@@ -284,5 +288,10 @@ class Collection(Resource, GenericAPIView[Any]):
 
     def render_page(self) -> Response:
         """Returns one page of the list."""
-        rows = self.paginate_queryset(self.filter_queryset(self.get_queryset()))
-        return self.get_paginated_response(self.get_serializer(rows, many=True).data)
+        names = read_names(self.request.query_params.get(EXPAND), self.expansions)
+        rows: Any = self.paginate_queryset(self.filter_queryset(self.get_queryset()))
+        page = self.get_paginated_response(self.get_serializer(rows, many=True).data)
+        if names:
+            user = self.request.user
+            page.data["expanded"] = expand(rows, names, self.expansions, user, self.render)
+        return page

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from typing import Any
 
 from django.db import transaction
@@ -11,6 +12,7 @@ from rest_framework.response import Response
 
 from .. import querysets
 from ..event_stream import stream_response
+from ..expansions import Expansion
 from ..invalid_params import InvalidParam
 from ..operations import LAST_QUEUE_EVENT_ID, ResponseSpec, operation
 from ..paging import PAGE_SIZE
@@ -32,6 +34,7 @@ class InterruptStream(InterruptList):
 
     renderer_classes = (EventStreamRenderer,)
     page_parameters = frozenset({PAGE_SIZE})
+    expansions: Mapping[str, Expansion] = {}
 
     @operation(
         "stream_interrupts",

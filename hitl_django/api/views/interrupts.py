@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 from uuid import UUID
 
@@ -13,10 +14,11 @@ from rest_framework.response import Response
 from hitl_django import errors, services
 from hitl_django.conf import hitl
 from hitl_django.errors import SelfApprovalError
-from hitl_django.models import Interrupt
+from hitl_django.models import Interrupt, Run
 from hitl_django.models.review import LARGE_COLUMNS
 
 from .. import querysets
+from ..expansions import Expansion
 from ..filters import InterruptFilterSet
 from ..operations import (
     ETAG,
@@ -39,8 +41,11 @@ from ..serializers.interrupts import (
     InterruptSerializer,
     ValidationSerializer,
 )
+from ..serializers.runs import RunSerializer
+from ..serializers.threads import ThreadSerializer
 from ..waiting_response import answer_once
 from .base import Collection, Resource
+from .threads import find_threads
 
 #: Why a decision is not taken.
 REFUSALS = (
@@ -58,11 +63,20 @@ REFUSALS = (
 )
 
 
+def _find_runs(user: Any, questions: Sequence[Interrupt]) -> Iterator[tuple[str, Run]]:
+    found = querysets.visible_runs(user).filter(pk__in={row.run_id for row in questions})
+    return ((str(run.pk), run) for run in found.defer("error", "traceback"))
+
+
 class InterruptList(Collection):
     """The questions; those that wait, unless ``status`` asks for others."""
 
     serializer_class = InterruptSerializer
     filterset_class = InterruptFilterSet
+    expansions: Mapping[str, Expansion] = {
+        "run": Expansion(RunSerializer, _find_runs),
+        "thread": Expansion(ThreadSerializer, find_threads),
+    }
 
     def get_queryset(self) -> QuerySet[Interrupt]:
         rows = querysets.visible_interrupts(self.request.user).defer(*LARGE_COLUMNS)

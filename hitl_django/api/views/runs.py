@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 from uuid import UUID
 
@@ -18,6 +19,7 @@ from hitl_django.permissions import get_policy
 from hitl_django.services.runs.event_stream import AT_REST
 
 from .. import querysets
+from ..expansions import Expansion
 from ..filters import RunFilterSet
 from ..invalid_params import InvalidParam
 from ..operations import (
@@ -40,8 +42,10 @@ from ..serializers.runs import (
     StartBody,
     StartedRunSerializer,
 )
+from ..serializers.threads import ThreadSerializer
 from ..waiting_response import answer_once
 from .base import Collection, Resource
+from .threads import find_threads
 
 
 class RunResource(Resource):
@@ -86,11 +90,23 @@ def start_run(user: Any, wanted: dict[str, Any]) -> services.RunInfo:
     return services.start(by=user, via="api", **wanted)
 
 
+def _find_questions(user: Any, runs: Sequence[Run]) -> Iterator[tuple[str, Interrupt]]:
+    found = querysets.visible_interrupts(user).filter(
+        run__in=[run.pk for run in runs], status=Interrupt.Status.PENDING
+    )
+    rows = found.defer(*LARGE_COLUMNS).order_by("created_at", "pk")
+    return ((str(row.run_id), row) for row in rows)
+
+
 class RunList(RunResource, Collection):
     """The runs; posting to them starts one."""
 
     serializer_class = RunSerializer
     filterset_class = RunFilterSet
+    expansions: Mapping[str, Expansion] = {
+        "interrupts": Expansion(InterruptSerializer, _find_questions, is_many=True),
+        "thread": Expansion(ThreadSerializer, find_threads),
+    }
     input_pointer = "/input"
 
     def get_queryset(self) -> QuerySet[Run]:

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
 from typing import Any
 
-from django.db.models import OuterRef, QuerySet, Subquery
+from django.db.models import QuerySet
 from django.http import Http404
 from rest_framework.request import Request
 from rest_framework.response import Response
@@ -33,14 +34,10 @@ from ..serializers.threads import (
 from .base import Collection, Resource
 
 
-def select_with_last_run(user: Any) -> QuerySet[Thread]:
-    """Returns the threads that a user may see, with the last of the runs that they may see."""
-    latest = (
-        querysets.visible_runs(user).filter(thread=OuterRef("pk")).order_by("-created_at", "-pk")
-    )
-    return querysets.visible_threads(user).annotate(
-        last_run=Subquery(latest.values("pk")[:1]), last_state=Subquery(latest.values("state")[:1])
-    )
+def find_threads(user: Any, rows: Sequence[Any]) -> Iterator[tuple[str, Thread]]:
+    """Finds the threads of questions or runs, for an Expansion."""
+    found = querysets.select_with_last_run(user).filter(pk__in={row.thread_id for row in rows})
+    return ((thread.thread_id, thread) for thread in found.defer("metadata"))
 
 
 class ThreadList(Collection):
@@ -51,7 +48,7 @@ class ThreadList(Collection):
 
     def get_queryset(self) -> QuerySet[Thread]:
         # Keys are given in order, and there is an index on them for nothing.
-        return select_with_last_run(self.request.user).defer("metadata").order_by("-pk")
+        return querysets.select_with_last_run(self.request.user).defer("metadata").order_by("-pk")
 
     @operation(
         "list_threads",
@@ -70,7 +67,7 @@ class ThreadDetail(Resource):
     @operation("get_thread", responses={200: ResponseSpec("The thread.", ThreadDetailSerializer)})
     def get(self, request: Request, thread_id: str) -> Response:
         """Shows a thread, and the last of its runs."""
-        found = self.find(select_with_last_run, thread_id=thread_id)
+        found = self.find(querysets.select_with_last_run, thread_id=thread_id)
         return Response(self.render(ThreadDetailSerializer, found))
 
     @operation(
@@ -87,7 +84,7 @@ class ThreadDetail(Resource):
         """
         metadata = self.read_body()["metadata"]
         services.change_metadata(thread_id, metadata, by=request.user, via="api")
-        found = self.find(select_with_last_run, thread_id=thread_id)
+        found = self.find(querysets.select_with_last_run, thread_id=thread_id)
         return Response(self.render(ThreadDetailSerializer, found))
 
     @operation(

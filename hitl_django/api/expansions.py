@@ -1,0 +1,61 @@
+"""What belongs to the rows of a page and is shown beside them, where ``expand`` asks for it.
+
+Beside the rows and not in them: many questions are one run's, and it is shown once. Each name takes
+one query, over what the user may see at that resource's own address.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from rest_framework.serializers import Serializer
+
+from .invalid_params import InvalidParam
+from .problems import InvalidRequest
+
+EXPAND = "expand"
+
+
+@dataclass(frozen=True, slots=True)
+class Expansion:
+    """One name that ``expand`` takes.
+
+    ``find`` returns, for a user and the rows of a page, what is shown under which id; where it
+    ``is_many``, several under one.
+    """
+
+    serializer: type[Serializer[Any]]
+    find: Callable[[Any, Sequence[Any]], Iterable[tuple[str, Any]]]
+    is_many: bool = False
+
+
+def read_names(text: str | None, known: Mapping[str, Expansion]) -> list[str]:
+    """Returns the names in an ``expand``; InvalidRequest where one is none of those there are."""
+    names = [] if text is None else text.split(",")
+    if unknown := [name for name in names if name not in known]:
+        detail = f"{unknown[0]!r} can't be expanded here. What can: {', '.join(known)}."
+        raise InvalidRequest(InvalidParam("invalid", detail, parameter=EXPAND))
+    return [name for name in known if name in names]
+
+
+def expand(
+    rows: Sequence[Any],
+    names: Iterable[str],
+    known: Mapping[str, Expansion],
+    user: Any,
+    render: Callable[[type[Serializer[Any]], Any], Any],
+) -> dict[str, Any]:
+    """Returns what is asked for by name, each as what it shows by id."""
+    shown: dict[str, Any] = {}
+    for name in names:
+        found: dict[str, Any] = {}
+        for key, row in known[name].find(user, rows) if rows else ():
+            one = render(known[name].serializer, row)
+            if known[name].is_many:
+                found.setdefault(key, []).append(one)
+            else:
+                found[key] = one
+        shown[name] = found
+    return shown

@@ -1,0 +1,125 @@
+"""``expand``: what belongs to a page's rows, beside them, in a query for each name."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from django.db import connection
+from django.test.utils import CaptureQueriesContext
+
+from hitl_django.models import Interrupt, Run, Thread
+
+from .conftest import API
+
+Make = Callable[..., Any]
+
+
+def test_questions_come_with_their_runs_and_threads(
+    api: Any, make_run: Make, make_question: Make
+) -> None:
+    run = make_run(state=Run.State.INTERRUPTED)
+    for _ in range(2):
+        make_question(run)
+    other = make_question()
+
+    page = api.get("interrupts", query="expand=thread,run").json()
+
+    runs = api.get("runs").json()["results"]
+    threads = api.get("threads").json()["results"]
+    assert page["expanded"] == {
+        "run": {row["id"]: row for row in runs},
+        "thread": {row["thread_id"]: row for row in threads},
+    }
+    assert len(page["results"]) == 3
+    for row in page["results"]:
+        assert page["expanded"]["run"][row["run"]]["thread_id"] == row["thread_id"]
+    assert page["expanded"]["thread"][other.thread.thread_id]["run"] == str(other.run_id)
+
+
+def test_runs_come_with_what_they_ask(api: Any, make_run: Make, make_question: Make) -> None:
+    asking, silent = make_run(state=Run.State.INTERRUPTED), make_run()
+    first, second = make_question(asking), make_question(asking)
+    make_question(asking, status=Interrupt.Status.DECIDED)
+
+    page = api.get("runs", query="expand=interrupts,thread").json()
+
+    asked = {row["id"]: row for row in api.get("interrupts").json()["results"]}
+    assert page["expanded"]["interrupts"] == {
+        str(asking.pk): [asked[str(first.pk)], asked[str(second.pk)]]
+    }
+    assert {*page["expanded"]["thread"]} == {asking.thread.thread_id, silent.thread.thread_id}
+
+
+def test_nobody_is_shown_what_they_may_not_see(
+    make_user: Make, make_question: Make, make_run: Make
+) -> None:
+    run = make_run(state=Run.State.INTERRUPTED)
+    make_question(run)
+    reader = API(make_user("view_interrupt"))
+    page = reader.get("interrupts", query="expand=run,thread").json()
+    assert len(page["results"]) == 1
+    assert page["expanded"] == {"run": {}, "thread": {}}
+
+    page = API(make_user("view_run")).get("runs", query="expand=interrupts,thread").json()
+    assert page["expanded"] == {"interrupts": {}, "thread": {}}
+
+
+def test_without_it_a_page_is_what_it_was(api: Any, make_question: Make) -> None:
+    make_question()
+    assert {*api.get("interrupts").json()} == {"next", "previous", "results"}
+
+
+def test_an_empty_page_has_empty_maps(api: Any) -> None:
+    assert api.get("interrupts", query="expand=run").json()["expanded"] == {"run": {}}
+
+
+@pytest.mark.parametrize(
+    ("name", "query", "known"),
+    [
+        ("interrupts", "decision", "run, thread"),
+        ("interrupts", "run,", "run, thread"),
+        ("interrupts", "run, thread", "run, thread"),
+        ("runs", "run", "interrupts, thread"),
+    ],
+)
+def test_a_name_that_there_is_not_is_refused_with_those_there_are(
+    api: Any, name: str, query: str, known: str
+) -> None:
+    response = api.get(name, query=f"expand={query}")
+    assert response.status_code == 400
+    (fault,) = response.json()["errors"]
+    assert fault["parameter"] == "expand"
+    assert fault["detail"].endswith(f"What can: {known}.")
+
+
+@pytest.mark.parametrize("name", ["threads", "interrupt-stream"])
+def test_what_has_nothing_to_expand_does_not_know_it(api: Any, name: str) -> None:
+    response = api.get(name, query="expand=run")
+    assert response.status_code == 400
+    assert response.json()["errors"][0]["code"] == "unknown_parameter"
+
+
+def test_each_name_takes_a_query_however_many_rows_there_are(api: Any, make_question: Make) -> None:
+    def count(name: str, query: str) -> int:
+        with CaptureQueriesContext(connection) as asked:
+            assert api.get(name, query=query).status_code == 200
+        return len(asked)
+
+    for name, names in (("interrupts", "run,thread"), ("runs", "interrupts,thread")):
+        make_question()
+        count(name, f"expand={names}")
+        plain = count(name, "page_size=50")
+        few = count(name, f"page_size=50&expand={names}")
+        for _ in range(10):
+            make_question()
+        assert count(name, f"page_size=50&expand={names}") == few
+        assert few == plain + 2
+
+
+def test_who_waits_for_a_question_has_it_expanded(api: Any, make_question: Make) -> None:
+    question = make_question()
+    page = api.get("interrupts", query="wait=1&expand=run").json()
+    assert [*page["expanded"]["run"]] == [str(question.run_id)]
+    assert Thread.objects.count() == 1
