@@ -124,13 +124,13 @@ def _fork(
     body: dict[str, Any],
     **values: Any,
 ) -> Begun:
-    _refuse_busy(thread, _find_newest_run(user, thread))
     options = _read_options(body)
     run = services.fork(
         thread.thread_id,
         checkpoint_id,
         events=list_kinds(body),
         options=options,
+        keep_queued=True,
         by=user,
         via=VIA,
         **values,

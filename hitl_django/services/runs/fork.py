@@ -54,6 +54,7 @@ def fork(
     as_node: str | None = None,
     events: Iterable[str] | None = None,
     options: RunOptions | None = None,
+    keep_queued: bool = False,
     by: Any = None,
     via: str = "code",
 ) -> RunInfo:
@@ -66,8 +67,9 @@ def fork(
     "__input__" they are new input, or a Command with an update, or nodes to go to. ``events`` and
     ``options`` are those of the run before, unless others are given.
 
-    Refused with RunStateError while a worker holds the thread, CheckpointNotFound without such a
-    checkpoint, GraphChangedError where today's graph can't go on from it.
+    Refused with RunStateError while a worker holds the thread, and with ``keep_queued`` where its
+    newest run is queued; with CheckpointNotFound without such a checkpoint, GraphChangedError where
+    today's graph can't go on from it.
     """
     using = write_alias()
     with denied_log.record_denial("fork", by=by, via=via):
@@ -88,6 +90,8 @@ def fork(
             thread = leases.lock_thread(pk=thread.pk)
             _, last = find_operated(thread_id, by)
             checkpoint_id = base.checkpoint["id"]
+            if keep_queued:
+                refuse_if_queued(last)
             refuse_unless_free(thread, last, checkpoint_id)
             key = ThreadKey(thread.pk, thread.thread_id, thread.epoch)
             compatibility.refuse_if_changed(
@@ -224,6 +228,16 @@ def plan_commit(
         graph.update_state(config, values, as_node, str(uuid4()))
     (commit,) = planner.commits
     return commit
+
+
+def refuse_if_queued(last: Run) -> None:
+    """Raises where the newest run of a thread waits for a worker."""
+    if last.state == Run.State.QUEUED:
+        raise RunStateError(
+            f"The thread {last.thread.thread_id!r} has a run that is {last.state}.",
+            state=str(last.state),
+            allowed=[state for state in REPLACED if state != Run.State.QUEUED],
+        )
 
 
 def refuse_unless_free(thread: Thread, last: Run, checkpoint_id: str) -> None:

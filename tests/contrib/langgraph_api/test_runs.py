@@ -20,6 +20,7 @@ from langgraph_sdk.errors import (
 from hitl_django import services
 from hitl_django.models import AuditEntry, Decision, Interrupt, Run
 from hitl_django.permissions import ModelPermissionPolicy
+from hitl_django.services.runs import fork
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
@@ -236,6 +237,24 @@ def test_a_thread_that_is_busy_takes_no_other_run(
         assert answer.headers["Content-Type"].startswith("application/problem+json")
         assert "queued" in answer.json()["detail"]
     assert set(Run.objects.values_list("pk", "state")) == known
+
+
+def test_a_run_that_is_queued_at_the_last_moment_keeps_its_place(
+    client: Any, settings: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    thread, _ = start(client, "plain")
+    earlier = client.threads.get_history(thread)[1]["checkpoint"]
+    settings.HITL = {"DISPATCH": "tests.contrib.langgraph_api.test_streams.Nobody"}
+    plan = fork.plan_commit
+
+    def start_another(*given: Any) -> Any:
+        services.start("plain", {"log": ["first"]}, thread_id=thread)
+        return plan(*given)
+
+    monkeypatch.setattr(fork, "plan_commit", start_another)
+    with pytest.raises(ConflictError):
+        client.runs.create(thread, "plain", input=None, checkpoint=earlier)
+    assert sorted(Run.objects.values_list("state", flat=True)) == ["queued", "succeeded"]
 
 
 @pytest.mark.parametrize("strategy", ["enqueue", "interrupt", "rollback"])
