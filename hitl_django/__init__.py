@@ -187,6 +187,8 @@ _NAMES = {
         "RunNotFound",
         "RunStateError",
         "RunTimeoutError",
+        "ScheduleNotFound",
+        "ScheduleOfCodeError",
         "SelfApprovalError",
         "StaleQuestionError",
         "UnknownGraphError",

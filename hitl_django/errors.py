@@ -9,6 +9,7 @@
     ├─ InterruptNotFound(LookupError, Http404)
     ├─ CheckpointNotFound(LookupError, Http404)
     ├─ WebhookNotFound(LookupError, Http404)
+    ├─ ScheduleNotFound(LookupError, Http404)
     ├─ LinkNotFound(LookupError, Http404)
     ├─ EventsPrunedError(LookupError)
     ├─ HeldError
@@ -16,6 +17,7 @@
     ├─ LinkSpentError
     ├─ RunStateError
     ├─ RunTimeoutError(TimeoutError)
+    ├─ ScheduleOfCodeError
     ├─ ThreadExistsError(ValueError)
     ├─ UndoRefusedError
     ├─ GraphError
@@ -129,6 +131,8 @@ __all__ = [
     "RunNotFound",
     "RunStateError",
     "RunTimeoutError",
+    "ScheduleNotFound",
+    "ScheduleOfCodeError",
     "SelfApprovalError",
     "StaleQuestionError",
     "TaskNotFound",
@@ -178,6 +182,10 @@ class CheckpointNotFound(HitlError, LookupError, Http404):
 
 class WebhookNotFound(HitlError, LookupError, Http404):
     """There is no such webhook, or nothing of that kind is sent to one."""
+
+
+class ScheduleNotFound(HitlError, LookupError, Http404):
+    """There is no such schedule."""
 
 
 class LinkNotFound(HitlError, LookupError, Http404):
@@ -251,6 +259,10 @@ class RunTimeoutError(HitlError, TimeoutError):
     def __init__(self, run_id: Any) -> None:
         super().__init__(f"The run {run_id} goes on longer than it was waited for.")
         self.run_id = run_id
+
+
+class ScheduleOfCodeError(HitlError):
+    """The code has the schedule, so it is changed and removed there; it can be paused."""
 
 
 class ThreadExistsError(HitlError, ValueError):

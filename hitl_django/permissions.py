@@ -21,7 +21,15 @@ from hitl_django.conf import hitl
 from hitl_django.db.alias import write_alias
 from hitl_django.errors import NotAllowedError
 from hitl_django.graph_registry import registry
-from hitl_django.models import ArchivedThread, Decision, Interrupt, Run, Thread, WebhookEndpoint
+from hitl_django.models import (
+    ArchivedThread,
+    Decision,
+    Interrupt,
+    Run,
+    Schedule,
+    Thread,
+    WebhookEndpoint,
+)
 
 M = TypeVar("M", bound=Model)
 Subject = TypeVar("Subject", Interrupt, Run)
@@ -33,6 +41,7 @@ _NARROWED_BY: dict[type[Model] | None, str] = {
     Interrupt: "visible_interrupts",
     ArchivedThread: "visible_archived_threads",
     WebhookEndpoint: "visible_webhooks",
+    Schedule: "visible_schedules",
 }
 
 
@@ -92,6 +101,10 @@ class ModelPermissionPolicy:
     ) -> QuerySet[WebhookEndpoint]:
         """Narrows a queryset to the webhooks that the user may see, with what is sent to them."""
         return self._visible(user, "view_webhookendpoint", webhooks)
+
+    def visible_schedules(self, user: Any, schedules: QuerySet[Schedule]) -> QuerySet[Schedule]:
+        """Narrows a queryset to the schedules that the user may see, with the input of each."""
+        return self._visible(user, "view_schedule", schedules)
 
     def visible_subjects(self, user: Any, subjects: QuerySet[M]) -> QuerySet[M]:
         """Narrows a queryset of the product's own objects to those that the user may name.
@@ -176,6 +189,13 @@ class ModelPermissionPolicy:
     def may_manage_webhooks(self, user: Any) -> bool:
         """Says whether the user may make, change and try webhooks, and send messages again."""
         return self._has(user, "manage_webhooks")
+
+    def may_manage_schedules(self, user: Any) -> bool:
+        """Says whether the user may make, change, pause and resume schedules.
+
+        What one starts its owner has to be allowed to start as well, each time.
+        """
+        return self._has(user, "manage_schedules")
 
     def may_send_payload(self, channel: str, interrupt: Interrupt) -> bool:
         """Says whether what is asked goes out over a channel, "email" or "slack", with the title.

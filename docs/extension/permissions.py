@@ -73,6 +73,7 @@ def _rows(name: str) -> Any:
         "runs": sources.RUN,
         "interrupts": sources.QUESTION,
         "webhooks": sources.WEBHOOK,
+        "schedules": sources.SCHEDULE,
         "subjects": "django.contrib.auth.models.Group",  # any model of the product's
     }[name]
     return sources.load(model).objects.all()

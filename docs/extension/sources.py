@@ -26,6 +26,7 @@ QUESTION = "hitl_django.models.Interrupt"
 DECISION = "hitl_django.models.Decision"
 THREAD = "hitl_django.models.Thread"
 WEBHOOK = "hitl_django.models.WebhookEndpoint"
+SCHEDULE = "hitl_django.models.Schedule"
 #: The models whose rows others may read.
 MODELS = (
     "hitl_django.models.Thread",
@@ -36,6 +37,7 @@ MODELS = (
     "hitl_django.models.RunEvent",
     "hitl_django.models.AuditEntry",
     "hitl_django.models.StoreItem",
+    "hitl_django.models.Schedule",
 )
 #: What asks for permissions.
 POLICY = "hitl_django.permissions.ModelPermissionPolicy"

@@ -19,7 +19,7 @@ from hitl_django.conf import KEYS, RATES, Rate, Settings, hitl
 from hitl_django.db.alias import write_alias
 from hitl_django.engine.serde import KeyRing
 from hitl_django.errors import BrokenGraphError
-from hitl_django.graph_registry import registry
+from hitl_django.graph_registry import cron, registry
 from hitl_django.permissions import ModelPermissionPolicy
 from hitl_django.task_queue import dispatcher
 
@@ -95,6 +95,23 @@ def check_graphs(
             for name, factories in doubled.items()
         ),
         *(fault for name in registry.list_names() if name not in doubled for fault in _build(name)),
+    ]
+
+
+@checks.register("hitl_django")
+def check_schedules(
+    app_configs: Sequence[AppConfig] | None, **kwargs: Any
+) -> list[checks.CheckMessage]:
+    """Reports graphs that are to be started by themselves, where no cron expression can be read."""
+    names = list(registry.list_schedules())
+    if not names or cron.is_installed():
+        return []
+    return [
+        checks.Error(
+            f"Graphs are registered with every=, which can't be read here: {', '.join(names)}.",
+            hint="Install hitl-django[schedules].",
+            id="hitl_django.E041",
+        )
     ]
 
 

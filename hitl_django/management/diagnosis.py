@@ -20,7 +20,7 @@ from hitl_django.conf import hitl, limit_for_user
 from hitl_django.db.alias import write_alias
 from hitl_django.encryption import find_key_ring
 from hitl_django.json_text.sanitize import format_count
-from hitl_django.models import ReviewLink, Run, WebhookEndpoint, WorkerHeartbeat
+from hitl_django.models import ReviewLink, Run, Schedule, WebhookEndpoint, WorkerHeartbeat
 from hitl_django.task_queue import dispatcher
 from hitl_django.worker import reencryption
 from hitl_django.worker.sweeper import find_missed_since
@@ -59,7 +59,7 @@ def examine_installation(*, audited: bool) -> Iterator[Finding]:
         yield from found
         if any(each.level == "error" for each in found):
             return
-    for look in (_clock, _site, _waiting, _queue, _workers, _sweep, _runs, _growth):
+    for look in (_clock, _site, _waiting, _queue, _workers, _sweep, _runs, _schedules, _growth):
         yield from look()
     if audited:
         yield from _audit()
@@ -252,6 +252,17 @@ def _runs() -> Iterator[Finding]:
             f"{format_count(count, one, several)} get on by "
             f"{'itself' if count == 1 else 'themselves'}.",
             "Read in the admin (Runs, state parked) what stopped each; then retry or cancel it.",
+        )
+
+
+def _schedules() -> Iterator[Finding]:
+    """Yields each schedule that started nothing when it was due last, and why."""
+    rows = Schedule.objects.using(write_alias()).filter(is_active=True).exclude(last_error="")
+    for row in rows.order_by("graph", "pk"):
+        yield Finding(
+            "warning",
+            f"The schedule {str(row)!r} ({row.pk}) starts no runs: {row.last_error}",
+            "Mend that, or pause or delete the schedule; it tries again when it is due next.",
         )
 
 

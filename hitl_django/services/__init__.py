@@ -6,7 +6,8 @@ permission check, the change, its audit entry and the message to a worker; insid
 transaction that rolls back, nothing has happened.
 
 ``by`` is the user on whose behalf it happens; None is code, recorded as "system" and allowed
-everything. ``via`` says through what: "admin", "api", "code" or "command".
+everything. ``via`` says through what: "admin", "api", "code" or "command", and of what a schedule
+starts "schedule".
 """
 
 from __future__ import annotations
@@ -103,6 +104,13 @@ from .runs.subjects import SubjectKey
 from .runs.threads import MadeThread, change_metadata, copy_thread, create_thread
 from .runs.update_state import update_state
 from .runs.wait import astart_and_wait, start_and_wait
+from .schedules.manage import (
+    ScheduleInfo,
+    change_schedule,
+    create_schedule,
+    delete_schedule,
+)
+from .schedules.start_due import start_due
 from .webhooks import (
     EVENTS,
     DeliveryInfo,
@@ -156,6 +164,7 @@ __all__ = [
     "RunInfo",
     "RunOptions",
     "SavedFilterInfo",
+    "ScheduleInfo",
     "SecondLookInfo",
     "Silence",
     "StateInfo",
@@ -178,6 +187,7 @@ __all__ = [
     "astart_and_wait",
     "cancel",
     "change_metadata",
+    "change_schedule",
     "change_webhook",
     "check_answer",
     "check_webhook",
@@ -187,10 +197,12 @@ __all__ = [
     "copy_thread",
     "count_for",
     "count_queue",
+    "create_schedule",
     "create_thread",
     "create_webhook",
     "decide",
     "decide_by_link",
+    "delete_schedule",
     "delete_webhook",
     "expire_due",
     "export_decisions",
@@ -231,6 +243,7 @@ __all__ = [
     "snooze",
     "start",
     "start_and_wait",
+    "start_due",
     "start_of",
     "state_history",
     "take_next",

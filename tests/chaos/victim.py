@@ -238,3 +238,9 @@ def vote(question: str, given: dict[str, Any], number: int, nth: int, after: boo
     person = get_user_model().objects.get(username=f"voter-{number}")
     with connection.execute_wrapper(Bomb(nth, after)):
         services.decide(question, **given, by=person, key="once")
+
+
+def start_due(nth: int, after: bool) -> None:
+    """Starts what schedules are due for, until it comes to its n-th statement."""
+    with connection.execute_wrapper(Bomb(nth, after)):
+        services.start_due()

@@ -209,6 +209,11 @@ def comment_once(number: int, question: str) -> str:
     return f"made:{outcome.made.id}" if outcome.earlier is None else f"there:{outcome.earlier}"
 
 
+def start_due(number: int, schedule: str) -> str:
+    """Each sweeps at the due time of a schedule."""
+    return f"started:{len(services.start_due())}"
+
+
 def take_over(number: int, question: str) -> str:
     return f"held:{services.claim(question, by=person(number), take_over=True).holder_label}"
 
@@ -239,5 +244,6 @@ ACTS: dict[str, Callable[[int, str], str]] = {
     "take_once": take_once,
     "follow": follow,
     "deliver": deliver,
+    "start_due": start_due,
     "take_over": take_over,
 }

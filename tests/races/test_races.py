@@ -23,6 +23,7 @@ from hitl_django.models import (
     Interrupt,
     PendingWrite,
     Run,
+    Schedule,
     Thread,
 )
 from hitl_django.notifications import webhooks
@@ -105,6 +106,20 @@ def test_one_of_fifty_decides_and_the_others_learn_who(
     # One wake-up for each question, committed with its decision.
     assert OrmQ.objects.count() == len(asked)
     figures(f"{PROCESSES} processes × {rounds} rounds: one decision in each")
+
+
+def test_a_schedule_that_many_sweep_for_at_once_has_one_run(
+    rounds: int, figures: Callable[[str], None]
+) -> None:
+    for number in range(rounds):
+        made = services.create_schedule("steps", "0 7 * * *", {"log": []}, overlap="allow")
+        Schedule.objects.filter(pk=made.id).update(next_at=Now())
+        [words] = race("start_due", [str(made.id)]).values()
+        assert sorted(words) == ["started:0"] * (PROCESSES - 1) + ["started:1"]
+        assert Run.objects.count() == number + 1
+        assert Schedule.objects.get(pk=made.id).started == 1
+    assert invariants.faults() == []
+    figures(f"{PROCESSES} sweeps × {rounds} due times: one run of each")
 
 
 @pytest.mark.promise("P1")

@@ -1,0 +1,52 @@
+"""``hitl schedules``: which graphs are started by themselves, and when."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Mapping
+from dataclasses import asdict
+from typing import Any
+
+from django.core.management.base import BaseCommand
+from django.db.models import F
+from django.utils import timezone
+
+from hitl_django.db.alias import write_alias
+from hitl_django.models import Schedule
+from hitl_django.services import ScheduleInfo
+
+from .printing import add_json_argument, print_json, print_table
+
+HELP = (
+    "List the schedules, what is due soonest first. What the code says of schedules is here once "
+    "it was swept."
+)
+COLUMNS = ("id", "graph", "expression", "timezone", "next", "started", "skipped", "error")
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Adds the arguments of the verb."""
+    add_json_argument(parser)
+
+
+def perform(command: BaseCommand, options: Mapping[str, Any]) -> None:
+    """Prints each schedule, as a line of a table or as JSON."""
+    rows = Schedule.objects.using(write_alias()).order_by(F("next_at").asc(nulls_last=True), "pk")
+    found = [ScheduleInfo.from_row(row) for row in rows]
+    if options["json"]:
+        for each in found:
+            print_json(command, asdict(each))
+    elif found:
+        print_table(command, COLUMNS, map(_format_row, found))
+    else:
+        command.stderr.write("There are none.")
+
+
+def _format_row(each: ScheduleInfo) -> list[object]:
+    due = "never"
+    if not each.is_active:
+        due = "paused"
+    elif each.next_at is not None:
+        due = f"{timezone.localtime(each.next_at):%Y-%m-%d %H:%M}"
+    counts = [each.started, each.skipped]
+    return [each.id, each.graph, each.expression, each.timezone, due, *counts, each.last_error]

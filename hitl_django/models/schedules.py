@@ -1,0 +1,91 @@
+"""Schedules: when runs of a graph are started by themselves."""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+from django.conf import settings
+from django.db import models
+from django.db.models.functions import Now
+from django.utils.translation import gettext_lazy as _
+
+from hitl_django.engine.ids import new_id
+from hitl_django.json_text.sanitize import escape_invisible
+
+from .fields import JSONTextField
+
+
+class Schedule(models.Model):
+    """A cron expression, the graph that is started by it, and how far it has come.
+
+    The sweep starts a run in the transaction that moves ``next_at`` on, so each due time has one
+    run, or is counted among those that have none.
+    """
+
+    class Overlap(models.TextChoices):
+        """What becomes of a due time while the schedule's last run isn't over."""
+
+        SKIP = "skip", _("is skipped")
+        ALLOW = "allow", _("starts another run")
+
+    id = models.UUIDField(primary_key=True, default=new_id, editable=False)
+    graph = models.CharField(_("graph"), max_length=200)
+    description = models.CharField(_("description"), max_length=255, blank=True)
+    expression = models.CharField(_("cron expression"), max_length=100)
+    timezone = models.CharField(_("time zone"), max_length=64)
+    input = JSONTextField(_("input"))
+    overlap = models.CharField(
+        _("overlap"), max_length=10, choices=Overlap.choices, default=Overlap.SKIP
+    )
+    #: Whether ``register(every=…)`` made it; the sweep brings it up to what the code says.
+    is_registered = models.BooleanField(_("by code"), default=False, editable=False)
+    is_active = models.BooleanField(_("active"), default=True)
+    #: The next due time; NULL where the expression has none any more.
+    next_at = models.DateTimeField(_("next"), null=True, blank=True, editable=False)
+
+    #: How many runs it has started, the due time of the last one, and which that is. No foreign
+    #: key, as deleting a run would have to look for those that name it.
+    started = models.PositiveIntegerField(_("runs started"), default=0, editable=False)
+    last_due_at = models.DateTimeField(_("last due"), null=True, blank=True, editable=False)
+    last_run_id = models.UUIDField(_("last run"), null=True, blank=True, editable=False)
+    #: Due times that have no run: missed while nothing swept, while the last run wasn't over, or
+    #: for the reason of ``last_error``, which the next run empties.
+    skipped = models.PositiveIntegerField(_("times skipped"), default=0, editable=False)
+    last_skipped_at = models.DateTimeField(_("last skipped"), null=True, blank=True, editable=False)
+    last_error = models.TextField(_("error"), blank=True, editable=False)
+
+    #: In whose name runs are started; nobody's where the label is empty, too.
+    owner = models.ForeignKey(
+        settings.AUTH_USER_MODEL,
+        on_delete=models.SET_NULL,
+        null=True,
+        blank=True,
+        related_name="+",
+        verbose_name=_("owner"),
+        editable=False,
+    )
+    owner_label = models.CharField(_("owner"), max_length=255, blank=True, editable=False)
+    created_at = models.DateTimeField(_("made"), db_default=Now(), editable=False)
+
+    class Meta:
+        verbose_name = _("schedule")
+        verbose_name_plural = _("schedules")
+        ordering: ClassVar = ["-created_at", "-id"]
+        permissions: ClassVar = [
+            ("manage_schedules", _("Can make, change, pause and resume schedules"))
+        ]
+        constraints: ClassVar = [
+            models.UniqueConstraint(
+                fields=["graph"],
+                condition=models.Q(is_registered=True),
+                name="hitl_registered_schedule",
+            ),
+        ]
+        indexes: ClassVar = [
+            models.Index(
+                fields=["next_at"], condition=models.Q(is_active=True), name="hitl_schedule_due"
+            ),
+        ]
+
+    def __str__(self) -> str:
+        return escape_invisible(self.description or f"{self.graph} {self.expression}")

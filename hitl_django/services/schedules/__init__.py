@@ -1,0 +1,3 @@
+"""Schedules: made, changed, deleted; and the runs that they start."""
+
+from __future__ import annotations

@@ -1,0 +1,196 @@
+"""Schedules: made, changed, paused, resumed and deleted."""
+
+from __future__ import annotations
+
+import logging
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+from uuid import UUID
+
+from django.conf import settings
+
+from hitl_django import audit
+from hitl_django.db.alias import write_alias
+from hitl_django.engine.errors import EmptyInputError, InvalidInputError
+from hitl_django.errors import NotAllowedError, ScheduleNotFound, ScheduleOfCodeError
+from hitl_django.graph_registry import cron, registry
+from hitl_django.graph_registry.cron import Cron
+from hitl_django.json_text.sanitize import escape_unstorable
+from hitl_django.models import Schedule
+from hitl_django.permissions import find_row, get_policy, may_start, select_visible
+
+from ..results import read_fields
+from .due_times import find_next, select_schedules
+
+logger = logging.getLogger("hitl_django")
+
+DESCRIPTION_LENGTH = 255
+#: What ``change_schedule`` takes. Whoever changes more than whether it is active owns it.
+CHANGEABLE = frozenset({"expression", "timezone", "input", "overlap", "description", "is_active"})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ScheduleInfo:
+    """A schedule as it stands; ``next_at`` is when it is due next, if it isn't paused."""
+
+    id: UUID
+    graph: str
+    description: str
+    expression: str
+    timezone: str
+    input: Any
+    overlap: str
+    is_registered: bool
+    is_active: bool
+    next_at: datetime | None
+    started: int
+    last_due_at: datetime | None
+    last_run_id: UUID | None
+    skipped: int
+    last_skipped_at: datetime | None
+    last_error: str
+    owner_label: str
+    created_at: datetime
+
+    @classmethod
+    def from_row(cls, row: Schedule) -> ScheduleInfo:
+        """Returns a schedule's row as a plain value."""
+        return cls(**read_fields(cls, row))
+
+
+def create_schedule(
+    graph: str,
+    expression: str,
+    input: Any,  # noqa: A002  (the engine's word)
+    *,
+    timezone: str | None = None,
+    overlap: str = "skip",
+    description: str = "",
+    is_active: bool = True,
+    by: Any = None,
+) -> ScheduleInfo:
+    """Makes a schedule, by which the sweep starts runs of the graph on ``input``, a JSON value.
+
+    ``expression`` is a cron expression of five fields, about the wall clock in ``timezone``, which
+    is Django's TIME_ZONE unless another is named. A due time while the run before isn't over is
+    skipped, or with ``overlap="allow"`` starts another. Its runs are started in the name of ``by``,
+    and only as long as ``by`` may start them.
+    """
+    _refuse_unless_may_manage(by)
+    _refuse_unless_may_start(by, graph)
+    given = {
+        "expression": expression,
+        "timezone": settings.TIME_ZONE if timezone is None else timezone,
+        "input": input,
+        "overlap": overlap,
+        "description": description,
+    }
+    row = Schedule(
+        **_check_values(graph, given),
+        graph=graph,
+        is_active=is_active,
+        owner=by,
+        owner_label=audit.label_user(by),
+    )
+    row.next_at = find_next(Cron(row.expression, row.timezone))
+    row.save(using=write_alias(), force_insert=True)
+    logger.info("schedule %s made by %s", row.pk, _name(by))
+    row.refresh_from_db(write_alias())
+    return ScheduleInfo.from_row(row)
+
+
+def change_schedule(schedule_id: UUID | str, *, by: Any = None, **changes: Any) -> ScheduleInfo:
+    """Changes what ``create_schedule`` was given, but for the graph; ``is_active`` pauses it.
+
+    What is due from now on counts: nothing that passed while it was paused, or under another
+    expression. Whoever changes more than that is its owner from then on. One that the code made is
+    paused and resumed here, and changed there.
+    """
+    row = _find_managed(schedule_id, by)
+    if unknown := changes.keys() - CHANGEABLE:
+        raise TypeError(f"A schedule has no {', '.join(sorted(unknown))} to change.")
+    if changes.keys() - {"is_active"}:
+        if row.is_registered:
+            raise ScheduleOfCodeError
+        _refuse_unless_may_start(by, row.graph)
+    is_active = changes.pop("is_active", row.is_active)
+    values = _check_values(row.graph, changes)
+    if values:
+        values |= {"owner": by, "owner_label": audit.label_user(by)}
+    rule = Cron(values.get("expression", row.expression), values.get("timezone", row.timezone))
+    resumes = is_active and not row.is_active
+    if resumes or rule != Cron(row.expression, row.timezone):
+        values["next_at"] = find_next(rule)
+    if not select_schedules().filter(pk=row.pk).update(**values, is_active=is_active):
+        raise ScheduleNotFound  # it was deleted since it was read
+    logger.info("schedule %s changed by %s", row.pk, _name(by))
+    row.refresh_from_db(write_alias())
+    return ScheduleInfo.from_row(row)
+
+
+def delete_schedule(schedule_id: UUID | str, *, by: Any = None) -> None:
+    """Removes a schedule; what it has started goes on.
+
+    One that the code has would be back with the next sweep, and can be paused instead.
+    """
+    row = _find_managed(schedule_id, by)
+    if row.is_registered and row.graph in registry.list_schedules():
+        raise ScheduleOfCodeError
+    row.delete(using=write_alias())
+    logger.info("schedule %s deleted by %s", schedule_id, _name(by))
+
+
+def _check_values(graph: str, given: dict[str, Any]) -> dict[str, Any]:
+    """Returns the values as they are stored, or names what is wrong with each."""
+    faults = []
+    if "input" in given:
+        if given["input"] is None:
+            raise EmptyInputError
+        registry.get_graph(graph).graph.validate_input(given["input"])
+    for name, find_fault in _FAULTS.items():
+        if name in given and (fault := find_fault(given[name])):
+            faults.append((name, fault))
+    if faults:
+        what, reason = faults[0]
+        raise InvalidInputError(f"The schedule's {what} {reason}.", faults)
+    if "description" in given:
+        return {**given, "description": escape_unstorable(given["description"])}
+    return given
+
+
+def _find_overlap_fault(overlap: str) -> str:
+    return "" if overlap in cron.OVERLAPS else f"is one of {', '.join(cron.OVERLAPS)}"
+
+
+def _find_description_fault(text: str) -> str:
+    too_long = len(escape_unstorable(text)) > DESCRIPTION_LENGTH
+    return f"is longer than {DESCRIPTION_LENGTH} characters" if too_long else ""
+
+
+_FAULTS = {
+    "expression": cron.find_expression_fault,
+    "timezone": cron.find_timezone_fault,
+    "overlap": _find_overlap_fault,
+    "description": _find_description_fault,
+}
+
+
+def _find_managed(schedule_id: UUID | str, by: Any) -> Schedule:
+    row = find_row(select_visible(select_schedules(), by), ScheduleNotFound, pk=schedule_id)
+    _refuse_unless_may_manage(by)
+    return row
+
+
+def _refuse_unless_may_manage(by: Any) -> None:
+    if by is not None and not get_policy().may_manage_schedules(by):
+        raise NotAllowedError("You may not manage schedules.")
+
+
+def _refuse_unless_may_start(by: Any, graph: str) -> None:
+    if by is not None and not may_start(by, graph, "api"):
+        raise NotAllowedError(f"You may not start a run of {graph!r}.")
+
+
+def _name(by: Any) -> Any:
+    return audit.SYSTEM if by is None else by.pk

@@ -1,0 +1,205 @@
+"""start_due: the runs of schedules whose time has come."""
+
+from __future__ import annotations
+
+import logging
+from dataclasses import dataclass
+from datetime import datetime
+from itertools import islice, takewhile
+from typing import Any
+from uuid import UUID
+
+from django.conf import settings
+from django.db import InterfaceError, OperationalError, transaction
+from django.db.models import F, QuerySet
+from django.db.models.functions import Now
+
+from hitl_django import audit
+from hitl_django.conf import hitl
+from hitl_django.db.alias import write_alias
+from hitl_django.db.retry import retry_on_conflict
+from hitl_django.errors import GraphDefinitionError, HitlError, NotAllowedError
+from hitl_django.graph_registry import registry
+from hitl_django.graph_registry.cron import Cron, RegisteredSchedule
+from hitl_django.json_text.sanitize import escape_unstorable
+from hitl_django.models import Run, Schedule
+from hitl_django.permissions import may_start
+
+from ..runs.start import start
+from .due_times import find_next, from_stored, read_now, select_schedules, to_stored
+
+logger = logging.getLogger("hitl_django")
+
+#: Through what such runs are started.
+VIA = "schedule"
+#: Missed times are counted one by one, and no more of them at once.
+MOST_COUNTED = 1000
+
+
+def start_due() -> list[UUID]:
+    """Starts a run for each schedule that is due, as many as one batch holds; returns the runs.
+
+    What the code says of schedules is brought to their rows before. Of the times that were missed
+    while nothing swept the newest has a run, and the others are counted.
+    """
+    _sync_registered()
+    due = select_due().order_by("next_at").values_list("pk", flat=True)
+    started = []
+    for pk in due[: hitl.SWEEP_BATCH]:
+        try:
+            run_id = _start_one(pk)
+        except Exception:
+            # Mostly the database: it stays due, and keeps no other from its time.
+            logger.exception("schedule %s could not be looked after", pk)
+            continue
+        if run_id is not None:
+            started.append(run_id)
+    return started
+
+
+def select_due() -> QuerySet[Schedule]:
+    """Returns the schedules that are due."""
+    return select_schedules().filter(is_active=True, next_at__lte=Now())
+
+
+@dataclass(frozen=True, slots=True)
+class _DueTime:
+    """The due time that is to have a run, how many before it have none, and what comes next."""
+
+    at: datetime
+    missed: int
+    #: The last of those.
+    missed_at: datetime | None
+    following: datetime | None
+
+
+@retry_on_conflict
+def _start_one(pk: UUID) -> UUID | None:
+    """Moves a schedule to its next due time and starts its run, in one transaction."""
+    with transaction.atomic(using=write_alias()):
+        # Another sweep that has the row is at this very time of it: there is nothing to wait for.
+        free = select_due().select_for_update(skip_locked=True, no_key=True, of=("self",))
+        row = free.select_related("owner").filter(pk=pk).first()
+        if row is None:
+            return None
+        due = _find_due_time(row)
+        # The predicate is the promise: what the UPDATE leaves isn't due, so of any number of sweeps
+        # one matches. Zero rows: another was here, or somebody has paused or changed the schedule.
+        moved = {"next_at": to_stored(due.following), "last_due_at": to_stored(due.at)}
+        if not select_due().filter(pk=pk).update(**moved):
+            return None
+
+        changes: dict[str, Any] = {}
+        skipped, skipped_at, run_id = due.missed, due.missed_at, None
+        if _is_last_run_over(row):
+            run_id, changes["last_error"] = _start_run(row, due.at)
+        if run_id is None:
+            skipped, skipped_at = due.missed + 1, due.at
+        else:
+            changes |= {"last_run_id": run_id, "started": F("started") + 1}
+        if skipped:
+            changes |= {
+                "skipped": F("skipped") + skipped,
+                "last_skipped_at": to_stored(skipped_at),
+            }
+            logger.info("schedule %s: due times without a run: %s", pk, skipped)
+        if changes:
+            select_schedules().filter(pk=pk).update(**changes)
+        return run_id
+
+
+def _find_due_time(row: Schedule) -> _DueTime:
+    assert row.next_at is not None
+    rule, now, first = Cron(row.expression, row.timezone), read_now(), from_stored(row.next_at)
+    # The clock is carried on from when it was read, and may be a little behind the database's.
+    newest = max(first, rule.find_newest(now) or first)
+    between = takewhile(lambda each: each < newest, rule.iterate(first))
+    missed = [] if newest == first else [first, *islice(between, MOST_COUNTED)]
+    following = rule.find_next(max(now, newest))
+    return _DueTime(newest, len(missed), missed[-1] if missed else None, following)
+
+
+def _is_last_run_over(row: Schedule) -> bool:
+    if row.overlap == Schedule.Overlap.ALLOW or row.last_run_id is None:
+        return True
+    runs = Run.objects.using(write_alias())
+    return not runs.filter(pk=row.last_run_id, state__in=Run.LIVE).exists()
+
+
+@retry_on_conflict
+def _start_run(row: Schedule, due_at: datetime) -> tuple[UUID | None, str]:
+    """Starts the run of a due time; returns it, or why there is none."""
+    moment = due_at.isoformat(timespec="seconds").replace("+00:00", "Z")
+    try:
+        with transaction.atomic(using=write_alias()):
+            _refuse_unless_wanted(row)
+            run = start(
+                row.graph,
+                row.input,
+                by=row.owner,
+                via=VIA,
+                # Numbered as well: in a test of a product the same moment may be due twice.
+                key=f"schedule:{row.pk}:{row.started + 1}:{moment}",
+                metadata={"schedule": str(row.pk), "due_at": moment},
+            )
+    except (OperationalError, InterfaceError):
+        raise  # the database's own, which says nothing of the schedule
+    except Exception as error:  # whatever the project's code raises when it is given the input
+        logger.warning(
+            "schedule %s starts no run: %s",
+            row.pk,
+            type(error).__name__,
+            extra={"schedule_id": str(row.pk), "graph": row.graph},
+        )
+        words = str(error) if isinstance(error, HitlError) else f"{type(error).__name__}: {error}"
+        return None, escape_unstorable(words)
+    return run.id, ""
+
+
+def _refuse_unless_wanted(row: Schedule) -> None:
+    """Raises an error where neither the code nor the owner has a right to the run any more."""
+    if row.is_registered:
+        if row.graph not in registry.list_schedules():
+            raise GraphDefinitionError(f"The graph {row.graph!r} has no every= any more.")
+    elif row.owner is None and row.owner_label != audit.SYSTEM:
+        raise NotAllowedError("Its owner's account is gone.")
+    elif row.owner is not None and not may_start(row.owner, row.graph, "api"):
+        raise NotAllowedError(f"Its owner may not start a run of {row.graph!r}.")
+
+
+def _sync_registered() -> None:
+    """Brings what the code says of schedules to their rows; whether one is paused stays."""
+    registered = registry.list_schedules()
+    if not registered:
+        return
+    rows = select_schedules().filter(is_registered=True, graph__in=registered)
+    known = {row.graph: row for row in rows}
+    for graph, said in registered.items():
+        try:
+            _sync_one(graph, said, known.get(graph))
+        except Exception:
+            logger.exception("the schedule of graph %r could not be brought up to date", graph)
+
+
+def _sync_one(graph: str, said: RegisteredSchedule, row: Schedule | None) -> None:
+    named = said.timezone or settings.TIME_ZONE
+    values = {"expression": said.expression, "timezone": named}
+    others = {"input": said.input, "overlap": said.overlap}
+    if row is not None:
+        if any(getattr(row, name) != value for name, value in values.items()):
+            others |= {**values, "next_at": find_next(Cron(**values))}
+        changes = {name: value for name, value in others.items() if getattr(row, name) != value}
+        if changes:
+            select_schedules().filter(pk=row.pk).update(**changes)
+        return
+    # Of several that find none, the unique constraint lets one through, and the others find it.
+    select_schedules().get_or_create(
+        graph=graph,
+        is_registered=True,
+        defaults={
+            **values,
+            **others,
+            "next_at": find_next(Cron(**values)),
+            "owner_label": audit.SYSTEM,
+        },
+    )

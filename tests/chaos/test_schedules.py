@@ -1,0 +1,39 @@
+"""A crash before and after every statement of a sweep: a due time has its one run all the same."""
+
+from __future__ import annotations
+
+import pytest
+from django.db.models.functions import Now
+
+from hitl_django import services
+from hitl_django.models import Run, Schedule
+from tests import processes
+
+from . import invariants, victim
+
+pytestmark = [pytest.mark.crash, pytest.mark.django_db(transaction=True)]
+
+
+@pytest.mark.parametrize("after", [False, True], ids=["before", "after"])
+def test_a_crash_at_any_statement_leaves_the_run_and_the_next_due_time_or_neither(
+    after: bool,
+) -> None:
+    crashes = survivors = 0
+    while not survivors:
+        crashes += 1
+        Schedule.objects.all().delete()
+        made = services.create_schedule("steps", "0 7 * * *", {"log": []})
+        Schedule.objects.update(next_at=Now())
+        process = processes.start(victim.start_due, crashes, after)
+        process.join(processes.PATIENCE)
+        assert process.exitcode in (0, victim.CRASHED)
+        survivors += not process.exitcode
+
+        row = Schedule.objects.get()
+        runs = Run.objects.filter(key__startswith=f"schedule:{made.id}:")
+        assert runs.count() == row.started
+        assert invariants.faults() == []
+        # The next sweep finds what is left to do, and nothing else.
+        assert len(services.start_due()) == 1 - row.started
+        assert runs.count() == 1
+    assert crashes > 5

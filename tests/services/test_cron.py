@@ -1,0 +1,105 @@
+"""Cron expressions: what is due when, by the wall clock of a time zone."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+from itertools import islice, pairwise
+
+import pytest
+
+from hitl_django.errors import GraphDefinitionError
+from hitl_django.graph_registry import cron, registry
+from hitl_django.graph_registry.cron import Cron
+
+BERLIN = "Europe/Berlin"
+#: The days around a change of the clock, and which hour it makes of another.
+SPRING, AUTUMN = datetime(2026, 3, 27, tzinfo=UTC), datetime(2026, 10, 23, tzinfo=UTC)
+
+
+def first(rule: Cron, after: datetime, count: int) -> list[str]:
+    return [f"{each:%d %H:%M}" for each in islice(rule.iterate(after), count)]
+
+
+def test_what_is_due_at_a_time_of_the_day_is_so_once_a_day_when_the_clock_is_put_forward() -> None:
+    assert first(Cron("0 7 * * *", BERLIN), SPRING, 4) == [
+        "27 06:00", "28 06:00", "29 05:00", "30 05:00"
+    ]  # fmt: skip
+
+
+def test_what_is_due_in_the_hour_that_is_missing_comes_right_after_it() -> None:
+    assert first(Cron("30 2 * * *", BERLIN), SPRING, 4) == [
+        "27 01:30", "28 01:30", "29 01:00", "30 00:30"
+    ]  # fmt: skip
+
+
+def test_what_is_due_in_the_hour_that_comes_twice_comes_once() -> None:
+    assert first(Cron("30 2 * * *", BERLIN), AUTUMN, 4) == [
+        "23 00:30", "24 00:30", "25 00:30", "26 01:30"
+    ]  # fmt: skip
+
+
+def test_each_ten_minutes_goes_by_what_has_passed() -> None:
+    moments = list(islice(Cron("*/10 * * * *", BERLIN).iterate(AUTUMN), 6 * 24 * 4))
+    gaps = {after - before for before, after in pairwise(moments)}
+    assert gaps == {timedelta(minutes=10)}
+
+
+@pytest.mark.parametrize("begin", [SPRING, AUTUMN], ids=["spring", "autumn"])
+@pytest.mark.parametrize(
+    "expression", ["0 7 * * *", "30 2 * * *", "0,30 2,3 * * *", "*/20 * * * *"]
+)
+def test_from_wherever_one_looks_the_due_times_are_the_same(
+    expression: str, begin: datetime
+) -> None:
+    rule = Cron(expression, BERLIN)
+    moments = list(islice(rule.iterate(begin - timedelta(days=1)), 400))
+    for minutes in range(0, 4 * 24 * 60, 7):
+        now = begin + timedelta(minutes=minutes, seconds=13)
+        assert rule.find_next(now) == next(each for each in moments if each > now)
+        assert rule.find_newest(now) == [each for each in moments if each <= now][-1]
+
+
+@pytest.mark.parametrize(
+    ("expression", "fault"),
+    [
+        ("", "five fields"),
+        ("0 7 * *", "five fields"),
+        ("0 0 7 * * *", "five fields"),
+        ("@daily", "five fields"),
+        ("61 7 * * *", "bad minute"),
+        ("0 7 * * MOO", "bad day-of-week"),
+        ("0 7 */0 * *", "bad day-of-month"),
+        ("0 7 30 2 *", "bad day-of-month"),
+        ("* * */20 * 1L", "never comes"),
+        (f"{'0,' * 60}0 7 * * *", "longer"),
+    ],
+)
+def test_a_bad_expression_says_what_is_wrong_with_it(expression: str, fault: str) -> None:
+    assert fault in cron.find_expression_fault(expression)
+
+
+@pytest.mark.parametrize("zone", ["", "Berlin", "../etc/passwd", "/etc", "Europe", "Europe/\0"])
+def test_a_time_zone_that_there_is_not_is_a_fault(zone: str) -> None:
+    assert cron.find_timezone_fault(zone)
+    assert not cron.find_timezone_fault("Europe/Berlin")
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        ({"every": "0 25 * * *"}, "bad hour"),
+        ({"every": 60}, "not 60"),
+        ({"every": "0 7 * * *", "timezone": "Mars/Base"}, "no time zone"),
+        ({"every": "0 7 * * *", "overlap": "queue"}, "skip, allow"),
+        ({"every": "0 7 * * *", "input": {"at": datetime(2026, 1, 1)}}, "JSON value"),
+        ({"input": {}}, "with every="),
+        ({"timezone": "UTC"}, "with every="),
+    ],
+)
+def test_a_graph_is_not_registered_with_a_schedule_that_can_not_be(
+    options: dict[str, object], words: str
+) -> None:
+    with pytest.raises(GraphDefinitionError, match="'daily'") as refused:
+        registry.register("daily", **options)  # type: ignore[arg-type]
+    assert words in str(refused.value)
+    assert "daily" not in registry.list_names()

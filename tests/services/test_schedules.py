@@ -1,0 +1,467 @@
+"""Schedules: a due time has one run, or is counted among those that have none."""
+
+from __future__ import annotations
+
+import io
+import json
+import logging
+from collections.abc import Callable, Iterator
+from datetime import UTC, datetime, timedelta
+from typing import Any
+from uuid import UUID
+
+import pytest
+from django.contrib.auth.models import Permission, User
+from django.core.checks import run_checks
+from django.core.management import call_command
+from django.db import connection
+from django.db.models.functions import Now
+from django.test import override_settings
+from django.test.utils import CaptureQueriesContext
+
+from hitl_django import audit, services, testing
+from hitl_django.errors import (
+    EmptyInputError,
+    InvalidInputError,
+    NotAllowedError,
+    ScheduleNotFound,
+    ScheduleOfCodeError,
+    UnknownGraphError,
+)
+from hitl_django.graph_registry import cron, registry
+from hitl_django.management import diagnosis
+from hitl_django.models import Interrupt, Run, Schedule
+from hitl_django.services import ScheduleInfo
+from hitl_django.worker.sweeper import find_missed_since, sweep
+from tests.graphs import approval, steps
+
+pytestmark = pytest.mark.django_db
+
+Register = Callable[..., None]
+
+
+@pytest.fixture
+def register() -> Iterator[Register]:
+    names = []
+
+    def call(name: str, factory: Any = steps, **options: Any) -> None:
+        names.append(name)
+        registry.unregister(name)
+        registry.register(name, **options)(lambda: factory())
+
+    yield call
+    for name in names:
+        registry.unregister(name)
+
+
+def make(graph: str = "steps", expression: str = "0 7 * * *", **options: Any) -> ScheduleInfo:
+    options.setdefault("input", {"log": []})
+    return services.create_schedule(graph, expression, options.pop("input"), **options)
+
+
+def come_due(schedule: UUID, **ago: float) -> datetime:
+    """Has its next due time be that long ago; returns it."""
+    rows = Schedule.objects.filter(pk=schedule)
+    rows.update(next_at=Now() - timedelta(**(ago or {"seconds": 1})))
+    due = rows.get().next_at
+    assert due is not None
+    return due
+
+
+def read(schedule: UUID) -> Schedule:
+    return Schedule.objects.get(pk=schedule)
+
+
+def make_person(*codenames: str) -> User:
+    person = User.objects.create_user("dana")
+    person.user_permissions.set(Permission.objects.filter(codename__in=codenames))
+    return User.objects.get(pk=person.pk)
+
+
+# What is started.
+
+
+def test_a_due_time_starts_one_run_however_often_is_swept() -> None:
+    made = make(expression="0 0 1 1 *")
+    due = come_due(made.id)
+    for _ in range(3):
+        sweep()
+    run = Run.objects.select_related("thread").get()
+    row = read(made.id)
+    assert (run.graph, run.started_by, run.started_by_label) == ("steps", None, "system")
+    assert (row.last_run_id, row.started, row.skipped) == (run.pk, 1, 0)
+    assert row.last_due_at == due
+    assert row.next_at is not None
+    assert row.next_at > due + timedelta(seconds=1)
+    assert run.thread.metadata["schedule"] == str(made.id)
+    assert run.key is not None
+    assert run.key.startswith(f"schedule:{made.id}:1:")
+    entry = run.thread.audit.get()
+    assert (entry.verb, entry.via) == ("start", "schedule")
+
+
+def test_what_is_not_due_or_paused_starts_nothing() -> None:
+    make()
+    paused = make(is_active=False)
+    come_due(paused.id)
+    assert services.start_due() == []
+    assert not Run.objects.exists()
+
+
+def test_the_next_time_is_by_the_wall_clock_of_the_time_zone() -> None:
+    made = make(expression="0 7 * * *", timezone="Asia/Kolkata")
+    assert made.next_at is not None
+    assert f"{made.next_at.astimezone(UTC):%H:%M}" == "01:30"
+    for name in ("UTC", "Europe/Berlin"):
+        with override_settings(TIME_ZONE=name):
+            assert make().timezone == name
+
+
+def test_of_the_times_that_were_missed_the_newest_has_a_run_and_the_others_are_counted() -> None:
+    made = make(expression="0 * * * *")
+    begin = datetime.now(UTC).replace(minute=0, second=0, microsecond=0) - timedelta(hours=50)
+    Schedule.objects.filter(pk=made.id).update(next_at=begin)
+    assert len(services.start_due()) == 1
+    row = read(made.id)
+    due = row.last_due_at
+    assert due is not None
+    assert (row.started, row.skipped) == (1, (due - begin) / timedelta(hours=1))
+    assert row.skipped >= 50
+    assert row.last_skipped_at == due - timedelta(hours=1)
+    assert row.next_at == due + timedelta(hours=1)
+    assert Run.objects.get().thread.metadata["due_at"] == f"{due:%Y-%m-%dT%H:%M:%SZ}"
+    assert services.start_due() == []
+
+
+def test_years_of_missed_minutes_are_one_run_and_counted_as_far_as_a_thousand() -> None:
+    made = make(expression="* * * * *")
+    come_due(made.id, days=900)
+    assert len(services.start_due()) == 1
+    assert 1000 <= read(made.id).skipped <= 1001
+
+
+@pytest.mark.parametrize("state", Run.LIVE)
+def test_a_time_at_which_the_last_run_is_not_over_is_skipped_and_counted(state: str) -> None:
+    made = make()
+    come_due(made.id)
+    [run] = services.start_due()
+    Run.objects.filter(pk=run).update(state=state)
+    due = come_due(made.id)
+    assert services.start_due() == []
+    row = read(made.id)
+    assert (row.started, row.skipped, row.last_skipped_at) == (1, 1, due)
+    assert row.last_error == ""
+    Run.objects.filter(pk=run).update(state="succeeded")
+    come_due(made.id)
+    assert len(services.start_due()) == 1
+
+
+def test_one_that_allows_overlap_starts_another() -> None:
+    made = make("approval", input={"text": "x"}, overlap="allow")
+    for _ in range(2):
+        come_due(made.id)
+        assert len(services.start_due()) == 1
+    assert read(made.id).skipped == 0
+    assert Run.objects.count() == 2
+
+
+def test_a_run_that_was_deleted_is_over() -> None:
+    made = make()
+    come_due(made.id)
+    [run] = services.start_due()
+    Run.objects.get(pk=run).thread.delete()
+    come_due(made.id)
+    assert len(services.start_due()) == 1
+
+
+# What can't be started.
+
+
+def breaks_off(made: ScheduleInfo, caplog: pytest.LogCaptureFixture) -> str:
+    """Sweeps when it is due; returns why it starts nothing, beside another that does."""
+    other = make()
+    come_due(made.id, seconds=9)
+    come_due(other.id)
+    with caplog.at_level(logging.WARNING, "hitl_django"):
+        services.start_due()
+    row = read(made.id)
+    assert (row.started, row.skipped) == (0, 1)
+    assert row.next_at is not None
+    assert row.next_at > row.created_at
+    assert read(other.id).started == 1
+    assert f"schedule {made.id} starts no run: " in caplog.text
+    return row.last_error
+
+
+def test_one_whose_graph_is_gone_says_so_and_keeps_no_other(
+    caplog: pytest.LogCaptureFixture, register: Register
+) -> None:
+    register("passing")
+    made = make("passing")
+    registry.unregister("passing")
+    assert "'passing'" in breaks_off(made, caplog)
+
+
+def test_one_whose_input_no_longer_fits_says_so(caplog: pytest.LogCaptureFixture) -> None:
+    made = make()
+    Schedule.objects.filter(pk=made.id).update(input=["no", "state"])
+    assert breaks_off(made, caplog)
+    # And it is forgotten when it fits again.
+    services.change_schedule(made.id, input={"log": []})
+    come_due(made.id)
+    services.start_due()
+    assert read(made.id).last_error == ""
+
+
+def test_one_whose_owner_is_gone_starts_nothing(caplog: pytest.LogCaptureFixture) -> None:
+    person = make_person("manage_schedules", "start_run", "view_schedule")
+    made = make(by=person)
+    person.delete()
+    assert read(made.id).owner_label == "dana"
+    assert "gone" in breaks_off(made, caplog)
+
+
+@pytest.mark.parametrize("loss", ["permission", "activity"])
+def test_one_whose_owner_may_no_more_starts_nothing(
+    caplog: pytest.LogCaptureFixture, loss: str
+) -> None:
+    person = make_person("manage_schedules", "start_run", "view_schedule")
+    made = make(by=person)
+    if loss == "permission":
+        person.user_permissions.clear()
+    else:
+        User.objects.update(is_active=False)
+    assert "may not start" in breaks_off(made, caplog)
+
+
+def test_one_whose_graph_takes_no_input_of_others_any_more_starts_nothing(
+    caplog: pytest.LogCaptureFixture, register: Register
+) -> None:
+    person = make_person("manage_schedules", "start_run", "view_schedule")
+    register("narrowed")
+    made = make("narrowed", by=person)
+    register("narrowed", api=False)
+    assert "may not start" in breaks_off(made, caplog)
+
+
+def test_the_owner_is_who_starts_the_runs() -> None:
+    person = make_person("manage_schedules", "start_run", "view_schedule")
+    made = make(by=person)
+    come_due(made.id)
+    services.start_due()
+    assert Run.objects.get().started_by == person
+
+
+# What the code says.
+
+
+def test_what_the_code_says_has_a_row_with_the_first_sweep(register: Register) -> None:
+    register("daily", every="0 7 * * *", timezone="Asia/Kolkata", input={"log": ["a"]})
+    assert not Schedule.objects.exists()
+    for _ in range(2):
+        services.start_due()
+    row = Schedule.objects.get()
+    assert (row.graph, row.expression, row.timezone) == ("daily", "0 7 * * *", "Asia/Kolkata")
+    assert (row.input, row.overlap, row.owner_label) == ({"log": ["a"]}, "skip", "system")
+    come_due(row.pk)
+    assert len(services.start_due()) == 1
+    assert Run.objects.get().started_by is None
+
+
+def test_the_row_follows_the_code_and_stays_paused(register: Register) -> None:
+    register("daily", every="0 7 * * *", timezone="UTC")
+    services.start_due()
+    row = Schedule.objects.get()
+    services.change_schedule(row.pk, is_active=False)
+    register("daily", every="0 9 * * *", timezone="UTC", overlap="allow", input={"log": ["b"]})
+    come_due(row.pk)
+    services.start_due()
+    row.refresh_from_db()
+    assert (row.expression, row.overlap, row.input) == ("0 9 * * *", "allow", {"log": ["b"]})
+    assert not row.is_active
+    assert row.next_at is not None
+    assert row.next_at.astimezone(UTC).hour == 9
+    assert not Run.objects.exists()
+
+
+def test_one_that_the_code_has_is_paused_and_neither_changed_nor_deleted(
+    register: Register,
+) -> None:
+    register("daily", every="0 7 * * *")
+    services.start_due()
+    row = Schedule.objects.get()
+    with pytest.raises(ScheduleOfCodeError):
+        services.change_schedule(row.pk, expression="0 8 * * *")
+    with pytest.raises(ScheduleOfCodeError):
+        services.delete_schedule(row.pk)
+    register("daily")
+    come_due(row.pk)
+    services.start_due()
+    row.refresh_from_db()
+    assert "no every=" in row.last_error
+    services.delete_schedule(row.pk)
+    assert not Schedule.objects.exists()
+
+
+# Made, changed and deleted.
+
+
+@pytest.mark.parametrize(
+    ("options", "name"),
+    [
+        ({"expression": "0 25 * * *"}, "expression"),
+        ({"timezone": "Mars/Base"}, "timezone"),
+        ({"overlap": "queue"}, "overlap"),
+        ({"description": "x" * 256}, "description"),
+    ],
+)
+def test_one_that_can_not_be_is_refused_with_what_is_wrong(
+    options: dict[str, str], name: str
+) -> None:
+    with pytest.raises(InvalidInputError) as refused:
+        make(**options)
+    assert [fault[0] for fault in refused.value.faults] == [name]
+    made = make()
+    with pytest.raises(InvalidInputError):
+        services.change_schedule(made.id, **options)
+
+
+def test_an_input_that_does_not_fit_is_refused() -> None:
+    with pytest.raises(InvalidInputError):
+        make(input=["no", "state"])
+    with pytest.raises(EmptyInputError):
+        make(input=None)
+    with pytest.raises(UnknownGraphError):
+        make("no such graph")
+
+
+def test_what_was_due_while_it_was_paused_is_not_made_up_for() -> None:
+    made = make()
+    services.change_schedule(made.id, is_active=False)
+    come_due(made.id, days=3)
+    resumed = services.change_schedule(made.id, is_active=True)
+    assert resumed.next_at is not None
+    assert resumed.next_at > resumed.created_at
+    assert services.start_due() == []
+
+
+def test_who_changes_what_is_started_owns_it_and_who_pauses_it_does_not() -> None:
+    person = make_person("manage_schedules", "start_run", "view_schedule")
+    made = make()
+    assert services.change_schedule(made.id, is_active=False, by=person).owner_label == "system"
+    assert services.change_schedule(made.id, input={"log": ["a"]}, by=person).owner_label == "dana"
+
+
+def test_it_takes_both_permissions() -> None:
+    made = make()
+    person = make_person("start_run", "view_schedule")
+    for act in (
+        lambda: make(by=person),
+        lambda: services.change_schedule(made.id, is_active=False, by=person),
+        lambda: services.delete_schedule(made.id, by=person),
+    ):
+        with pytest.raises(NotAllowedError):
+            act()
+    person.user_permissions.set(
+        Permission.objects.filter(codename__in=["manage_schedules", "view_schedule"])
+    )
+    person = User.objects.get(pk=person.pk)
+    services.change_schedule(made.id, is_active=False, by=person)
+    with pytest.raises(NotAllowedError):
+        make(by=person)
+    with pytest.raises(NotAllowedError):
+        services.change_schedule(made.id, input={"log": ["a"]}, by=person)
+    person.user_permissions.clear()
+    with pytest.raises(ScheduleNotFound):
+        services.delete_schedule(made.id, by=User.objects.get(pk=person.pk))
+
+
+def test_one_that_is_deleted_starts_nothing_and_what_it_started_goes_on() -> None:
+    made = make()
+    come_due(made.id)
+    services.start_due()
+    services.delete_schedule(made.id)
+    assert services.start_due() == []
+    assert Run.objects.count() == 1
+    with pytest.raises(ScheduleNotFound):
+        services.delete_schedule(made.id)
+
+
+# The sweep.
+
+
+def test_a_sweep_without_schedules_asks_once() -> None:
+    with CaptureQueriesContext(connection) as asked:
+        services.start_due()
+    assert len(asked) == 1
+
+
+@pytest.mark.database("postgresql")
+def test_what_is_due_is_found_by_an_index() -> None:
+    from hitl_django.services.schedules.start_due import select_due
+
+    with connection.cursor() as cursor:
+        cursor.execute("SET LOCAL enable_seqscan = off")
+    assert "hitl_schedule_due" in select_due().order_by("next_at").explain()
+
+
+def test_a_schedule_that_nobody_swept_for_is_missed() -> None:
+    made = make()
+    assert find_missed_since() is None
+    due = come_due(made.id, hours=5)
+    assert find_missed_since() == due
+
+
+def test_time_that_passes_in_a_test_starts_what_is_due(register: Register) -> None:
+    register("daily", approval, every="0 7 * * *", timezone="UTC", input={"text": "x"})
+    with testing.GraphEnvironment() as hitl:
+        hitl.sweep()
+        for day in range(3):
+            hitl.advance_time(days=1)
+            assert Run.objects.count() == day + 1
+            hitl.decide(None, "approve", graph="daily")
+        assert Run.objects.filter(state="succeeded").count() == 3
+        hitl.advance_time(days=1)
+        hitl.advance_time(days=1)  # the question is still open
+        assert Interrupt.objects.filter(status="pending").count() == 1
+    row = Schedule.objects.get()
+    assert (row.started, row.skipped) == (4, 1)
+    assert audit.find_faults is not None
+
+
+def test_without_cronsim_a_check_names_what_to_install(
+    register: Register, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(cron, "is_installed", lambda: False)
+    assert "hitl_django.E041" not in {each.id for each in run_checks(tags=["hitl_django"])}
+    register("daily", every="0 7 * * *")
+    [found] = [each for each in run_checks(tags=["hitl_django"]) if each.id == "hitl_django.E041"]
+    assert "daily" in found.msg
+    assert "hitl-django[schedules]" in str(found.hint)
+    with pytest.raises(InvalidInputError, match="isn't installed"):
+        make()
+
+
+def test_the_doctor_names_what_starts_nothing_and_the_command_lists_it() -> None:
+    made = make(description="Mondays")
+    make(is_active=False)
+    Schedule.objects.filter(pk=made.id).update(input=["no", "state"])
+    come_due(made.id)
+    services.start_due()
+    found = diagnosis.examine_installation(audited=False)
+    [finding] = [each for each in found if each.words.startswith("The schedule")]
+    assert (finding.level, str(made.id) in finding.words) == ("warning", True)
+    out = io.StringIO()
+    call_command("hitl", "schedules", stdout=out)
+    head, one, other = out.getvalue().splitlines()
+    assert head.split()[:3] == ["id", "graph", "expression"]
+    assert str(made.id) in one
+    assert "paused" in other
+    out = io.StringIO()
+    call_command("hitl", "schedules", "--json", stdout=out)
+    told = [json.loads(line) for line in out.getvalue().splitlines()]
+    assert [each["skipped"] for each in told] == [1, 0]
+    Schedule.objects.all().delete()
+    err = io.StringIO()
+    call_command("hitl", "schedules", stderr=err)
+    assert err.getvalue() == "There are none.\n"
