@@ -19,6 +19,7 @@ from hitl_django.models import (
     ReviewItem,
     ReviewLink,
     Run,
+    Schedule,
     SecondLook,
     Thread,
     WebhookEndpoint,
@@ -31,6 +32,7 @@ from .link_admin import ReviewLinkAdmin
 from .queue_admin import ReviewItemAdmin
 from .queue_landing import land_in_queue
 from .run_admin import RunAdmin
+from .schedule_admin import ScheduleAdmin
 from .second_look_admin import SecondLookAdmin
 from .subject_reviews import SubjectReviews
 from .thread_admin import ThreadAdmin
@@ -47,6 +49,7 @@ __all__ = [
     "ReviewItemAdmin",
     "ReviewLinkAdmin",
     "RunAdmin",
+    "ScheduleAdmin",
     "SecondLookAdmin",
     "SubjectReviews",
     "ThreadAdmin",
@@ -65,6 +68,7 @@ PAGES = {
     ReviewItem: ReviewItemAdmin,
     ReviewLink: ReviewLinkAdmin,
     Run: RunAdmin,
+    Schedule: ScheduleAdmin,
     SecondLook: SecondLookAdmin,
     Thread: ThreadAdmin,
     WebhookEndpoint: WebhookEndpointAdmin,

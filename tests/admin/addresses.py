@@ -29,6 +29,7 @@ from .conftest import page_of
 #: What a list lets one do with the rows that one has selected.
 ACTIONS = {
     "reviewlink_changelist": "take_back",
+    "schedule_changelist": "pause",
     "webhookendpoint_changelist": "try_them",
     "delivery_changelist": "send_again",
 }
@@ -65,6 +66,7 @@ def rows(asked: Callable[..., Interrupt], admin_user: Any) -> dict[str, Any]:
     )
     services.decide(decided.pk, "approve")
     look = SecondLook.objects.create(interrupt=decided, decision=Decision.objects.get())
+    schedule = services.create_schedule("approval", "0 7 * * *", {"text": "x"})
     hook = services.create_webhook("https://crm.example/hooks")
     services.try_webhook(hook.id)
     link = services.make_link(item.pk, name="Lena", by=admin_user)
@@ -79,6 +81,7 @@ def rows(asked: Callable[..., Interrupt], admin_user: Any) -> dict[str, Any]:
         "channelblob": ChannelBlob.objects.all()[0],
         "pendingwrite": PendingWrite.objects.all()[0],
         "reviewlink": link.id,
+        "schedule": schedule.id,
         "secondlook": look,
         "webhookendpoint": WebhookEndpoint.objects.get(),
         "delivery": Delivery.objects.get(),

@@ -21,6 +21,7 @@ BODIES: dict[str, dict[str, Any]] = {
     "links": {"name": "Dana K."},
     "snooze": {"until": "2999-01-01T00:00:00Z"},
     "comments": {"text": "Half of it?"},
+    "schedules": {"graph": "invoice", "expression": "0 7 * * *", "input": {"amount": 12}},
     "webhooks": {"url": "https://crm.example/"},
     "webhook": {"description": "The other one"},
 }
@@ -44,6 +45,7 @@ def arguments(invoice: Any, asked: Callable[..., Any], make_run: Any) -> dict[st
     """What each address needs to lead to something."""
     question = asked()
     failed, ended = make_run(state=Run.State.FAILED), make_run(state=Run.State.SUCCEEDED)
+    schedule = services.create_schedule("invoice", "0 7 * * *", {"amount": 12})
     hook = services.create_webhook("https://hooks.example/")
     return {
         "graphs": (),
@@ -70,6 +72,8 @@ def arguments(invoice: Any, asked: Callable[..., Any], make_run: Any) -> dict[st
         "schema": (),
         "links": (question.pk,),
         "link-detail": (question.pk, services.make_link(question.pk, name="Dana K.").id),
+        "schedules": (),
+        "schedule": (schedule.id,),
         "webhooks": (),
         **dict.fromkeys(["webhook", "webhook-secret", "webhook-test", "deliveries"], (hook.id,)),
         **dict.fromkeys(["delivery", "redeliver"], (services.try_webhook(hook.id).id,)),

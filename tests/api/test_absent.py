@@ -24,13 +24,14 @@ HIDDEN_BY = {
     "threads": "view_thread",
     "runs": "view_run",
     "interrupts": "view_interrupt",
+    "schedules": "view_schedule",
     "webhooks": "view_webhookendpoint",
     "deliveries": "view_webhookendpoint",
 }
 EVERYTHING = [
-    "add_comment", "assign_interrupt", "decide_interrupt", "link_interrupt", "manage_webhooks",
-    "operate_run", "start_run", "take_over_interrupt", "view_interrupt", "view_run", "view_thread",
-    "view_thread_state", "view_webhookendpoint",
+    "add_comment", "assign_interrupt", "decide_interrupt", "link_interrupt", "manage_schedules",
+    "manage_webhooks", "operate_run", "start_run", "take_over_interrupt", "view_interrupt",
+    "view_run", "view_schedule", "view_thread", "view_thread_state", "view_webhookendpoint",
 ]  # fmt: skip
 
 

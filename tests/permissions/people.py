@@ -25,7 +25,7 @@ HANDLING = (
 )
 EVERY = (*VIEW, *ENGINE, *HANDLING, "start_run", "operate_run", "view_webhookendpoint",
          "manage_webhooks", "view_archivedthread", "view_reviewer_figures", "export_decisions",
-         "share_savedfilter")  # fmt: skip
+         "share_savedfilter", "view_schedule", "manage_schedules")  # fmt: skip
 #: Threads whose ids begin like this aren't there for people with a blindfold.
 SHUT = "shut-"
 #: A graph that these people may not start.
@@ -121,6 +121,8 @@ class Person:
             return self.may("operate_run") and self.sees("operated", area)
         if what == "list webhooks":  # who makes them gets to the page where that is done
             return self.may("view_webhookendpoint") or self.may("manage_webhooks")
+        if what == "schedule":  # what they could start by hand
+            return self.may("manage_schedules", "start_run")
         if what == "list runs":  # who starts some sees those
             return self.may("view_run") or self.may("start_run")
         if what == "read the record":  # all of it
@@ -153,11 +155,12 @@ SHOWN_BY: dict[str, tuple[str, ...]] = {
     "channelblob": ("view_thread", "view_channelblob"),
     "pendingwrite": ("view_thread", "view_pendingwrite"),
     "webhook": ("view_webhookendpoint",),
+    "schedule": ("view_schedule",),
 }
 
 
 #: What there is of a thread, and goes with it where a host's policy hides one.
-OF_THREADS = frozenset({"question", "link", "archived", *SHOWN_BY} - {"webhook"})
+OF_THREADS = frozenset({"question", "link", "archived", *SHOWN_BY} - {"webhook", "schedule"})
 
 
 def one(name: str, *has: str, **more: Any) -> Person:

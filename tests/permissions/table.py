@@ -69,6 +69,7 @@ def sends(**body: Any) -> Callable[[Things], Body]:
 ASKED, FREE = of("question.pk"), of("free.pk")
 GRAPH = of("question.graph")
 HOOK, MESSAGE = of("webhook.pk"), of("delivery.pk")
+SCHEDULE = of("schedule.pk")
 SLACK = of("slack.pk")
 NEW_HOOK = sends(url="https://crm.example/")
 
@@ -136,6 +137,18 @@ _API: dict[tuple[str, str], Row] = {
         "question", "comment", CREATED, at=ASKED, body=sends(text="Half?"), changes=True
     ),
     ("stats", "GET"): Row(),
+    ("schedules", "GET"): Row(),
+    ("schedules", "POST"): Row(
+        "", "schedule", CREATED, changes=True,
+        body=sends(graph="ledger", expression="0 7 * * *", input={"area": "open"}),
+    ),
+    ("schedule", "GET"): Row("schedule", at=SCHEDULE),
+    ("schedule", "PATCH"): Row(
+        "schedule", "manage_schedules", at=SCHEDULE, body=sends(active=False), changes=True
+    ),
+    ("schedule", "DELETE"): Row(
+        "schedule", "manage_schedules", EMPTY, at=SCHEDULE, changes=True
+    ),
     ("webhooks", "GET"): Row(),
     ("webhooks", "POST"): Row("", "manage_webhooks", CREATED, body=NEW_HOOK, changes=True),
     ("webhook", "GET"): Row("webhook", at=HOOK),
@@ -261,6 +274,7 @@ MODELS: dict[str, tuple[str, str, tuple[str, ...]]] = {
     "checkpoint": ("checkpoint", "checkpoint.pk", ("view_thread", "view_checkpoint")),
     "channelblob": ("channelblob", "channelblob.pk", ("view_thread", "view_channelblob")),
     "pendingwrite": ("pendingwrite", "pendingwrite.pk", ("view_thread", "view_pendingwrite")),
+    "schedule": ("schedule", "schedule.pk", ("view_schedule",)),
     "webhookendpoint": ("webhook", "webhook.pk", ("view_webhookendpoint",)),
     "delivery": ("webhook", "delivery.pk", ("view_webhookendpoint",)),
 }
@@ -365,6 +379,10 @@ _ADMIN: dict[str, Page] = {
     ),
     "webhookendpoint_secret": Page(
         "webhook", "manage_webhooks", at=HOOK, posts="manage_webhooks"
+    ),
+    "schedule_changelist": Page(
+        "schedule", lists=("view_schedule",), posts="manage_schedules",
+        extra=lambda things: {"action": "pause"},
     ),
     "delivery_changelist": Page(
         "webhook", lists=("view_webhookendpoint",), posts="manage_webhooks",

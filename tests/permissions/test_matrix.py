@@ -172,6 +172,8 @@ def form_of(page: Page, name: str, things: Things, row: Any) -> dict[str, Any]:
 
 
 def row_of(name: str, page: Page, world: World, things: Things) -> Any:
+    if name.startswith("admin:hitl_django_schedule"):
+        return world.hooks.schedule.pk
     if "webhookendpoint" in name:
         return world.hooks.webhook.pk
     return world.hooks.delivery.pk if "delivery" in name else things.free.pk

@@ -33,6 +33,7 @@ from hitl_django.models import (
     PendingWrite,
     ReviewLink,
     Run,
+    Schedule,
     SecondLook,
     Thread,
     WebhookEndpoint,
@@ -126,10 +127,11 @@ class Things:
 
 @dataclass
 class Hooks:
-    """A webhook, a message that was sent to it, and a channel of Slack."""
+    """A webhook, a message that was sent to it, a schedule, and a channel of Slack."""
 
     webhook: WebhookEndpoint
     delivery: Delivery
+    schedule: Schedule
     slack: SlackChannel
     secrets: list[str]
 
@@ -222,13 +224,19 @@ def asked(area: str, what: str, advance: Callable[[], int]) -> Interrupt:
 
 
 def hook() -> Hooks:
-    """Makes a webhook and a message to it, which has come to its end."""
+    """Makes a webhook, a message to it, which has come to its end, a schedule and a channel."""
     made = services.create_webhook(
         f"https://{canary('hook', 'url')}.example/", description=canary("hook", "description")
     )
     sent = services.try_webhook(made.id)
     Delivery.objects.filter(pk=sent.id).update(
         state=Delivery.State.DEAD, fault=canary("hook", "fault"), finished_at=timezone.now()
+    )
+    scheduled = services.create_schedule(
+        "ledger",
+        "0 7 * * *",
+        {"area": canary("schedule", "input")},
+        description=canary("schedule", "description"),
     )
     slack, address = SlackChannel(), f"https://{canary('slack', 'host')}.example/T0/hush"
     slack_channel.save_channel(
@@ -243,6 +251,7 @@ def hook() -> Hooks:
     return Hooks(
         WebhookEndpoint.objects.get(pk=made.id),
         Delivery.objects.get(pk=sent.id),
+        Schedule.objects.get(pk=scheduled.id),
         slack,
         [made.secret, "T0/hush"],
     )

@@ -29,6 +29,7 @@ _NAMED = {
     "interrupt_id": "The question's id.",
     "link_id": "The link's id.",
     "webhook_id": "The webhook's id.",
+    "schedule_id": "The schedule's id.",
     "delivery_id": "The message's id.",
 }
 

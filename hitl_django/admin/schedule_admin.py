@@ -1,0 +1,81 @@
+"""Schedules: what is started when, paused and resumed."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from django.contrib import admin, messages
+from django.db.models import QuerySet
+from django.http import HttpRequest, HttpResponse
+from django.utils.html import format_html
+from django.utils.translation import gettext_lazy as _
+from django.utils.translation import ngettext
+
+from hitl_django import services
+from hitl_django.forms.json_input import escape_hidden
+from hitl_django.models import Run, Schedule
+from hitl_django.permissions import get_policy, select_visible
+
+from .base import NOTHING, ReadOnlyAdmin, format_entry, name_graph
+from .payload_display import display_raw
+
+
+class ScheduleAdmin(ReadOnlyAdmin):
+    """Schedules, newest first; they are made in code and over the API."""
+
+    list_display = ("schedule", "state", "next_due", "started", "skipped")
+    list_filter = ("is_active",)
+    empty_text = _("There is no schedule yet.")
+    actions = ("pause", "resume")
+
+    def has_manage_permission(self, request: HttpRequest) -> bool:
+        return get_policy().may_manage_schedules(request.user)
+
+    @admin.display(description=_("schedule"), ordering="graph")
+    def schedule(self, row: Schedule) -> str:
+        title = row.description or name_graph(row.graph)
+        words = name_graph(row.graph) if row.description else "", row.expression, row.timezone
+        return format_entry(row, title, *words)
+
+    @admin.display(description=_("state"), ordering="is_active")
+    def state(self, row: Schedule) -> Any:
+        words = _("on") if row.is_active else _("paused")
+        return format_html(
+            '{}<span class="hitl-sub">{}</span>', words, escape_hidden(row.last_error)
+        )
+
+    @admin.display(description=_("next"), ordering="next_at")
+    def next_due(self, row: Schedule) -> Any:
+        return row.next_at if row.is_active and row.next_at else NOTHING
+
+    @admin.action(description=_("Pause"), permissions=["manage"])
+    def pause(self, request: HttpRequest, rows: QuerySet[Any]) -> None:
+        count = self._turn(request, rows.filter(is_active=True), is_active=False)
+        text = ngettext("%(n)d schedule is paused.", "%(n)d schedules are paused.", count)
+        self.message_user(request, text % {"n": count}, messages.SUCCESS)
+
+    @admin.action(description=_("Resume"), permissions=["manage"])
+    def resume(self, request: HttpRequest, rows: QuerySet[Any]) -> None:
+        count = self._turn(request, rows.filter(is_active=False), is_active=True)
+        text = ngettext("%(n)d schedule goes on.", "%(n)d schedules go on.", count)
+        self.message_user(request, text % {"n": count}, messages.SUCCESS)
+
+    def _turn(self, request: HttpRequest, rows: QuerySet[Any], *, is_active: bool) -> int:
+        chosen = list(rows.values_list("pk", flat=True))
+        for pk in chosen:
+            services.change_schedule(pk, by=request.user, is_active=is_active)
+        return len(chosen)
+
+    def show(self, request: HttpRequest, row: Schedule) -> HttpResponse:
+        """Shows a schedule: what it starts when, and how far it has come."""
+        runs = select_visible(Run.objects.filter(pk__in=[row.last_run_id]), request.user)
+        return self.page(
+            request,
+            row,
+            "schedule.html",
+            title=str(row),
+            graph=name_graph(row.graph),
+            raw=display_raw(row.input),
+            last_run=runs.first(),
+            runs_key=f"schedule:{row.pk}:",
+        )

@@ -1,0 +1,94 @@
+"""Schedules: the bodies that make and change one, and how it is shown."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from rest_framework import serializers
+
+from hitl_django.graph_registry import cron
+from hitl_django.models import Schedule
+
+from .fields import AnyJSON, Body, Choice, Hyperlink, Id, Moment, Text, YesNo
+
+
+class Expression(Text):
+    """A cron expression, or what is wrong with it."""
+
+    def to_internal_value(self, data: Any) -> str:
+        return _refuse_fault(cron.find_expression_fault, super().to_internal_value(data))
+
+
+class TimeZone(Text):
+    """The name of a time zone, or what is wrong with it."""
+
+    def to_internal_value(self, data: Any) -> str:
+        return _refuse_fault(cron.find_timezone_fault, super().to_internal_value(data))
+
+
+def _refuse_fault(find_fault: Any, text: str) -> str:
+    if fault := find_fault(text):
+        raise serializers.ValidationError(f"{fault.capitalize()}.", "invalid")
+    return text
+
+
+class ScheduleChange(Body):
+    """What of a schedule is to be another; what isn't named stays."""
+
+    expression = Expression(
+        max_length=cron.EXPRESSION_LENGTH,
+        required=False,
+        help_text="Minute, hour, day of the month, month, day of the week, as in cron.",
+    )
+    timezone = TimeZone(
+        max_length=cron.TIMEZONE_LENGTH,
+        required=False,
+        help_text="Whose wall clock the expression is about, such as Europe/Berlin.",
+    )
+    input = AnyJSON(required=False, help_text="What the graph's input_schema describes; not null.")
+    overlap = Choice(
+        choices=Schedule.Overlap.values,
+        required=False,
+        help_text="What becomes of a due time while the run before isn't over.",
+    )
+    description = Text(max_length=255, allow_blank=True, required=False)
+    active = YesNo(source="is_active", required=False, help_text="False pauses it.")
+
+
+class ScheduleBody(ScheduleChange):
+    """A schedule that is to be made."""
+
+    graph = Text(max_length=200, help_text="A name from graphs/.")
+    expression = Expression(
+        max_length=cron.EXPRESSION_LENGTH,
+        help_text="Minute, hour, day of the month, month, day of the week, as in cron.",
+    )
+    input = AnyJSON(help_text="What the graph's input_schema describes; not null.")
+
+
+class ScheduleSerializer(serializers.Serializer):
+    """A schedule: what it starts when, and how far it has come."""
+
+    id = Id()
+    url = Hyperlink("schedule", source="id")
+    graph = serializers.CharField()
+    description = serializers.CharField()
+    expression = serializers.CharField()
+    timezone = serializers.CharField()
+    input = AnyJSON()
+    overlap = Choice(choices=Schedule.Overlap.values)
+    registered = serializers.BooleanField(
+        source="is_registered", help_text="Whether the code made it, where it is changed as well."
+    )
+    active = serializers.BooleanField(source="is_active")
+    next_at = Moment(
+        allow_null=True, help_text="When it is due next, unless it is paused; null: never again."
+    )
+    started = serializers.IntegerField(help_text="How many runs.")
+    last_due_at = Moment(allow_null=True)
+    last_run_id = Id(allow_null=True)
+    skipped = serializers.IntegerField(help_text="How many due times have no run.")
+    last_skipped_at = Moment(allow_null=True)
+    last_error = serializers.CharField(help_text="Why it started nothing when it was due last.")
+    owner = serializers.CharField(source="owner_label", help_text="In whose name runs are started.")
+    created_at = Moment()

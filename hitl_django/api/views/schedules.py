@@ -1,0 +1,104 @@
+"""Views of schedules: list, make, change, pause and resume, delete."""
+
+from __future__ import annotations
+
+from uuid import UUID
+
+from rest_framework.request import Request
+from rest_framework.response import Response
+
+from hitl_django import errors, services
+
+from .. import querysets
+from ..operations import HeaderSpec, ResponseSpec, operation
+from ..serializers.schedules import ScheduleBody, ScheduleChange, ScheduleSerializer
+from .base import Resource
+
+LOCATION = HeaderSpec(
+    "Location", "The address of what was made.", {"type": "string", "format": "uri"}
+)
+REFUSALS = (
+    errors.UnknownGraphError,
+    errors.BrokenGraphError,
+    errors.InvalidInputError,
+    errors.EmptyInputError,
+)
+
+
+class ScheduleResource(Resource):
+    """A view that makes or changes schedules."""
+
+    input_pointer = "/input"
+
+    def find_schedule(self, schedule_id: str) -> services.ScheduleInfo:
+        """Returns a schedule as a service does."""
+        return services.ScheduleInfo.from_row(
+            self.find(querysets.visible_schedules, pk=schedule_id)
+        )
+
+
+class ScheduleList(ScheduleResource):
+    """The schedules; posting to them makes one."""
+
+    @operation(
+        "list_schedules",
+        responses={200: ResponseSpec("All of them.", ScheduleSerializer, paged=True)},
+    )
+    def get(self, request: Request) -> Response:
+        """Lists the schedules that you may see, newest first; all on one page."""
+        return self.render_all(ScheduleSerializer, querysets.visible_schedules(request.user))
+
+    @operation(
+        "create_schedule",
+        body=ScheduleBody,
+        keyed=True,
+        responses={
+            201: ResponseSpec(
+                "Made; its runs are started in your name, while you may start them.",
+                ScheduleSerializer,
+                headers=(LOCATION,),
+            )
+        },
+        errors=REFUSALS,
+        example={"graph": "refund", "expression": "0 7 * * 1-5", "input": {"amount": 120}},
+    )
+    def post(self, request: Request) -> Response:
+        """Makes a schedule, by which runs of a graph are started."""
+        wanted = self.read_body()
+        return self.act_once(
+            lambda: services.create_schedule(by=request.user, **wanted),
+            self.find_schedule,
+            lambda made: self.render_made(ScheduleSerializer, made, status=201),
+        )
+
+
+class ScheduleDetail(ScheduleResource):
+    """One schedule."""
+
+    @operation("get_schedule", responses={200: ResponseSpec("The schedule.", ScheduleSerializer)})
+    def get(self, request: Request, schedule_id: UUID) -> Response:
+        """Says what a schedule starts when, and how far it has come."""
+        schedule = self.find(querysets.visible_schedules, pk=schedule_id)
+        return Response(self.render(ScheduleSerializer, schedule))
+
+    @operation(
+        "change_schedule",
+        body=ScheduleChange,
+        responses={200: ResponseSpec("As it is now.", ScheduleSerializer)},
+        errors=(*REFUSALS, errors.ScheduleOfCodeError),
+        example={"active": False},
+    )
+    def patch(self, request: Request, schedule_id: UUID) -> Response:
+        """Changes what the body names, pauses or resumes; what is due from now on counts."""
+        changed = services.change_schedule(schedule_id, by=request.user, **self.read_body())
+        return Response(self.render(ScheduleSerializer, changed))
+
+    @operation(
+        "delete_schedule",
+        responses={204: ResponseSpec("It is gone; what it started goes on.")},
+        errors=(errors.ScheduleOfCodeError,),
+    )
+    def delete(self, request: Request, schedule_id: UUID) -> Response:
+        """Removes a schedule that the code doesn't have; that can be paused."""
+        services.delete_schedule(schedule_id, by=request.user)
+        return Response(status=204)

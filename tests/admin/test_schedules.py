@@ -1,0 +1,72 @@
+"""Schedules in the admin: listed, shown, paused and resumed."""
+
+from __future__ import annotations
+
+import pytest
+from django.contrib.auth.models import Permission, User
+from django.db.models.functions import Now
+from django.test import Client
+from django.urls import reverse
+
+from hitl_django import services
+from hitl_django.models import Run, Schedule
+
+from .browsing import text_of
+
+pytestmark = pytest.mark.django_db
+LIST = "admin:hitl_django_schedule_changelist"
+
+
+@pytest.fixture
+def schedule() -> Schedule:
+    made = services.create_schedule(
+        "steps", "0 7 * * *", {"log": ["a"]}, description="Each <b>morning</b>"
+    )
+    return Schedule.objects.get(pk=made.id)
+
+
+def press(client: Client, action: str, schedule: Schedule) -> str:
+    body = {"action": action, "_selected_action": str(schedule.pk)}
+    return text_of(client.post(reverse(LIST), body, follow=True))
+
+
+def test_one_is_listed_paused_and_resumed(admin_client: Client, schedule: Schedule) -> None:
+    text = text_of(admin_client.get(reverse(LIST)))
+    assert "Each &lt;b&gt;morning&lt;/b&gt;" in text
+    assert "0 7 * * *" in text
+    assert "1 schedule is paused." in press(admin_client, "pause", schedule)
+    schedule.refresh_from_db()
+    assert not schedule.is_active
+    assert "1 schedule goes on." in press(admin_client, "resume", schedule)
+    schedule.refresh_from_db()
+    assert schedule.is_active
+
+
+def test_its_page_leads_to_its_runs_and_says_why_nothing_was_started(
+    admin_client: Client, schedule: Schedule
+) -> None:
+    Schedule.objects.update(next_at=Now())
+    [run] = services.start_due()
+    Schedule.objects.update(last_error="It <i>broke</i>.")
+    page = reverse("admin:hitl_django_schedule_change", args=[schedule.pk])
+    text = text_of(admin_client.get(page))
+    assert reverse("admin:hitl_django_run_change", args=[run]) in text
+    assert "It &lt;i&gt;broke&lt;/i&gt;." in text
+    runs = f"{reverse('admin:hitl_django_run_changelist')}?q=schedule%3A{schedule.pk}%3A"
+    assert runs in text
+    other = services.start("steps", {"log": []})
+    shown = text_of(admin_client.get(runs))
+    assert str(run) in shown
+    assert str(other.id) not in shown
+    assert Run.objects.count() == 2
+
+
+def test_who_only_looks_pauses_nothing(client: Client, schedule: Schedule) -> None:
+    person = User.objects.create_user("dana", is_staff=True)
+    ours = Permission.objects.filter(content_type__app_label="hitl_django")
+    person.user_permissions.add(ours.get(codename="view_schedule"))
+    client.force_login(person)
+    assert "0 7 * * *" in text_of(client.get(reverse(LIST)))
+    press(client, "pause", schedule)
+    schedule.refresh_from_db()
+    assert schedule.is_active

@@ -1,0 +1,80 @@
+"""Schedules over the API: made, looked at, paused, changed and deleted."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from hitl_django import services
+from hitl_django.models import Schedule
+
+BODY = {"graph": "invoice", "expression": "0 7 * * *", "input": {"amount": 12}}
+
+
+@pytest.fixture(autouse=True)
+def registered(invoice: Any) -> None:
+    """Registers the graph that is started."""
+
+
+def test_one_is_made_in_the_name_of_who_asks(api: Any) -> None:
+    response = api.post("schedules", body={**BODY, "timezone": "Asia/Kolkata"})
+    made = response.json()
+    assert (response.status_code, response["Location"]) == (201, made["url"])
+    row = Schedule.objects.get()
+    assert row.owner is not None
+    assert made["owner"] == row.owner.get_username()
+    assert (made["registered"], made["active"], made["overlap"]) == (False, True, "skip")
+    assert made["next_at"].endswith("T01:30:00Z")
+    assert api.get("schedules").json()["results"] == [made]
+    assert api.get("schedule", row.pk).json() == made
+
+
+@pytest.mark.parametrize(
+    ("change", "status", "pointer", "words"),
+    [
+        ({"expression": "0 25 * * *"}, 400, "/expression", "bad hour"),
+        ({"expression": "@daily"}, 400, "/expression", "five fields"),
+        ({"expression": 7}, 400, "/expression", ""),
+        ({"timezone": "Mars/Base"}, 400, "/timezone", "no time zone"),
+        ({"overlap": "queue"}, 400, "/overlap", "skip, allow"),
+        ({"next_at": "2030-01-01T00:00:00Z"}, 400, "/next_at", ""),
+        ({"input": {"amount": []}}, 422, "/input/amount", ""),
+    ],
+)
+def test_what_is_wrong_is_named(
+    api: Any, change: dict[str, Any], status: int, pointer: str, words: str
+) -> None:
+    response = api.post("schedules", body={**BODY, **change})
+    assert response.status_code == status
+    [fault] = response.json()["errors"]
+    assert fault["pointer"] == pointer
+    assert words in fault["detail"]
+    made = services.create_schedule("invoice", "0 7 * * *", {"amount": 12})
+    assert api.call("PATCH", "schedule", made.id, body=change).status_code == status
+
+
+def test_what_is_missing_is_named(api: Any) -> None:
+    response = api.post("schedules", body={})
+    assert [fault["pointer"] for fault in response.json()["errors"]] == [
+        "/expression", "/input", "/graph"
+    ]  # fmt: skip
+    assert api.post("schedules", body={**BODY, "input": None}).status_code == 422
+
+
+def test_one_is_paused_resumed_changed_and_deleted(api: Any) -> None:
+    pk = api.post("schedules", body=BODY).json()["id"]
+    assert api.call("PATCH", "schedule", pk, body={"active": False}).json()["active"] is False
+    assert api.call("PATCH", "schedule", pk, body={"active": True}).json()["active"] is True
+    changed = api.call("PATCH", "schedule", pk, body={"expression": "0 8 * * *"}).json()
+    assert changed["expression"] == "0 8 * * *"
+    assert api.call("DELETE", "schedule", pk).status_code == 204
+    assert api.get("schedule", pk).status_code == 404
+
+
+def test_one_that_the_code_has_is_paused_and_not_changed(api: Any) -> None:
+    made = services.create_schedule("invoice", "0 7 * * *", {"amount": 12})
+    Schedule.objects.update(is_registered=True)
+    refused = api.call("PATCH", "schedule", made.id, body={"expression": "0 8 * * *"})
+    assert (refused.status_code, refused.json()["code"]) == (409, "schedule_of_code")
+    assert api.call("PATCH", "schedule", made.id, body={"active": False}).status_code == 200
