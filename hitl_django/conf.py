@@ -6,7 +6,7 @@ Every field of ``Settings`` is a key; its ``doc`` is its text in the reference.
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from typing import Any
 
@@ -41,8 +41,10 @@ class Settings:
     HEARTBEAT_SECONDS: float = _key(10, "How often a lease is renewed.")
     SWEEP_SECONDS: float = _key(30, "How long a queued run waits before a worker is told again.")
     SWEEP_BATCH: int = _key(500, "How many runs or threads one sweep looks after at most.")
-    RETENTION_DAYS: float | None = _key(
-        None, "Days after its last run ended that the sweep deletes a thread; None: never."
+    RETENTION_DAYS: float | Mapping[str, float | None] | None = _key(
+        None,
+        "Days after its last run ended that the sweep deletes a thread, or days by graph, where "
+        "'*' is all others; None: never.",
     )
     ARCHIVE_DAYS: float | None = _key(
         None, "Days after its last run ended that the sweep archives a thread; None: never."

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import fields
 from ipaddress import ip_network
 from typing import Any
@@ -267,13 +267,21 @@ def _bad_values(given: dict[str, Any]) -> Iterator[checks.CheckMessage]:
 
 def _bad_days() -> Iterator[checks.CheckMessage]:
     for name in ("RETENTION_DAYS", "EVENT_RETENTION_DAYS", "ARCHIVE_DAYS"):
-        days = getattr(hitl, name)
-        if days is None:
-            continue
-        if isinstance(days, bool) or not isinstance(days, int | float) or days <= 0:
-            yield checks.Error(
-                f"HITL[{name!r}] is neither None nor a positive number.", id="hitl_django.E003"
-            )
+        given, where = getattr(hitl, name), f"HITL[{name!r}]"
+        terms = {where: given}
+        if name == "RETENTION_DAYS" and isinstance(given, Mapping):
+            terms = {f"{where}[{graph!r}]": days for graph, days in given.items()}
+            if not all(isinstance(graph, str) for graph in given):
+                yield checks.Error(
+                    f"A key of {where} is neither a graph's name nor '*'.", id="hitl_django.E003"
+                )
+        for place, days in terms.items():
+            if days is None:
+                continue
+            if isinstance(days, bool) or not isinstance(days, int | float) or not days > 0:
+                yield checks.Error(
+                    f"{place} is neither None nor a positive number.", id="hitl_django.E003"
+                )
 
 
 def _bad_keys() -> Iterator[checks.CheckMessage]:

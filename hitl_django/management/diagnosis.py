@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Literal
@@ -281,7 +281,11 @@ def _growth() -> Iterator[Finding]:
     limits = {name: getattr(hitl, name) for name in BOUNDS}
     unset = [f"{name} ({what})" for name, what in BOUNDS.items() if limits[name] is None]
     advice = f"Nothing bounds it: HITL has no {' nor '.join(unset)}." if len(unset) == 2 else ""
-    kept = ", ".join(f"{name} = {days:g}" for name, days in limits.items() if days is not None)
+    given = {name: days for name, days in limits.items() if days is not None}
+    kept = ", ".join(
+        f"{name} = {days}" if isinstance(days, Mapping) else f"{name} = {days:g}"
+        for name, days in given.items()
+    )
     yield Finding("note", words, advice or f"{kept} bounds it. DELIVERY_DAYS does so to webhooks.")
 
 

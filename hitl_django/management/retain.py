@@ -24,6 +24,7 @@ PORTION = 100  # threads after which the command says how far it has come
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Adds the arguments of the verb."""
     parser.add_argument("--days", type=float, required=True, help="how long ago they ended")
+    parser.add_argument("--graph", help="only threads of this graph")
     parser.add_argument(
         "--prune", action="store_true", help="keep the threads, and their newest state"
     )
@@ -33,11 +34,11 @@ def perform(command: BaseCommand, options: Mapping[str, Any]) -> None:
     """Deletes or prunes until nothing is left that is old enough."""
     if options["days"] < 0:
         raise CommandError("--days is not negative.")
-    days = options["days"]
+    days, graph = options["days"], options["graph"]
     verb, total = "pruned" if options["prune"] else "deleted", 0
     progress = Progress(command.stderr)
-    deleting = iter(lambda: retention.delete_ended(days, PORTION), 0)
-    for done in retention.prune_ended(days) if options["prune"] else deleting:
+    deleting = iter(lambda: retention.delete_ended(days, PORTION, graph), 0)
+    for done in retention.prune_ended(days, graph) if options["prune"] else deleting:
         total += done
         progress.show(total, format_count(total, "thread", "threads"))
     progress.clear()

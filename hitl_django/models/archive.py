@@ -63,6 +63,7 @@ class ArchivedThread(models.Model):
                 name="hitl_archived_subject",
             ),
             models.Index(fields=["ended_at", "id"], name="hitl_archived_ended"),
+            models.Index(fields=["graph", "ended_at", "id"], name="hitl_archived_graph_ended"),
         ]
 
     def __str__(self) -> str:

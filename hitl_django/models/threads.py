@@ -73,6 +73,11 @@ class Thread(models.Model):
                 condition=models.Q(ended_at__isnull=False),
                 name="hitl_thread_ended",
             ),
+            models.Index(
+                fields=["graph", "ended_at", "id"],
+                condition=models.Q(ended_at__isnull=False),
+                name="hitl_thread_graph_ended",
+            ),
         ]
         permissions: ClassVar = [("view_thread_state", _("Can view a thread's state"))]
 

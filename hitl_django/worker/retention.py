@@ -8,9 +8,9 @@ however old it is. Several processes may do this at once: each takes threads tha
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from datetime import timedelta
-from typing import Any
+from typing import Any, TypeVar
 
 from django.db import connections, transaction
 from django.db.models import Exists, F, OuterRef, QuerySet
@@ -25,12 +25,47 @@ from hitl_django.models import ArchivedThread, Checkpoint, Run, RunEvent, Thread
 
 logger = logging.getLogger("hitl_django")
 
+Row = TypeVar("Row", Thread, ArchivedThread)
+#: In RETENTION_DAYS by graph, all graphs that aren't named there.
+OTHER_GRAPHS = "*"
 BATCH = 100  # threads of one transaction
 ARCHIVED = 20  # the same of those that are archived, each of which is read whole
 
 
-def delete_ended(days: float, limit: int) -> int:
+def list_terms(terms: float | Mapping[str, float | None]) -> Iterator[tuple[float, str | None]]:
+    """Yields the days that threads are kept, each with the graph that it is for; None is all.
+
+    ``terms`` is what RETENTION_DAYS is: days, or days by graph. What stands there for all others
+    (``OTHER_GRAPHS``) is yielded for each graph that has threads which ended: so each is looked for
+    along the index, past none of those that are kept longer.
+    """
+    if not isinstance(terms, Mapping):
+        yield terms, None
+        return
+    graphs = list(terms) if terms.get(OTHER_GRAPHS) is None else _list_graphs(write_alias())
+    for graph in graphs:
+        days = terms.get(graph, terms.get(OTHER_GRAPHS))
+        if days is not None:
+            yield days, graph
+
+
+def _list_graphs(using: str) -> list[str]:
+    """Lists the graphs of threads that ended, each found by one step in an index."""
+    found = set[str]()
+    models: tuple[type[Thread | ArchivedThread], ...] = (Thread, ArchivedThread)
+    for model in models:
+        ended = model._default_manager.using(using).filter(ended_at__isnull=False)
+        rest = ended.filter(graph__gte="")  # all, from where the index begins
+        while graphs := list(rest.order_by("graph").values_list("graph", flat=True)[:1]):
+            found.update(graphs)
+            rest = ended.filter(graph__gt=graphs[0])
+    return sorted(found)
+
+
+def delete_ended(days: float, limit: int, graph: str | None = None) -> int:
     """Deletes threads that ended that long ago, those longest ago first; returns how many.
+
+    They are those of all graphs or of one.
 
     All of a thread goes: state, runs, questions, decisions, audit entries. A transaction holds
     ``BATCH`` threads at most. Threads that can't be deleted, because rows of the project's own
@@ -39,13 +74,13 @@ def delete_ended(days: float, limit: int) -> int:
     """
     using = write_alias()
     deleted, refused = 0, list[Exception]()
-    for chosen in _ended(using, days):
+    for chosen in _batches(_of_graph(_at_rest(using, days), graph), BATCH):
         gone, failures = _delete(using, days, chosen[: limit - deleted])
         deleted += gone
         refused += failures
         if deleted >= limit:
             break
-    deleted += _delete_archived(using, days, limit - deleted)
+    deleted += _delete_archived(using, days, limit - deleted, graph)
     if deleted:
         logger.info("retention: threads deleted: %s", deleted)
     if refused:
@@ -53,9 +88,10 @@ def delete_ended(days: float, limit: int) -> int:
     return deleted
 
 
-def _delete_archived(using: str, days: float, limit: int) -> int:
+def _delete_archived(using: str, days: float, limit: int, graph: str | None) -> int:
     """Deletes archived threads that ended that long ago; returns how many."""
-    old = ArchivedThread.objects.using(using).filter(ended_at__lt=_before(days))
+    archived = ArchivedThread.objects.using(using)
+    old = _of_graph(archived.filter(ended_at__lt=_before(days)), graph)
     deleted = 0
     while deleted < limit:
         chosen = old.order_by("ended_at", "pk").values_list("pk", flat=True)
@@ -130,7 +166,7 @@ def _delete_together(using: str, days: float, chosen: list[int]) -> int:
     return len(gone)
 
 
-def prune_ended(days: float) -> Iterator[int]:
+def prune_ended(days: float, graph: str | None = None) -> Iterator[int]:
     """Prunes threads that ended that long ago to their newest checkpoints.
 
     The newest state can still be read and decisions stand; what came between is gone. Yields as it
@@ -141,7 +177,7 @@ def prune_ended(days: float) -> Iterator[int]:
     # What is left of a pruned thread has no parent any more.
     older = Checkpoint.objects.filter(thread=OuterRef("pk"), parent_id__isnull=False)
     refused: list[Exception] = []
-    for ended in _ended(using, days):
+    for ended in _batches(_of_graph(_at_rest(using, days), graph), BATCH):
         rows = Thread.objects.using(using).exclude(Run.exists_live())
         threads = rows.filter(Exists(older), pk__in=ended)
         pruned = 0
@@ -188,11 +224,6 @@ def delete_events(days: float, limit: int) -> int:
     return pruned
 
 
-def _ended(using: str, days: float) -> Iterator[list[int]]:
-    """Yields the threads that ended before, in batches, longest ago first."""
-    return _batches(_at_rest(using, days), BATCH)
-
-
 def _batches(threads: QuerySet[Thread], size: int) -> Iterator[list[int]]:
     """Yields the keys of threads that have ended, along the index."""
     rest = ended = threads.order_by("ended_at", "pk")
@@ -205,6 +236,10 @@ def _batches(threads: QuerySet[Thread], size: int) -> Iterator[list[int]]:
 def _at_rest(using: str, days: float) -> QuerySet[Thread]:
     """Returns the threads whose last run ended before."""
     return Thread.objects.using(using).filter(ended_at__lt=_before(days))
+
+
+def _of_graph(rows: QuerySet[Row], graph: str | None) -> QuerySet[Row]:
+    return rows if graph is None else rows.filter(graph=graph)
 
 
 def _before(days: float) -> Combinable:

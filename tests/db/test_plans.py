@@ -103,6 +103,13 @@ def delete() -> None:
     assert retention.delete_ended(filled_rows.DAYS / 2, 5) == 5
 
 
+def delete_by_graph() -> None:
+    # None of the graph that the others keep longest is read on the way to what is old enough.
+    terms = {filled_rows.GRAPH: filled_rows.DAYS / 2, "*": 3650}
+    assert (filled_rows.DAYS / 2, filled_rows.GRAPH) in list(retention.list_terms(terms))
+    assert retention.delete_ended(filled_rows.DAYS / 2, 5, filled_rows.GRAPH) == 5
+
+
 def prune() -> None:
     assert next(retention.prune_ended(filled_rows.DAYS / 2)) > 5
 
@@ -117,7 +124,8 @@ def archive_and_restore() -> None:
 
 
 @pytest.mark.parametrize(
-    "act", [take_a_run, sweep, forget_shapes, delete, prune, archive_and_restore]
+    "act",
+    [take_a_run, sweep, forget_shapes, delete, delete_by_graph, prune, archive_and_restore],
 )
 def test_every_row_is_found_by_an_index(act: Callable[[], None], database: str) -> None:
     act()  # what is made once is made

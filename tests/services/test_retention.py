@@ -18,6 +18,7 @@ from hitl_django.engine.errors import CorruptPayloadError, ThreadNotFound
 from hitl_django.errors import NotAllowedError, RunStateError
 from hitl_django.graph_registry import compatibility
 from hitl_django.models import (
+    ArchivedThread,
     AuditEntry,
     ChannelBlob,
     Checkpoint,
@@ -186,6 +187,79 @@ def test_only_a_set_retention_makes_the_sweep_delete(
     assert not kept()
 
 
+@pytest.mark.parametrize(
+    ("terms", "left"),
+    [
+        ({"approval": 30}, {"chat", "", "mail"}),
+        ({"approval": 200, "*": 30}, {"approval"}),
+        ({"approval": None, "chat": 200, "*": 30}, {"approval", "chat"}),
+        ({"approval": 30, "*": None}, {"chat", "", "mail"}),
+        ({"mail": 30, "*": 200}, {"approval", "chat", ""}),
+        ({}, {"approval", "chat", "", "mail"}),
+    ],
+)
+@pytest.mark.parametrize("archived", [False, True])
+def test_threads_of_each_graph_are_kept_for_its_own_days(
+    advance: Callable[[], int], settings: Any, terms: Any, left: set[str], archived: bool
+) -> None:
+    for graph in ("approval", "chat", "", "mail"):
+        Thread.objects.filter(pk=ended(advance).pk).update(graph=graph)
+    if archived:
+        assert retention.archive_ended(30, 10) == 4
+    settings.HITL = {**settings.HITL, "RETENTION_DAYS": terms}
+    sweep()
+    rows: Any = (ArchivedThread if archived else Thread).objects.all()
+    assert set(rows.values_list("graph", flat=True)) == left
+
+
+def test_one_sweep_deletes_one_batch_whatever_the_graphs(
+    advance: Callable[[], int], settings: Any
+) -> None:
+    for graph in ("approval", "chat", "mail"):
+        Thread.objects.filter(pk=ended(advance).pk).update(graph=graph)
+    settings.HITL = {**settings.HITL, "RETENTION_DAYS": {"*": 30}, "SWEEP_BATCH": 2}
+    sweep()
+    assert len(kept()) == 1
+
+
+def test_a_graph_whose_threads_can_not_be_deleted_keeps_none_of_the_others(
+    advance: Callable[[], int],
+    settings: Any,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    held = ended(advance)
+    Thread.objects.filter(pk=ended(advance).pk).update(graph="chat")
+    delete = QuerySet.delete
+
+    def refuse(rows: Any) -> Any:
+        if rows.model is Thread and rows.filter(pk=held.pk).exists():
+            raise ProtectedError("referenced", set())
+        return delete(rows)
+
+    settings.HITL = {**settings.HITL, "RETENTION_DAYS": {"approval": 30, "chat": 30}}
+    monkeypatch.setattr(QuerySet, "delete", refuse)
+    sweep()
+    assert kept() == {held.pk}
+    assert "hitl retain --days 30 --graph approval" in caplog.text
+
+
+@pytest.mark.parametrize(
+    ("terms", "where"),
+    [
+        ({"chat": 0, "*": 30}, "HITL['RETENTION_DAYS']['chat'] is neither None nor a positive"),
+        ({"chat": 30, "*": "x"}, "HITL['RETENTION_DAYS']['*'] is neither None nor a positive"),
+        ({4: 30}, "A key of HITL['RETENTION_DAYS'] is neither a graph's name nor '*'."),
+    ],
+)
+def test_bad_days_of_a_graph_are_an_error_that_names_it(
+    settings: Any, terms: Any, where: str
+) -> None:
+    settings.HITL = {**settings.HITL, "RETENTION_DAYS": terms}
+    (found,) = [one for one in run_checks(tags=["hitl_django"]) if "RETENTION_DAYS" in one.msg]
+    assert (found.id, found.msg[: len(where)]) == ("hitl_django.E003", where)
+
+
 def test_threads_that_can_not_be_deleted_keep_no_run_from_being_hinted(
     advance: Callable[[], int],
     settings: Any,
@@ -258,6 +332,16 @@ def test_the_command_goes_on_until_nothing_is_left(
     call_command("hitl", "retain", "--days=30", *flags, stdout=out, stderr=io.StringIO())
     assert out.getvalue() == f"3 threads {said}.\n"
     assert len(kept()) == (3 if flags else 0)
+
+
+@pytest.mark.parametrize("flags", [[], ["--prune"]])
+def test_the_command_takes_one_graph_alone(advance: Callable[[], int], flags: list[str]) -> None:
+    Thread.objects.filter(pk=ended(advance).pk).update(graph="chat")
+    ended(advance)
+    out = io.StringIO()
+    command = ["retain", "--days=30", "--graph=chat", *flags]
+    call_command("hitl", *command, stdout=out, stderr=io.StringIO())
+    assert out.getvalue().startswith("1 thread ")
 
 
 def test_the_command_refuses_days_to_come() -> None:
