@@ -30,6 +30,14 @@ from hitl_django.models.fields import canonical_json, digest_json
 
 SYSTEM = "system"
 LABEL_LENGTH = 255
+#: Where the detail of an entry has the name of another user, by its verb.
+NAMES = {
+    "assign": "to",
+    "decide": "held_by",
+    "release": "from",
+    "take_over": "from",
+    "vote": "held_by",
+}
 #: Threads, and entries, that are looked at together.
 BATCH, CHUNK = 500, 2000
 
@@ -215,6 +223,12 @@ def _has_its_actor(entry: AuditEntry) -> bool:
 def _format_utc(at: datetime) -> str:
     # The same instant reads differently under another TIME_ZONE; its hash must not.
     return (at.astimezone(UTC) if is_aware(at) else at).isoformat()
+
+
+def list_names(entry: AuditEntry) -> list[str]:
+    """Lists the names of users in the detail of an entry."""
+    name = entry.detail.get(NAMES.get(entry.verb))
+    return [name] if name else []
 
 
 def label_user(user: Any) -> str:

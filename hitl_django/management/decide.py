@@ -48,7 +48,7 @@ def perform(command: BaseCommand, options: Mapping[str, Any]) -> None:
             options["id"],
             options["type"],
             _parse_value(options["value"]),
-            by=_find_user(options["by"]),
+            by=None if options["by"] is None else find_user(options["by"]),
             via="command",
             reason=options["reason"],
             over_claim=not options["not_over_claim"],
@@ -74,9 +74,8 @@ def _parse_value(text: str | None) -> Any:
         raise CommandError(f"--value is not JSON: {error}") from None
 
 
-def _find_user(name: str | None) -> Any:
-    if name is None:
-        return None
+def find_user(name: str) -> Any:
+    """Returns the user of this name; CommandError where there is none."""
     users = get_user_model()
     try:
         return users._default_manager.get_by_natural_key(name)

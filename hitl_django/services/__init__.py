@@ -17,6 +17,7 @@ from hitl_django.dialects import UNSET
 
 from .coroutines import acancel, adecide, aretry, arun_result, astart
 from .keyed_requests import KeyedOutcome, act_once
+from .people import PersonRow, export_person
 from .results import DecisionInfo, RunInfo
 from .reviews.assign import assign, snooze
 from .reviews.claim import ClaimInfo, claim, find_taken, release, take_next
@@ -154,6 +155,7 @@ __all__ = [
     "LinkState",
     "MadeThread",
     "Period",
+    "PersonRow",
     "Position",
     "QuestionInfo",
     "QueueCounts",
@@ -206,6 +208,7 @@ __all__ = [
     "delete_webhook",
     "expire_due",
     "export_decisions",
+    "export_person",
     "export_record",
     "find_refusals",
     "find_taken",

@@ -1,0 +1,31 @@
+"""``hitl export-person``: all that is stored about a user."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Mapping
+from dataclasses import asdict
+from typing import Any
+
+from django.core.management.base import BaseCommand
+
+from hitl_django import services
+
+from .decide import find_user
+from .printing import print_json
+
+HELP = (
+    "Print every row in which a user stands, of the tables and of the archive, as JSON, a row a "
+    "line."
+)
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Adds the arguments of the verb."""
+    parser.add_argument("user", help="the user's name")
+
+
+def perform(command: BaseCommand, options: Mapping[str, Any]) -> None:
+    """Prints a row a line."""
+    for row in services.export_person(find_user(options["user"])):
+        print_json(command, asdict(row))

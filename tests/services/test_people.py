@@ -1,0 +1,201 @@
+"""What is stored about a user, and that no column with a person in it is forgotten."""
+
+from __future__ import annotations
+
+import io
+import json
+from collections.abc import Callable
+from datetime import timedelta
+from typing import Any
+
+import pytest
+from django.apps import apps
+from django.contrib.auth import get_user_model
+from django.contrib.auth.models import User
+from django.core.management import CommandError, call_command
+from django.db import models
+
+from hitl_django import services
+from hitl_django.contrib.alerts.models import AlertPreferences
+from hitl_django.db.alias import write_alias
+from hitl_django.errors import NotAllowedError
+from hitl_django.models import Delivery, Interrupt, Run, SavedFilter, Thread, WebhookEndpoint
+from hitl_django.services.people import LABELS, NAMES
+from hitl_django.worker import retention
+
+from .conftest import asked
+
+pytestmark = pytest.mark.django_db
+
+#: The columns that hold no name and no key of a user of ours; whoever adds a column says so here,
+#: or in services.people. What graphs and questions hold is the product's own.
+OTHERS = {
+    "AlertPreferences": "asked assigned mentioned due overdue language",
+    "ArchivedThread": "thread_id graph key subject_id state document digest",
+    "AuditEntry": "verb subject via prev_hash hash",
+    "ChannelBlob": "ns channel data digest",
+    "Checkpoint": "ns checkpoint_id parent_id source data digest metadata scalars writes",
+    "Comment": "via text",
+    "Decision": "type value refusal reason via key request_digest payload_digest patch",
+    "Delivery": "event data state fault",
+    "GraphShape": "fingerprint graph version shape",
+    "Interrupt": (
+        "interrupt_id kind graph node checkpoint_ns checkpoint_id task_id task_path key title why "
+        "payload payload_digest search_text search_grams response_schema dialect allowed_decisions "
+        "editable proposal status expiry group_label taken_key taken_for"
+    ),
+    "KeyedRequest": "key digest outcome",
+    "PendingWrite": "ns checkpoint_id task_id task_path data digest",
+    "ReviewLink": "secret_digest name email decisions payload_digest",
+    "Run": (
+        "graph graph_version fingerprint key input_digest state events options error traceback"
+    ),
+    "RunEvent": "kind ns data",
+    "SavedFilter": "name query",
+    "SecondLook": "verdict reason",
+    "StoreItem": "namespace key value vectors",
+    "SweepMark": "name",
+    "Thread": "thread_id graph subject_id metadata lease_owner audit_hash",
+    "WebhookEndpoint": (
+        "channel url description events graphs group_label secret old_secret stopped"
+    ),
+    "WorkerHeartbeat": "owner host version",
+}
+
+
+def test_every_column_is_known_to_have_a_person_in_it_or_none() -> None:
+    found: dict[str, set[str]] = {}
+    for app in apps.get_app_configs():
+        if not app.name.startswith("hitl_django"):
+            continue
+        for model in app.get_models():
+            if model._meta.proxy:
+                continue
+            texts = {
+                field.name
+                for field in model._meta.concrete_fields
+                if isinstance(field, models.CharField | models.TextField | models.BinaryField)
+            }
+            found[model.__name__] = texts - set(LABELS.get(model, ())) - set(NAMES.get(model, ()))
+    assert found == {name: set(columns.split()) for name, columns in OTHERS.items()}
+
+
+def test_the_key_beside_every_label_leads_to_a_user() -> None:
+    for model, labels in LABELS.items():
+        for label, key in labels.items():
+            assert model._meta.get_field(label)
+            assert model._meta.get_field(key).related_model is get_user_model()
+
+
+@pytest.fixture
+def lena(advance: Callable[[], int], settings: Any) -> User:
+    """A superuser who stands in each table, in each way that there is."""
+    settings.HITL = {**settings.HITL, "SITE_URL": "https://shop.example"}
+    lena = User.objects.create_superuser("lena")
+    rita = User.objects.create_superuser("rita")
+    WebhookEndpoint.objects.create(
+        url="https://hooks.example", secret="geheim", created_by=lena, created_by_label="lena"
+    )
+    AlertPreferences.objects.create(user=lena, asked="daily")
+    SavedFilter.objects.create(owner=lena, name="Mine")
+    services.act_once(lambda: 7, str, key="key-1", request={"a": 1}, by=lena)
+    services.start("approval", {"text": "hers"}, by=lena, subject=lena)
+    advance()
+    question = Interrupt.objects.get()
+    services.assign(question.pk, to=lena, by=rita)
+    services.claim(question.pk, by=lena)
+    services.comment(question.pk, "I think @lena knows.", by=rita)
+    services.comment(question.pk, "I do.", by=lena)
+    services.make_link(question.pk, name="Guest", expires=timedelta(days=1), by=lena)
+    services.claim(question.pk, by=rita, take_over=True)
+    services.claim(question.pk, by=lena, take_over=True)
+    services.decide(question.pk, "respond", {"approved": True, "text": "x"}, by=lena)
+    advance()
+    other = asked("approval", {"text": "not hers"}, advance)
+    services.comment(other.pk, "Nothing about her, @rita.", by=rita)
+    return lena
+
+
+def stands(user: User) -> set[tuple[str, str]]:
+    """Returns the tables and columns in which a user stands."""
+    rows = list(services.export_person(user))
+    return {(row.table.partition(".")[2], column) for row in rows for column in row.columns}
+
+
+EVERYWHERE = {
+    ("AlertPreferences", "user"),
+    ("AuditEntry", "actor"),
+    ("AuditEntry", "detail"),
+    ("Comment", "by"),
+    ("Comment", "mentions"),
+    ("Decision", "by"),
+    ("Delivery", "data"),
+    ("Interrupt", "assignee"),
+    ("KeyedRequest", "user"),
+    ("ReviewLink", "created_by"),
+    ("Run", "started_by"),
+    ("SavedFilter", "owner"),
+    ("Thread", "subject"),
+    ("WebhookEndpoint", "created_by"),
+}
+
+
+def test_all_that_is_stored_about_a_user_is_exported(lena: User) -> None:
+    Delivery.objects.create(
+        endpoint=WebhookEndpoint.objects.get(), event="interrupt.mentioned",
+        data={"users": f"4711 {lena.pk}"},
+    )  # fmt: skip
+    assert stands(lena) == EVERYWHERE
+    text = json.dumps([str(row) for row in services.export_person(lena)])
+    assert "geheim" not in text
+    assert "Nothing about her" not in text
+
+
+def test_another_one_whose_name_or_key_begins_alike_stands_nowhere(lena: User) -> None:
+    for pk, name in ((lena.pk * 10, "len"), (lena.pk * 10 + 1, "LENA")):
+        assert list(services.export_person(User.objects.create_user(name, pk=pk))) == []
+
+
+def test_what_is_archived_is_exported_as_well(lena: User) -> None:
+    thread = Run.objects.get(started_by=lena).thread
+    before = {(row.table, row.columns, row.thread_id) for row in services.export_person(lena)}
+    Thread.objects.filter(pk=thread.pk).update(ended_at="2020-01-01T00:00Z")
+    assert retention.archive_ended(30, 10) == 1
+    rows = list(services.export_person(lena))
+    assert {(row.table, row.columns, row.thread_id) for row in rows} == before
+    assert {row.is_archived for row in rows if row.thread_id} == {True}
+
+
+def test_names_that_a_user_had_before_are_theirs_unless_they_are_another_s_by_now(
+    lena: User,
+) -> None:
+    before = stands(lena)
+    lena.username = "lena.new"
+    lena.save()
+    assert stands(lena) == before
+    other = User.objects.create_user("lena")
+    assert stands(lena) == before - {("AuditEntry", "detail"), ("Comment", "mentions")}
+    assert list(services.export_person(other)) == []
+
+
+def test_labels_whose_key_is_gone_are_found_by_the_name(lena: User) -> None:
+    Run.objects.using(write_alias()).filter(started_by=lena).update(started_by=None)
+    assert ("Run", "started_by_label") in stands(lena)
+
+
+def test_only_a_superuser_exports_a_person(lena: User) -> None:
+    staff = User.objects.create_user("staff", is_staff=True)
+    with pytest.raises(NotAllowedError):
+        services.export_person(lena, by=staff)
+    assert list(services.export_person(lena, by=lena))
+
+
+def test_the_command_prints_a_row_a_line(lena: User) -> None:
+    out = io.StringIO()
+    call_command("hitl", "export-person", "lena", stdout=out)
+    rows = [json.loads(line) for line in out.getvalue().splitlines()]
+    assert {row["table"].partition(".")[2] for row in rows} == {
+        table for table, _ in EVERYWHERE
+    } - {"Delivery"}
+    with pytest.raises(CommandError, match="no user 'nobody'"):
+        call_command("hitl", "export-person", "nobody")
