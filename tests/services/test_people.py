@@ -15,11 +15,19 @@ from django.contrib.auth.models import User
 from django.core.management import CommandError, call_command
 from django.db import models
 
-from hitl_django import services
+from hitl_django import audit, services
 from hitl_django.contrib.alerts.models import AlertPreferences
 from hitl_django.db.alias import write_alias
 from hitl_django.errors import NotAllowedError
-from hitl_django.models import Delivery, Interrupt, Run, SavedFilter, Thread, WebhookEndpoint
+from hitl_django.models import (
+    AuditEntry,
+    Delivery,
+    Interrupt,
+    Run,
+    SavedFilter,
+    Thread,
+    WebhookEndpoint,
+)
 from hitl_django.services.people import LABELS, NAMES
 from hitl_django.worker import retention
 
@@ -113,6 +121,11 @@ def lena(advance: Callable[[], int], settings: Any) -> User:
     advance()
     other = asked("approval", {"text": "not hers"}, advance)
     services.comment(other.pk, "Nothing about her, @rita.", by=rita)
+    services.claim(other.pk, by=lena)
+    services.release(other.pk, by=rita)
+    services.claim(other.pk, by=lena)
+    services.decide(other.pk, "respond", {"approved": True, "text": "x"}, by=rita)
+    advance()
     return lena
 
 
@@ -129,6 +142,7 @@ EVERYWHERE = {
     ("Comment", "by"),
     ("Comment", "mentions"),
     ("Decision", "by"),
+    ("Decision", "held_by_label"),
     ("Delivery", "data"),
     ("Interrupt", "assignee"),
     ("KeyedRequest", "user"),
@@ -151,16 +165,23 @@ def test_all_that_is_stored_about_a_user_is_exported(lena: User) -> None:
     assert "Nothing about her" not in text
 
 
+def test_every_name_in_the_record_is_known(lena: User) -> None:
+    for entry in AuditEntry.objects.all():
+        names = [value for value in entry.detail.values() if value in ("lena", "rita")]
+        assert audit.list_names(entry) == names
+    exported = [row.row["verb"] for row in services.export_person(lena) if "detail" in row.columns]
+    assert sorted(exported) == ["assign", "decide", "release", "take_over"]
+
+
 def test_another_one_whose_name_or_key_begins_alike_stands_nowhere(lena: User) -> None:
     for pk, name in ((lena.pk * 10, "len"), (lena.pk * 10 + 1, "LENA")):
         assert list(services.export_person(User.objects.create_user(name, pk=pk))) == []
 
 
 def test_what_is_archived_is_exported_as_well(lena: User) -> None:
-    thread = Run.objects.get(started_by=lena).thread
     before = {(row.table, row.columns, row.thread_id) for row in services.export_person(lena)}
-    Thread.objects.filter(pk=thread.pk).update(ended_at="2020-01-01T00:00Z")
-    assert retention.archive_ended(30, 10) == 1
+    Thread.objects.update(ended_at="2020-01-01T00:00Z")
+    assert retention.archive_ended(30, 10) == 2
     rows = list(services.export_person(lena))
     assert {(row.table, row.columns, row.thread_id) for row in rows} == before
     assert {row.is_archived for row in rows if row.thread_id} == {True}
@@ -174,7 +195,12 @@ def test_names_that_a_user_had_before_are_theirs_unless_they_are_another_s_by_no
     lena.save()
     assert stands(lena) == before
     other = User.objects.create_user("lena")
-    assert stands(lena) == before - {("AuditEntry", "detail"), ("Comment", "mentions")}
+    by_name_alone = {
+        ("AuditEntry", "detail"),
+        ("Comment", "mentions"),
+        ("Decision", "held_by_label"),
+    }
+    assert stands(lena) == before - by_name_alone
     assert list(services.export_person(other)) == []
 
 
