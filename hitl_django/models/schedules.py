@@ -12,7 +12,7 @@ from django.utils.translation import gettext_lazy as _
 from hitl_django.engine.ids import new_id
 from hitl_django.json_text.sanitize import escape_invisible
 
-from .fields import JSONTextField
+from .fields import EncryptedJSONField, EncryptedTextField
 
 
 class Schedule(models.Model):
@@ -33,7 +33,7 @@ class Schedule(models.Model):
     description = models.CharField(_("description"), max_length=255, blank=True)
     expression = models.CharField(_("cron expression"), max_length=100)
     timezone = models.CharField(_("time zone"), max_length=64)
-    input = JSONTextField(_("input"))
+    input = EncryptedJSONField(_("input"))
     overlap = models.CharField(
         _("overlap"), max_length=10, choices=Overlap.choices, default=Overlap.SKIP
     )
@@ -52,7 +52,7 @@ class Schedule(models.Model):
     #: for the reason of ``last_error``, which the next run empties.
     skipped = models.PositiveIntegerField(_("times skipped"), default=0, editable=False)
     last_skipped_at = models.DateTimeField(_("last skipped"), null=True, blank=True, editable=False)
-    last_error = models.TextField(_("error"), blank=True, editable=False)
+    last_error = EncryptedTextField(_("error"), blank=True, editable=False)
 
     #: In whose name runs are started; nobody's where the label is empty, too.
     owner = models.ForeignKey(

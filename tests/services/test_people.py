@@ -60,6 +60,7 @@ OTHERS = {
     ),
     "RunEvent": "kind ns data",
     "SavedFilter": "name query",
+    "Schedule": "graph description expression timezone input overlap last_error",
     "SecondLook": "verdict reason",
     "StoreItem": "namespace key value vectors",
     "SweepMark": "name",

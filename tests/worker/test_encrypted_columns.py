@@ -74,6 +74,7 @@ ENCRYPTED = {
     "Comment": {"text"},
     "RunEvent": {"data"},
     "AuditEntry": {"detail"},
+    "Schedule": {"input", "last_error"},
 }
 
 
