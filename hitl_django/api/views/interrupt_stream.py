@@ -21,12 +21,23 @@ from ..queue_stream import Page, QueueStream
 from ..renderers import EventStreamRenderer
 from .interrupts import InterruptList
 
-_EXAMPLE = """\
-id: 5d41402abc4b2a76b9719d911017c592
-event: changes
-data: {"added":[],"changed":[],"removed":[{"id":"0f8fad5b-d9cb-469f-a165-70867728950e","status":"decided"}]}
-
-"""  # noqa: E501
+#: One event, as readers of OpenAPI take the schema of a stream.
+_EVENT: dict[str, Any] = {
+    "type": "object",
+    "properties": {
+        "id": {"type": "string", "pattern": "^[0-9a-f]{32}$"},
+        "event": {"type": "string", "enum": ["reset", "changes"]},
+        "data": {"type": "string", "contentMediaType": "application/json"},
+    },
+    "examples": [
+        {
+            "id": "5d41402abc4b2a76b9719d911017c592",
+            "event": "changes",
+            "data": '{"added":[],"changed":[],"removed":'
+            '[{"id":"0f8fad5b-d9cb-469f-a165-70867728950e","status":"decided"}]}',
+        }
+    ],
+}
 
 
 class InterruptStream(InterruptList):
@@ -42,7 +53,7 @@ class InterruptStream(InterruptList):
         responses={
             200: ResponseSpec(
                 "Server-sent events.",
-                schema={"type": "string", "examples": [_EXAMPLE]},
+                schema=_EVENT,
                 paged=True,
                 media_type=EventStreamRenderer.media_type,
             )
