@@ -83,5 +83,5 @@ def test_each_is_what_it_was_and_what_django_knows() -> None:
         assert kind is getattr(hitl_django, name)
         assert issubclass(kind, Http404)
         assert issubclass(kind, LookupError)
-    assert len(found) == 7
+    assert len(found) == 8
     assert issubclass(errors.NoSuchThread, hitl_django.ThreadNotFound)
