@@ -16,7 +16,7 @@ from hitl_django.testing import GraphEnvironment
 
 SECRET = "canary 4711"
 #: What a record of ours may have beside what Python gives each.
-FIELDS = {"run_id", "thread_id", "graph", "interrupt_id"}
+FIELDS = {"run_id", "thread_id", "graph", "interrupt_id", "schedule_id"}
 PLAIN = set(vars(logging.makeLogRecord({}))) | {"message", "asctime", "taskName"}
 ROOMS = ("worker", "leases", "services", "graph_registry")
 #: A message that begins so is about that one thing, and its record has the thing's id.
@@ -25,6 +25,7 @@ ABOUT = {
     "thread %r": "thread_id",
     "thread %s:": "thread_id",
     "question %s": "interrupt_id",
+    "schedule %s": "schedule_id",
 }
 
 

@@ -14,29 +14,27 @@ from tests.services.test_queue_order import plan
 pytestmark = pytest.mark.django_db
 
 
-def test_threads_that_ended_at_the_same_moment_are_each_looked_at_once(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.setattr(retention, "BATCH", 4)
+def looks_at_ended(size: int) -> list[list[int]]:
+    return list(retention._batches(retention._at_rest("default", 30), size))
+
+
+def test_threads_that_ended_at_the_same_moment_are_each_looked_at_once() -> None:
     at = timezone.now() - timedelta(days=50)
     for number in range(10):
         Thread.objects.create(thread_id=str(number), ended_at=at)
     ended = set(Thread.objects.values_list("pk", flat=True))
     Thread.objects.create(thread_id="goes on")
-    looks = list(retention._ended("default", 30))
+    looks = looks_at_ended(4)
     assert [len(look) for look in looks] == [4, 4, 2]
     assert {pk for look in looks for pk in look} == ended
 
 
-def test_threads_are_looked_at_in_the_order_in_which_they_ended(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.setattr(retention, "BATCH", 2)
+def test_threads_are_looked_at_in_the_order_in_which_they_ended() -> None:
     for number in range(6):
         at = timezone.now() - timedelta(days=50 + number // 3)
         Thread.objects.create(thread_id=str(number), ended_at=at)
     in_order = list(Thread.objects.order_by("ended_at", "pk").values_list("pk", flat=True))
-    assert [pk for look in retention._ended("default", 30) for pk in look] == in_order
+    assert [pk for look in looks_at_ended(2) for pk in look] == in_order
     assert in_order != sorted(in_order)
 
 
