@@ -95,7 +95,7 @@ def create_schedule(
     )
     row.next_at = find_next(Cron(row.expression, row.timezone))
     row.save(using=write_alias(), force_insert=True)
-    logger.info("schedule %s made by %s", row.pk, _name(by))
+    _log("made", row.pk, by)
     row.refresh_from_db(write_alias())
     return ScheduleInfo.from_row(row)
 
@@ -124,7 +124,7 @@ def change_schedule(schedule_id: UUID | str, *, by: Any = None, **changes: Any) 
         values["next_at"] = find_next(rule)
     if not select_schedules().filter(pk=row.pk).update(**values, is_active=is_active):
         raise ScheduleNotFound  # it was deleted since it was read
-    logger.info("schedule %s changed by %s", row.pk, _name(by))
+    _log("changed", row.pk, by)
     row.refresh_from_db(write_alias())
     return ScheduleInfo.from_row(row)
 
@@ -138,7 +138,12 @@ def delete_schedule(schedule_id: UUID | str, *, by: Any = None) -> None:
     if row.is_registered and row.graph in registry.list_schedules():
         raise ScheduleOfCodeError
     row.delete(using=write_alias())
-    logger.info("schedule %s deleted by %s", schedule_id, _name(by))
+    _log("deleted", schedule_id, by)
+
+
+def _log(verb: str, schedule_id: UUID | str, by: Any) -> None:
+    fields = {"schedule_id": str(schedule_id)}
+    logger.info("schedule %s %s by %s", schedule_id, verb, _name(by), extra=fields)
 
 
 def _check_values(graph: str, given: dict[str, Any]) -> dict[str, Any]:

@@ -50,7 +50,8 @@ def start_due() -> list[UUID]:
             run_id = _start_one(pk)
         except Exception:
             # Mostly the database: it stays due, and keeps no other from its time.
-            logger.exception("schedule %s could not be looked after", pk)
+            fields = {"schedule_id": str(pk)}
+            logger.exception("schedule %s could not be looked after", pk, extra=fields)
             continue
         if run_id is not None:
             started.append(run_id)
@@ -102,7 +103,8 @@ def _start_one(pk: UUID) -> UUID | None:
                 "skipped": F("skipped") + skipped,
                 "last_skipped_at": to_stored(skipped_at),
             }
-            logger.info("schedule %s: due times without a run: %s", pk, skipped)
+            fields = {"schedule_id": str(pk)}
+            logger.info("schedule %s: due times without a run: %s", pk, skipped, extra=fields)
         if changes:
             select_schedules().filter(pk=pk).update(**changes)
         return run_id
