@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from tests.cluster.conftest import IMPATIENT
 from tools.benchmarks import stores
 from tools.benchmarks.engines import OURS
 from tools.benchmarks.task_queues import __main__ as command
@@ -33,7 +34,7 @@ def test_real_workers_are_measured_and_killed(
     monkeypatch.setattr(stores, "prepared", own)
     monkeypatch.setattr(command, "WORKERS", (1,))
     queue = QUEUES["tasks-sqlite"]
-    with command.prepared(queue) as environment:
+    with command.prepared(queue, **IMPATIENT) as environment:
         found = command.measured("tasks-sqlite", environment, command.SMALL)
     assert min(found["delays"] + list(found["rates"].values())) > 0
     assert found["killed"]["lost"] == 0

@@ -68,9 +68,9 @@ def parse(arguments: Sequence[str] | None) -> argparse.Namespace:
 
 
 @contextmanager
-def prepared(queue: TaskQueue) -> Iterator[dict[str, str]]:
+def prepared(queue: TaskQueue, **timings: float) -> Iterator[dict[str, str]]:
     """Makes the database and the broker of one queue; yields what its processes find in their
-    environment.
+    environment. ``timings`` are settings of HITL that aren't the usual ones.
     """
     with stores.prepared({queue.database}) as known, tempfile.TemporaryDirectory() as folder:
         url = known[stores.variable(OURS, queue.database)]
@@ -80,7 +80,7 @@ def prepared(queue: TaskQueue) -> Iterator[dict[str, str]]:
         found = {
             "DATABASE_URL": url,
             "DJANGO_SETTINGS_MODULE": "tools.benchmarks.worker.settings",
-            "TEST_HITL": json.dumps({"DISPATCH": queue.dispatcher}),
+            "TEST_HITL": json.dumps({**timings, "DISPATCH": queue.dispatcher}),
         }
         if queue.broker is None:
             yield found
