@@ -33,10 +33,10 @@ def test_one_is_made_in_the_name_of_who_asks(api: Any) -> None:
 @pytest.mark.parametrize(
     ("change", "status", "pointer", "words"),
     [
-        ({"expression": "0 25 * * *"}, 400, "/expression", "bad hour"),
-        ({"expression": "@daily"}, 400, "/expression", "five fields"),
+        ({"expression": "0 25 * * *"}, 422, "/expression", "bad hour"),
+        ({"expression": "@daily"}, 422, "/expression", "five fields"),
         ({"expression": 7}, 400, "/expression", ""),
-        ({"timezone": "Mars/Base"}, 400, "/timezone", "no time zone"),
+        ({"timezone": "Mars/Base"}, 422, "/timezone", "time zone"),
         ({"overlap": "queue"}, 400, "/overlap", "skip, allow"),
         ({"next_at": "2030-01-01T00:00:00Z"}, 400, "/next_at", ""),
         ({"input": {"amount": []}}, 422, "/input/amount", ""),

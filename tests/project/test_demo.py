@@ -13,6 +13,7 @@ import sys
 import time
 import urllib.request
 from collections.abc import Callable, Iterator
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -29,6 +30,22 @@ pytestmark = pytest.mark.cluster
 def free_port() -> int:
     with socket.create_server(("127.0.0.1", 0)) as server:
         return int(server.getsockname()[1])
+
+
+def free_ports(count: int) -> int:
+    """Return the first of so many ports in a row that nobody listens on.
+
+    They are below those that a system gives to whoever connects to something.
+    """
+    for first in range(20000 + os.getpid() % 10000, 32000):
+        try:
+            with ExitStack() as held:
+                for number in range(count):
+                    held.enter_context(socket.create_server(("127.0.0.1", first + number)))
+                return first
+        except OSError:
+            continue
+    raise AssertionError("no ports are free")
 
 
 def eventually(ask: Callable[[], T], what: str) -> T:
@@ -114,7 +131,7 @@ class Demo:
 @pytest.fixture
 def start(tmp_path: Path) -> Iterator[Callable[..., Demo]]:
     """Starts demos in one folder; none outlives the test."""
-    port, demos = free_port(), list[Demo]()
+    port, demos = free_ports(3), list[Demo]()
 
     def begin(*arguments: str, database: str = "") -> Demo:
         demos.append(Demo(tmp_path, port, *arguments, database=database))

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from rest_framework import serializers
 
 from hitl_django.graph_registry import cron
@@ -12,35 +10,15 @@ from hitl_django.models import Schedule
 from .fields import AnyJSON, Body, Choice, Hyperlink, Id, Moment, Text, YesNo
 
 
-class Expression(Text):
-    """A cron expression, or what is wrong with it."""
-
-    def to_internal_value(self, data: Any) -> str:
-        return _refuse_fault(cron.find_expression_fault, super().to_internal_value(data))
-
-
-class TimeZone(Text):
-    """The name of a time zone, or what is wrong with it."""
-
-    def to_internal_value(self, data: Any) -> str:
-        return _refuse_fault(cron.find_timezone_fault, super().to_internal_value(data))
-
-
-def _refuse_fault(find_fault: Any, text: str) -> str:
-    if fault := find_fault(text):
-        raise serializers.ValidationError(f"{fault.capitalize()}.", "invalid")
-    return text
-
-
 class ScheduleChange(Body):
     """What of a schedule is to be another; what isn't named stays."""
 
-    expression = Expression(
+    expression = Text(
         max_length=cron.EXPRESSION_LENGTH,
         required=False,
         help_text="Minute, hour, day of the month, month, day of the week, as in cron.",
     )
-    timezone = TimeZone(
+    timezone = Text(
         max_length=cron.TIMEZONE_LENGTH,
         required=False,
         help_text="Whose wall clock the expression is about, such as Europe/Berlin.",
@@ -59,7 +37,7 @@ class ScheduleBody(ScheduleChange):
     """A schedule that is to be made."""
 
     graph = Text(max_length=200, help_text="A name from graphs/.")
-    expression = Expression(
+    expression = Text(
         max_length=cron.EXPRESSION_LENGTH,
         help_text="Minute, hour, day of the month, month, day of the week, as in cron.",
     )
