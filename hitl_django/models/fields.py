@@ -66,9 +66,18 @@ class EncryptedField(models.TextField):
         _pyi_private_get_type: Any
 
     def get_lookup(self, lookup_name: str) -> Any:
-        if lookup_name not in ("exact", "isnull") and find_key_ring() is not None:
-            raise FieldError(f"{name_column(self)} is encrypted: nothing in it can be looked for.")
+        if lookup_name not in ("exact", "isnull"):
+            self._refuse_if_encrypted()
         return super().get_lookup(lookup_name)
+
+    def get_db_prep_value(self, value: Any, connection: Any, prepared: bool = False) -> Any:
+        if prepared and value:  # so of a lookup, for which it was prepared before
+            self._refuse_if_encrypted()
+        return super().get_db_prep_value(value, connection, prepared)
+
+    def _refuse_if_encrypted(self) -> None:
+        if find_key_ring() is not None:
+            raise FieldError(f"{name_column(self)} is encrypted: nothing in it can be looked for.")
 
 
 class EncryptedTextField(EncryptedField):

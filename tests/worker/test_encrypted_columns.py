@@ -335,6 +335,11 @@ def test_nothing_is_looked_for_in_what_is_encrypted(keys: Any, ended: Any) -> No
         Comment.objects.filter(text__contains="x")
     with pytest.raises(FieldError, match=r"hitl_django_run.error is encrypted"):
         Run.objects.filter(error__startswith="x")
+    with pytest.raises(FieldError, match=r"hitl_django_run.error is encrypted"):
+        Run.objects.filter(error="x").exists()
+    with pytest.raises(FieldError, match=r"hitl_django_decision.value is encrypted"):
+        Decision.objects.filter(value={"a": 1}).exists()
+    assert not Run.objects.exclude(error="").exists()
     keys()
     assert not Comment.objects.filter(text__contains="x").exists()
 
