@@ -54,6 +54,7 @@ LAST_QUEUE_EVENT_ID = HeaderSpec(
 )
 ETAG = HeaderSpec("ETag", "Changes with what is shown.")
 LOCATION = HeaderSpec("Location", "The address of the run.", {"type": "string", "format": "uri"})
+MADE = HeaderSpec("Location", "The address of what was made.", {"type": "string", "format": "uri"})
 REPLAYED = HeaderSpec(
     "Idempotent-Replayed",
     "There where the request had been carried out before.",

@@ -10,13 +10,10 @@ from rest_framework.response import Response
 from hitl_django import errors, services
 
 from .. import querysets
-from ..operations import HeaderSpec, ResponseSpec, operation
+from ..operations import MADE, ResponseSpec, operation
 from ..serializers.schedules import ScheduleBody, ScheduleChange, ScheduleSerializer
 from .base import Resource
 
-LOCATION = HeaderSpec(
-    "Location", "The address of what was made.", {"type": "string", "format": "uri"}
-)
 REFUSALS = (
     errors.UnknownGraphError,
     errors.BrokenGraphError,
@@ -56,7 +53,7 @@ class ScheduleList(ScheduleResource):
             201: ResponseSpec(
                 "Made; its runs are started in your name, while you may start them.",
                 ScheduleSerializer,
-                headers=(LOCATION,),
+                headers=(MADE,),
             )
         },
         errors=REFUSALS,

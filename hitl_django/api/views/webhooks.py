@@ -14,7 +14,7 @@ from hitl_django.models import Delivery
 
 from .. import querysets
 from ..filters import DeliveryFilterSet
-from ..operations import HeaderSpec, ResponseSpec, operation
+from ..operations import MADE, ResponseSpec, operation
 from ..serializers.fields import EmptyBody, build_url
 from ..serializers.webhooks import (
     DeliverySerializer,
@@ -25,15 +25,10 @@ from ..serializers.webhooks import (
 )
 from .base import Collection, Resource
 
-LOCATION = HeaderSpec(
-    "Location", "The address of what was made.", {"type": "string", "format": "uri"}
-)
 #: A secret is for one pair of eyes, and for no cache on the way.
 SECRET = {"Cache-Control": "no-store"}
 
-QUEUED = {
-    202: ResponseSpec("A worker has yet to send it.", DeliverySerializer, headers=(LOCATION,))
-}
+QUEUED = {202: ResponseSpec("A worker has yet to send it.", DeliverySerializer, headers=(MADE,))}
 
 EXAMPLE = {
     "url": "https://crm.example/hooks/hitl",
@@ -73,7 +68,7 @@ class WebhookList(WebhookResource):
         keyed=True,
         responses={
             201: ResponseSpec(
-                "Made; hears of what happens soon.", NewWebhookSerializer, headers=(LOCATION,)
+                "Made; hears of what happens soon.", NewWebhookSerializer, headers=(MADE,)
             )
         },
         errors=(errors.InvalidInputError,),
