@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import operator
 from collections.abc import Iterator
 from typing import Annotated, Any, TypedDict
@@ -16,12 +17,14 @@ from django.urls import reverse
 
 from hitl_django import Command, Send, interrupt
 from hitl_django.checkpoints import DjangoSaver, value_deltas
+from hitl_django.checkpoints.encrypted_rows import decrypt_column, decrypt_row
 from hitl_django.conf import hitl
+from hitl_django.encryption import decrypt_text
 from hitl_django.engine.constants import END, START
 from hitl_django.engine.errors import CorruptPayloadError
 from hitl_django.engine.graph.state_graph import StateGraph
 from hitl_django.engine.savers.memory import InMemorySaver
-from hitl_django.engine.serde import EncryptedSerializer, KeyRing
+from hitl_django.engine.serde import EncryptedSerializer, KeyRing, digest
 from hitl_django.models import ChannelBlob, Checkpoint, PendingWrite, Thread
 
 pytestmark = pytest.mark.django_db
@@ -237,3 +240,25 @@ def test_a_thread_has_no_other_bytes() -> None:
         ("StoreItem", "namespace"),  # what items are found by
         ("StoreItem", "vectors"),
     }
+
+
+#: What was stored under LANDED by the first tree that encrypted columns; it stays readable.
+LANDED = "MDEyMzQ1Njc4OTAxMjM0NTY3ODkwMTIzNDU2Nzg5MDE="
+TEXT = "@hitl:e:wG57TMckGwHkh/BDvh57fmFEXSPJNE+ZuYHqiH9bclTZZf/HwK6iXylhRUiGKsUlB8aBmp/6QJzzeVx6"
+ROW = (
+    "68656164c145c06e7b4cd742cc99d82ec09f98a280003ae2a348e05a744d916452b061559c6a05d0a8496d97f7ec"
+    "4037334a5857e291d531bd40437994"
+)
+COLUMN = (
+    "c145c06e7b4cf2add5744f0c61dcda6a1ea81555b9eae3d61f0fd5a153e7c8fd524ddff217eeca116c5206adbd"
+)
+
+
+def test_what_an_earlier_version_encrypted_is_read(keys: Any) -> None:
+    keys(NEW, LANDED)
+    text = decrypt_text(TEXT, "hitl_django_interrupt.payload")
+    assert json.loads(text) == {"amount": 120.5, "to": "Zoë"}
+    clear = b"head\x93\x01\x02\xa3Zo\xc3"
+    row = bytes.fromhex(ROW)
+    assert decrypt_row(row, digest(row), 4, "value") == (clear, digest(clear))
+    assert decrypt_column(bytes.fromhex(COLUMN)) == clear
