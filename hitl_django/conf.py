@@ -46,8 +46,10 @@ class Settings:
         "Days after its last run ended that the sweep deletes a thread, or days by graph, where "
         "'*' is all others; None: never.",
     )
-    ARCHIVE_DAYS: float | None = _key(
-        None, "Days after its last run ended that the sweep archives a thread; None: never."
+    ARCHIVE_DAYS: float | Mapping[str, float | None] | None = _key(
+        None,
+        "Days after its last run ended that the sweep archives a thread, or days by graph, where "
+        "'*' is all others; None: never.",
     )
     MAX_ATTEMPTS: int = _key(5, "Claims without progress after which a run is parked.")
     TIME_SLICE_SECONDS: float | None = _key(

@@ -269,7 +269,7 @@ def _bad_days() -> Iterator[checks.CheckMessage]:
     for name in ("RETENTION_DAYS", "EVENT_RETENTION_DAYS", "ARCHIVE_DAYS"):
         given, where = getattr(hitl, name), f"HITL[{name!r}]"
         terms = {where: given}
-        if name == "RETENTION_DAYS" and isinstance(given, Mapping):
+        if name != "EVENT_RETENTION_DAYS" and isinstance(given, Mapping):
             terms = {f"{where}[{graph!r}]": days for graph, days in given.items()}
             if not all(isinstance(graph, str) for graph in given):
                 yield checks.Error(

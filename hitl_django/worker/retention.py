@@ -26,21 +26,25 @@ from hitl_django.models import ArchivedThread, Checkpoint, Run, RunEvent, Thread
 logger = logging.getLogger("hitl_django")
 
 Row = TypeVar("Row", Thread, ArchivedThread)
-#: In RETENTION_DAYS by graph, all graphs that aren't named there.
+#: Where days are given by graph, all graphs that aren't named there.
 OTHER_GRAPHS = "*"
 BATCH = 100  # threads of one transaction
 ARCHIVED = 20  # the same of those that are archived, each of which is read whole
 
 
-def list_terms(terms: float | Mapping[str, float | None]) -> Iterator[tuple[float, str | None]]:
+def list_terms(
+    terms: float | Mapping[str, float | None] | None,
+) -> Iterator[tuple[float, str | None]]:
     """Yields the days that threads are kept, each with the graph that it is for; None is all.
 
-    ``terms`` is what RETENTION_DAYS is: days, or days by graph. What stands there for all others
+    ``terms`` is what RETENTION_DAYS and ARCHIVE_DAYS are: days, days by graph, or None, by which
+    all threads stay. What stands there for all others
     (``OTHER_GRAPHS``) is yielded for each graph that has threads which ended: so each is looked for
     along the index, past none of those that are kept longer.
     """
     if not isinstance(terms, Mapping):
-        yield terms, None
+        if terms is not None:
+            yield terms, None
         return
     graphs = list(terms) if terms.get(OTHER_GRAPHS) is None else _list_graphs(write_alias())
     for graph in graphs:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import logging
 import shlex
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime, timedelta
 from functools import partial
 from uuid import UUID
@@ -57,14 +57,10 @@ def sweep() -> list[UUID]:
     _run_steps("shapes", compatibility.remove_unused_shapes)
     _run_steps("keys", keyed_requests.remove_old)
     _run_steps("store", partial(delete_expired, hitl.SWEEP_BATCH))
-    _run_steps("retention", _delete_ended)
+    _run_steps("retention", _delete_ended, _archive_ended)
     if hitl.EVENT_RETENTION_DAYS is not None:
         days = hitl.EVENT_RETENTION_DAYS
         _run_steps("events", partial(retention.delete_events, days, hitl.SWEEP_BATCH))
-    if hitl.ARCHIVE_DAYS is not None:
-        days = hitl.ARCHIVE_DAYS
-        command = f"archive --older-than {days:g}d"
-        _retain("archived", retention.archive_ended, command, days, hitl.SWEEP_BATCH)
     return run_ids
 
 
@@ -78,34 +74,38 @@ def _run_steps(what: str, *steps: Callable[[], object]) -> None:
 
 
 def _delete_ended() -> None:
-    """Deletes threads that ended as long ago as RETENTION_DAYS says, a batch in all."""
-    left = hitl.SWEEP_BATCH
-    if hitl.RETENTION_DAYS is None:
-        return
-    for days, graph in retention.list_terms(hitl.RETENTION_DAYS):
-        named = "" if graph is None else f" --graph {shlex.quote(graph)}"
-        delete = partial(retention.delete_ended, graph=graph)
-        left -= _retain("deleted", delete, f"retain --days {days:g}{named}", days, left)
-        if left <= 0:
-            return
+    _retain("deleted", retention.delete_ended, hitl.RETENTION_DAYS, "retain --days {days:g}")
+
+
+def _archive_ended() -> None:
+    _retain(
+        "archived", retention.archive_ended, hitl.ARCHIVE_DAYS, "archive --older-than {days:g}d"
+    )
 
 
 def _retain(
-    done: str, act: Callable[[float, int], int], command: str, days: float, limit: int
-) -> int:
-    """Does so to as many threads as the limit says; returns how many, as far as that is known."""
-    try:
-        return act(days, limit)
-    except Exception as error:
-        # Nobody waits for it, as somebody does for the runs; rows of the project's own that forbid
-        # it are named by the exception, which may quote them.
-        logger.error(
-            "retention: ended threads can't be %s (%s); 'manage.py hitl %s' says why",
-            done,
-            type(error).__name__,
-            command,
-        )
-        return 0
+    done: str,
+    act: Callable[[float, int, str | None], int],
+    terms: float | Mapping[str, float | None] | None,
+    command: str,
+) -> None:
+    """Does so to threads that ended as long ago as the terms say, a batch in all."""
+    left = hitl.SWEEP_BATCH
+    for days, graph in retention.list_terms(terms):
+        try:
+            left -= act(days, left, graph)
+        except Exception as error:
+            # Nobody waits for it, as somebody does for the runs; rows of the project's own that
+            # forbid it are named by the exception, which may quote them.
+            logger.error(
+                "retention: ended threads can't be %s (%s); 'manage.py hitl %s' says why",
+                done,
+                type(error).__name__,
+                command.format(days=days)
+                + ("" if graph is None else f" --graph {shlex.quote(graph)}"),
+            )
+        if left <= 0:
+            return
 
 
 @retry_on_conflict

@@ -198,18 +198,24 @@ def test_only_a_set_retention_makes_the_sweep_delete(
         ({}, {"approval", "chat", "", "mail"}),
     ],
 )
-@pytest.mark.parametrize("archived", [False, True])
+@pytest.mark.parametrize(
+    "name", ["RETENTION_DAYS", "RETENTION_DAYS of the archive", "ARCHIVE_DAYS"]
+)
 def test_threads_of_each_graph_are_kept_for_its_own_days(
-    advance: Callable[[], int], settings: Any, terms: Any, left: set[str], archived: bool
+    advance: Callable[[], int], settings: Any, terms: Any, left: set[str], name: str
 ) -> None:
     for graph in ("approval", "chat", "", "mail"):
         Thread.objects.filter(pk=ended(advance).pk).update(graph=graph)
+    archived = name.endswith("archive")
     if archived:
         assert retention.archive_ended(30, 10) == 4
-    settings.HITL = {**settings.HITL, "RETENTION_DAYS": terms}
+    settings.HITL = {**settings.HITL, name.removesuffix(" of the archive"): terms}
     sweep()
     rows: Any = (ArchivedThread if archived else Thread).objects.all()
     assert set(rows.values_list("graph", flat=True)) == left
+    assert ArchivedThread.objects.count() == {
+        "RETENTION_DAYS": 0, "ARCHIVE_DAYS": 4 - len(left)
+    }.get(name, len(left))  # fmt: skip
 
 
 def test_one_sweep_deletes_one_batch_whatever_the_graphs(
@@ -244,20 +250,28 @@ def test_a_graph_whose_threads_can_not_be_deleted_keeps_none_of_the_others(
     assert "hitl retain --days 30 --graph approval" in caplog.text
 
 
+@pytest.mark.parametrize("name", ["RETENTION_DAYS", "ARCHIVE_DAYS"])
 @pytest.mark.parametrize(
     ("terms", "where"),
     [
-        ({"chat": 0, "*": 30}, "HITL['RETENTION_DAYS']['chat'] is neither None nor a positive"),
-        ({"chat": 30, "*": "x"}, "HITL['RETENTION_DAYS']['*'] is neither None nor a positive"),
-        ({4: 30}, "A key of HITL['RETENTION_DAYS'] is neither a graph's name nor '*'."),
+        ({"chat": 0, "*": 30}, "HITL['{name}']['chat'] is neither None nor a positive"),
+        ({"chat": 30, "*": "x"}, "HITL['{name}']['*'] is neither None nor a positive"),
+        ({4: 30}, "A key of HITL['{name}'] is neither a graph's name nor '*'."),
     ],
 )
 def test_bad_days_of_a_graph_are_an_error_that_names_it(
-    settings: Any, terms: Any, where: str
+    settings: Any, terms: Any, where: str, name: str
 ) -> None:
-    settings.HITL = {**settings.HITL, "RETENTION_DAYS": terms}
-    (found,) = [one for one in run_checks(tags=["hitl_django"]) if "RETENTION_DAYS" in one.msg]
+    where = where.format(name=name)
+    settings.HITL = {**settings.HITL, name: terms}
+    (found,) = [one for one in run_checks(tags=["hitl_django"]) if name in one.msg]
     assert (found.id, found.msg[: len(where)]) == ("hitl_django.E003", where)
+
+
+def test_the_events_of_all_graphs_are_kept_equally_long(settings: Any) -> None:
+    settings.HITL = {**settings.HITL, "EVENT_RETENTION_DAYS": {"chat": 30}}
+    (found,) = [one for one in run_checks(tags=["hitl_django"]) if "RETENTION_DAYS" in one.msg]
+    assert found.msg == "HITL['EVENT_RETENTION_DAYS'] is neither None nor a positive number."
 
 
 def test_threads_that_can_not_be_deleted_keep_no_run_from_being_hinted(
