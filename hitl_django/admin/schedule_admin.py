@@ -34,8 +34,8 @@ class ScheduleAdmin(ReadOnlyAdmin):
     @admin.display(description=_("schedule"), ordering="graph")
     def schedule(self, row: Schedule) -> str:
         title = row.description or name_graph(row.graph)
-        words = name_graph(row.graph) if row.description else "", row.expression, row.timezone
-        return format_entry(row, title, *words)
+        rule = map(escape_hidden, (row.expression, row.timezone))
+        return format_entry(row, title, name_graph(row.graph) if row.description else "", *rule)
 
     @admin.display(description=_("state"), ordering="is_active")
     def state(self, row: Schedule) -> Any:

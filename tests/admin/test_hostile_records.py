@@ -24,6 +24,7 @@ from hitl_django.models import (
     Interrupt,
     ReviewLink,
     Run,
+    Schedule,
     Thread,
     WebhookEndpoint,
 )
@@ -113,6 +114,25 @@ def test_webhooks_and_what_is_sent_to_them(text: str, admin_client: Client) -> N
     )
     assert refused.status_code == 200
     assert_inert(text_of(refused), says="Add webhook")
+
+
+@pytest.mark.any_database
+@pytest.mark.parametrize("text", LONG, ids=range(len(LONG)))
+def test_schedules(text: str, admin_client: Client) -> None:
+    made = services.create_schedule("steps", "0 7 * * *", {"log": []})
+    Schedule.objects.update(
+        description=text[:255], graph=text[:100], expression=text[:100], timezone=text[:64],
+        input={text: text}, last_error=text, owner_label=text[:255],
+    )  # fmt: skip
+    chosen = {"action": "pause", "_selected_action": str(made.id)}
+    for response in (
+        admin_client.get(list_of("schedule")),
+        admin_client.get(list_of("schedule"), {"q": text}),
+        admin_client.get(page_of(made.id, "schedule")),
+        admin_client.post(list_of("schedule"), chosen, follow=True),
+    ):
+        assert response.status_code == 200
+        assert_inert(text_of(response))
 
 
 @pytest.mark.any_database

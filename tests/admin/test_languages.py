@@ -21,7 +21,10 @@ from .browsing import press, text_of, told
 from .conftest import list_of, make_question, page_of
 from .test_hostile import Markup
 
-MODELS = ("reviewitem", "decision", "run", "thread", "webhookendpoint", "delivery", "reviewlink")
+MODELS = (
+    "reviewitem", "decision", "run", "thread", "webhookendpoint", "delivery", "reviewlink",
+    "schedule",
+)  # fmt: skip
 GERMAN = {"HTTP_ACCEPT_LANGUAGE": "de-AT,de;q=0.9,en;q=0.5"}
 
 
@@ -148,7 +151,7 @@ def unmarked(html: str) -> set[str]:
 #: What is data, or the same in every language; Django's own search form says "Search" itself.
 DATA = {
     "Question", "made", "ask", "Amount", "amount", "Names", "names",
-    "admin", "reviewer", "rita", "code", "JSON", "Search",
+    "admin", "log", "reviewer", "rita", "code", "JSON", "Search",
 }  # fmt: skip
 
 
@@ -178,6 +181,9 @@ def test_no_word_of_a_page_is_out_of_reach_for_translators(
         via="code", at=item.created_at, hash="0",
     )  # fmt: skip
     link = services.make_link(item.pk, name="rita", by=admin_user)
+    schedule = services.create_schedule(
+        "steps", "0 7 * * *", {"log": []}, timezone="UTC", by=admin_user
+    )
     named = [(name, str(registry.get_graph(name).title)) for name in registry.list_names()]
     graphs = set(re.findall(r"[A-Za-z_]+", str(named)))
     found = {}
@@ -187,6 +193,7 @@ def test_no_word_of_a_page_is_out_of_reach_for_translators(
         *(page_of(one.run_id, "run") for one in (item, other)),
         page_of(item.thread_id, "thread"),
         page_of(link.id, "reviewlink"),
+        page_of(schedule.id, "schedule"),
         page_of(Decision.objects.get().pk, "decision"),
         reverse("admin:hitl_django_webhookendpoint_add"),
         reverse("admin:hitl_django_run_cancel", args=[item.run_id]),

@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from datetime import timedelta
+from datetime import UTC, timedelta
 from typing import Any
+from zoneinfo import ZoneInfo
 
 import pytest
 from django.db import connection
 from django.test import Client, override_settings
 from django.utils import timezone
+from django.utils.formats import localize
 
 from hitl_django import services
 from hitl_django.db import clock
-from hitl_django.models import Interrupt
+from hitl_django.models import Interrupt, Schedule
 
 from .addresses import ADDRESSES, address_of, rows
 from .browsing import text_of
@@ -65,3 +67,23 @@ def test_what_is_due_held_put_off_and_decided_says_when(
     assert "is put off until" in text_of(page)
     services.decide(item.pk, "approve", by=person("reviewer"))
     assert "You approved" in text_of(reviewer.get(page_of(item)))
+
+
+@pytest.mark.parametrize("zone", ["UTC", "America/New_York"])
+def test_a_schedule_starts_what_is_due(admin_client: Client, zone: str) -> None:
+    connection.close()
+    with override_settings(TIME_ZONE=zone):
+        made = services.create_schedule("steps", "0 7 * * *", {"log": []}, timezone="Asia/Kolkata")
+        assert made.next_at is not None
+        assert timezone.is_naive(made.next_at)
+        due = made.next_at.replace(tzinfo=ZoneInfo(zone))
+        assert f"{due.astimezone(UTC):%H:%M}" == "01:30"
+        assert services.start_due() == []
+        Schedule.objects.update(next_at=made.next_at - timedelta(days=2))
+        assert len(services.start_due()) == 1
+        row = Schedule.objects.get()
+        assert (row.next_at, row.started, row.skipped) == (made.next_at, 1, 1)
+        assert row.last_due_at == made.next_at - timedelta(days=1)
+        page = text_of(admin_client.get(page_of(made.id, "schedule")))
+        assert localize(made.next_at) in page
+        connection.close()
