@@ -2,7 +2,8 @@
 
 Whoever begins threads anew for each piece of work would have each open a connection, and leave it
 to the garbage collector. One that was lent is kept for the next call, and closed when there has
-been none for a while. A forked process begins without any.
+been none for a while. A forked process begins without any. SQLite has one writer at a time and lets
+the others sleep a millisecond or more, so one call at a time is lent a connection to it.
 """
 
 from __future__ import annotations
@@ -11,8 +12,9 @@ import logging
 import os
 import threading
 import time
+from collections import defaultdict
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from contextvars import Context
 from typing import Any
 
@@ -36,21 +38,23 @@ class LentConnections:
         #: Those that wait, with the moment since when; the last is lent first.
         self._idle: list[tuple[float, Any]] = []
         self._is_watched = False
+        self._turns = defaultdict[str, Any](threading.RLock)
 
     @contextmanager
     def lend(self, using: str) -> Iterator[Any]:
         """Gives this thread a connection for the block, in the place of its own."""
-        own, lent = connections[using], self._take(using)
-        connections[using] = lent
-        try:
-            yield lent
-        except BaseException:
-            # Nobody else looks after the connection, which may be what has failed.
+        own = connections[using]
+        with self._turns[using] if own.vendor == "sqlite" else nullcontext():
+            connections[using] = lent = self._take(using)
+            try:
+                yield lent
+            except BaseException:
+                # Nobody else looks after the connection, which may be what has failed.
+                connections[using] = own
+                _close(lent)
+                raise
             connections[using] = own
-            _close(lent)
-            raise
-        connections[using] = own
-        self._give_back(lent)
+            self._give_back(lent)
 
     def close(self) -> None:
         """Closes the connections that wait."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Iterator
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor, wait
 from typing import Any
 
 import pytest
@@ -48,17 +48,42 @@ def test_one_call_after_the_other_has_the_same_connection_on_whichever_thread(
     assert lent[0].connection is not None
 
 
-def test_two_at_a_time_have_a_connection_each(pool: LentConnections) -> None:
-    both = threading.Barrier(2, timeout=10)
+def test_two_at_a_time_have_a_connection_each_and_on_sqlite_a_turn_each(
+    pool: LentConnections,
+) -> None:
+    is_lent, is_over = threading.Event(), threading.Event()
 
-    def call() -> Any:
+    def hold() -> Any:
         with pool.lend("default") as lent:
-            both.wait()
+            is_lent.set()
+            assert is_over.wait(10)
             return lent
 
+    def take() -> tuple[Any, bool]:
+        with pool.lend("default") as lent:
+            return lent, is_over.is_set()
+
     with ThreadPoolExecutor(2) as threads:
-        one, other = (threads.submit(call) for _ in range(2))
-        assert one.result(10) is not other.result(10)
+        first = threads.submit(hold)
+        assert is_lent.wait(10)
+        second = threads.submit(take)
+        if connection.vendor == "sqlite":
+            assert wait([second], timeout=0.2).not_done
+        else:
+            second.result(10)
+        is_over.set()
+        lent, came_after = second.result(10)
+        assert came_after is (lent is first.result(10)) is (connection.vendor == "sqlite")
+
+
+def test_a_turn_is_over_where_a_call_fails(pool: LentConnections) -> None:
+    def fail() -> None:
+        with pool.lend("default"):
+            raise ValueError
+
+    for _ in range(2):
+        with pytest.raises(ValueError):
+            on_a_new_thread(fail)
 
 
 def test_after_a_failure_the_next_call_has_another_connection(pool: LentConnections) -> None:
