@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from operator import attrgetter
 from typing import Any
 
+from hitl_django.engine.errors import CorruptPayloadError
 from hitl_django.engine.savers.checkpoint import CheckpointMetadata, CheckpointTuple, PendingWrite
 
 from . import inline_values, inline_writes, queries, value_deltas, version_deltas
@@ -68,8 +69,8 @@ class _Decoded:
     """A checkpoint's row, whose metadata is decoded, while the rest of it is gathered."""
 
     __slots__ = (
-        "checkpoint_id", "ended", "head", "is_whole", "led_here", "metadata", "ns", "parent_id",
-        "payloads", "record",
+        "apart", "checkpoint_id", "ended", "head", "is_whole", "led_here", "metadata", "ns",
+        "parent_id", "payloads", "record",
         "thread", "thread_id", "values", "writes",
     )  # fmt: skip
 
@@ -83,6 +84,8 @@ class _Decoded:
         self.head: version_deltas.Head = {}
         self.values: dict[str, Any] = {}
         self.is_whole = False
+        #: How many values have rows of their own; None where an earlier version didn't say so.
+        self.apart: int | None = None
         #: What led here from the parent, and what led on from here, as bytes.
         self.ended = b""
         self.writes: list[PendingWrite] = []
@@ -109,6 +112,7 @@ def _fill_versions(group: Sequence[_Decoded], using: str, cached: CachedNamespac
     bases = read_bases(using, group[0].thread, group[0].ns, named)
     for one in group:
         one.head = version_deltas.restore_head(one.record, bases)
+        one.apart = one.head.pop(inline_values.APART, None)
     if cached is not None:
         cached.base = next(iter(bases.values()), None)
         cached.without_inline = group[0].checkpoint_id if not group[0].values else None
@@ -136,10 +140,19 @@ def _fill_values(group: Sequence[_Decoded], using: str, cached: CachedNamespace 
     rows = _read_values(group[0], using, wanted)
     restored = {key: _restore(*key, rows, cached) for key in wanted if key in rows}
     for one in group:
-        for pair in one.head["channel_versions"].items():
-            if pair[0] not in one.values and pair in restored:
-                # Decoded anew for each checkpoint: two must not share a list.
-                one.values[pair[0]] = codec.decode(restored[pair])
+        found = [
+            pair
+            for pair in one.head["channel_versions"].items()
+            if pair[0] not in one.values and pair in restored
+        ]
+        if one.apart is not None and len(found) != one.apart:
+            raise CorruptPayloadError(
+                f"Checkpoint {one.checkpoint_id} has lost values: of {one.apart} that have rows of "
+                f"their own {len(found)} are there."
+            )
+        for pair in found:
+            # Decoded anew for each checkpoint: two must not share a list.
+            one.values[pair[0]] = codec.decode(restored[pair])
 
 
 def _read_values(one: _Decoded, using: str, wanted: set[tuple[str, int]]) -> value_deltas.Rows:

@@ -119,6 +119,8 @@ class CommitRows:
                 self._blobs.append(self._blob(channel, version, values[channel], added))
         if few is None:
             self._set_apart(head, values, new_versions)
+        if (apart := len(values) - len(few or ())) > 0:
+            head[inline_values.APART] = apart
         payloads = queries.Payloads(
             self._head(head),
             codec.encode(dict(metadata)),

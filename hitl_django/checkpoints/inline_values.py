@@ -20,6 +20,9 @@ from .codec import codec
 MAX_SCALARS = 16
 MAX_TEXT = 40  # characters of a text
 MAX_INPUT = 4  # scalars in an input
+#: Where a checkpoint says how many of its values have rows of their own, if any do. A channel that
+#: was emptied has a version like any other, so nothing else tells it from one whose row is gone.
+APART = "apart"
 
 _NUMBERS = frozenset({type(None), bool, float})
 

@@ -10,11 +10,14 @@ from django.db import connection
 from django.test.utils import CaptureQueriesContext
 
 from hitl_django.checkpoints import DjangoSaver
+from hitl_django.checkpoints.codec import codec
 from hitl_django.checkpoints.inline_values import MAX_SCALARS, MAX_TEXT
 from hitl_django.checkpoints.inline_writes import MAX_BYTES
 from hitl_django.engine.constants import START
+from hitl_django.engine.errors import CorruptPayloadError
 from hitl_django.engine.savers.checkpoint import Commit, TaskWrites
 from hitl_django.engine.savers.memory import InMemorySaver
+from hitl_django.engine.serde import digest
 from hitl_django.models import ChannelBlob, Checkpoint, PendingWrite
 
 from .test_conformance import checkpoint, place
@@ -56,6 +59,43 @@ class Chain:
         saver.commit(commit)
         self.configs.append(place(checkpoint=stored["id"]))
         return self.configs[-1]
+
+
+@pytest.mark.promise("P14")
+@pytest.mark.parametrize("size", [3, 200], ids=["few values", "a wide state"])
+def test_a_value_whose_row_is_gone_is_missed_and_an_emptied_channel_is_not(size: int) -> None:
+    chain, values = Chain(), {**state(size), "list": [1], "other": [2]}
+    chain.go(DjangoSaver(), values)
+    emptied = {name: value for name, value in values.items() if name != "other"}
+    config = chain.go(DjangoSaver(), emptied)
+    found = DjangoSaver().get_tuple(config)
+    assert found is not None
+    assert found.checkpoint["channel_values"] == emptied
+    assert "other" in found.checkpoint["channel_versions"]
+    assert "apart" not in found.checkpoint
+
+    ChannelBlob.objects.filter(channel="list").delete()
+    with pytest.raises(CorruptPayloadError, match=r"has lost values: of [0-9]+ that have"):
+        DjangoSaver().get_tuple(config)
+    with pytest.raises(CorruptPayloadError, match="has lost values"):
+        list(DjangoSaver().list(config))
+
+
+@pytest.mark.promise("P14")
+@pytest.mark.parametrize("apart", [None, "x", 2, -1, [], 1.5])
+def test_what_a_checkpoint_says_of_its_values_is_taken_from_no_forger(apart: Any) -> None:
+    config = Chain().go(DjangoSaver(), {"list": [1]})
+    row = Checkpoint.objects.get()
+    record = {**codec.decode(bytes(row.data)), "apart": apart}
+    payloads = (codec.encode(record), bytes(row.metadata), bytes(row.scalars), bytes(row.writes))
+    Checkpoint.objects.update(data=payloads[0], digest=digest(b"".join(payloads)))
+    if apart is None:  # as of a version that didn't say it
+        found = DjangoSaver().get_tuple(config)
+        assert found is not None
+        assert found.checkpoint["channel_values"] == {"list": [1]}
+    else:
+        with pytest.raises(CorruptPayloadError, match="has lost values"):
+            DjangoSaver().get_tuple(config)
 
 
 @pytest.mark.promise("P14")
