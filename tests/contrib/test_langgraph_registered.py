@@ -16,8 +16,10 @@ from django.db import connections
 from django.db.models import F
 from django.test import override_settings
 from django.urls import reverse
+from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.func import entrypoint
 from langgraph.graph import StateGraph
+from langgraph.types import Command as ForeignCommand
 from langgraph.types import interrupt
 from pydantic import BaseModel
 from rest_framework.test import APIClient
@@ -35,6 +37,7 @@ from hitl_django.services import (
     thread_picture,
     thread_position,
     thread_state,
+    update_state,
 )
 from hitl_django.worker import runner
 
@@ -381,13 +384,20 @@ def test_a_run_has_breakpoints_of_its_own(advance: Advance, stop: str) -> None:
     assert result(other) == {"log": ["a", "b"]}
 
 
-def test_an_update_by_a_command_is_refused_and_says_so(advance: Advance) -> None:
-    register_langgraph("steps")(lambda: steps("a"))
+@pytest.mark.parametrize("as_node", ["a", "b", "c"])
+def test_an_update_by_a_command_is_one_of_its_node(advance: Advance, as_node: str) -> None:
+    register_langgraph("steps")(lambda: steps("a", "b", "c"))
     run = start("steps", {"log": []})
     advance()
-    with pytest.raises(InvalidInputError, match="no Command"):
-        fork(run.thread_id, None, values=Command(goto="a"))
-    assert Run.objects.count() == 1
+    theirs, config = steps("a", "b", "c", checkpointer=InMemorySaver()), {"thread_id": "t"}
+    theirs.invoke({"log": []}, {"configurable": config})
+    command = {"update": {"log": ["told"]}, "goto": ["a", "c"]}
+    theirs.update_state({"configurable": config}, ForeignCommand(**command), as_node)
+    update_state(run.thread_id, Command(**command), as_node=as_node)
+    expected = theirs.get_state({"configurable": config})
+    state = thread_state(run.thread_id)
+    assert state is not None
+    assert (state.values, sorted(state.next)) == (expected.values, sorted(expected.next))
 
 
 def test_a_breakpoint_of_a_graph_below_asks_as_well(advance: Advance) -> None:

@@ -55,8 +55,8 @@ def convert_to_theirs(name: str, value: Any) -> Any:
     return value
 
 
-def convert_command(command: Command[Any], ns: str) -> ForeignCommand[Any]:
-    """Returns a Command of ours as LangGraph's, for the graph around the node at ``ns``."""
+def convert_command(command: Command[Any], ns: str | None = None) -> ForeignCommand[Any]:
+    """Returns a Command of ours as LangGraph's, for its own graph or that around the node at ns."""
     goto = command.goto if isinstance(command.goto, list | tuple) else (command.goto,)
     return ForeignCommand(
         graph=ns,

@@ -21,6 +21,7 @@ from hitl_django.engine.serde import add_code_of
 from hitl_django.engine.task.runtime import RunControl
 from hitl_django.engine.types import All, Command, RunnableConfig, StateUpdate
 
+from .conversions import convert_command
 from .graph_form import convert_channels, convert_nodes, find_called_graph, list_functions
 from .graph_run import GraphRun, bind_saver
 from .saver import BridgedSaver
@@ -147,14 +148,19 @@ class ForeignGraph(Pregel):
     def bulk_update_state(
         self, config: RunnableConfig, supersteps: Sequence[Sequence[StateUpdate]]
     ) -> RunnableConfig:
-        """Applies super-steps of updates, as LangGraph does; each is stored whole."""
+        """Applies super-steps of updates, as LangGraph does; each is stored whole.
+
+        It has none for a Command as input, which a run of its begins with: that is applied as
+        those of our own graphs are.
+        """
+        for values, as_node, *_ in chain.from_iterable(supersteps):
+            if as_node == INPUT and isinstance(values, Command):
+                return super().bulk_update_state(config, supersteps)
         own = _select_coordinates(config)
-        for update in chain.from_iterable(supersteps):
-            _refuse_command(update.values)
         for updates in supersteps:
             collected = _CollectedCommit(self._get_saver())
             mine = bind_saver(self.source, BridgedSaver(collected))
-            own = mine.bulk_update_state(own, [cast(Any, updates)])
+            own = mine.bulk_update_state(own, [[_convert_update(update) for update in updates]])
             collected.store()
         return cast(RunnableConfig, own)
 
@@ -175,14 +181,10 @@ def _read_schema(build: Callable[[], dict[str, Any]]) -> dict[str, Any]:
         return {}
 
 
-def _refuse_command(values: Any) -> None:
-    """Raises InvalidInputError for a Command, which names what it would do."""
-    if isinstance(values, Command):
-        names = [name for name in ("update", "goto") if getattr(values, name)]
-        raise InvalidInputError(
-            "A thread of a LangGraph graph takes an update for a node, and no Command.",
-            [(f"$.{name}", "isn't offered for a LangGraph graph") for name in names],
-        )
+def _convert_update(update: StateUpdate) -> Any:
+    if isinstance(update.values, Command):
+        return update._replace(values=convert_command(update.values))
+    return update
 
 
 def _select_coordinates(config: RunnableConfig) -> Any:

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Iterator
-from typing import Any
+from typing import Annotated, Any, TypedDict
 
 import httpx
 import pytest
+from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.graph import START, StateGraph
+from langgraph.types import Command, Send, interrupt
 from langgraph_sdk.errors import UnprocessableEntityError
 
 from hitl_django.contrib.langgraph import register_langgraph
@@ -115,23 +118,77 @@ def test_the_state_of_a_graph_below_is_shown_with_what_it_asks(client: Any) -> N
     assert sorted(done) == ["ask_and_refund 2", "look_up 1", "refund 1", "supervise"]
 
 
+def build_route() -> StateGraph[Any]:
+    builder = StateGraph(Route)
+    for name in ("first", "second", "third"):
+        builder.add_node(name, lambda state, name=name: {"log": [f"{name} {state.get('note')}"]})
+    builder.add_node("ask", lambda state: {"log": [interrupt("Go on?")]})
+    builder.add_edge(START, "first").add_edge("first", "second").add_edge("third", "ask")
+    return builder
+
+
+class Route(TypedDict, total=False):
+    log: Annotated[list[str], operator.add]
+    note: str
+
+
 @pytest.mark.parametrize(
-    ("command", "names"),
+    "command",
     [
-        ({"goto": "tools"}, {"goto"}),
-        ({"update": HELP}, {"update"}),
-        ({"update": HELP, "goto": "model"}, {"goto", "update"}),
+        {"goto": "second"},
+        {"goto": ["first", "third"]},
+        {"update": {"note": "told"}},
+        {"update": {"log": ["told"], "note": "told"}, "goto": "first"},
+        {"goto": [{"node": "second", "input": {"note": "of its own"}}, "second"]},
     ],
 )
-def test_a_command_that_would_move_an_agent_is_refused_by_name(
-    client: Any, command: dict[str, Any], names: set[str]
+@pytest.mark.parametrize("begin", [{"log": ["in"]}, {"goto": "third"}])
+def test_a_command_moves_a_graph_as_its_own_engine_moves_it(
+    client: Any, command: dict[str, Any], begin: dict[str, Any]
 ) -> None:
+    register_langgraph("route")(lambda: build_route().compile())
+    theirs = build_route().compile(checkpointer=InMemorySaver())
+    config: Any = {"configurable": {"thread_id": "t"}}
+    thread = client.threads.create()["thread_id"]
+
+    theirs.invoke({"log": ["in"]}, config)
+    client.runs.wait(thread, "route", input={"log": ["in"]})
+    for each in ([begin] if "goto" in begin else []) + [command]:
+        goto = each.get("goto", ())
+        targets = goto if isinstance(goto, list) else [goto] if goto else []
+        sent = [
+            Send(one["node"], one["input"]) if isinstance(one, dict) else one for one in targets
+        ]
+        theirs.invoke(Command(update=each.get("update"), goto=sent), config)
+        client.runs.wait(thread, "route", command=each)
+    if theirs.get_state(config).interrupts:
+        # What LangGraph shows of a paused thread is without what the command led to.
+        theirs.invoke(Command(resume="yes"), config)
+        client.runs.wait(thread, "route", command={"resume": "yes"})
+    expected, found = theirs.get_state(config), client.threads.get_state(thread)
+    assert found["values"] == expected.values
+    assert found["next"] == list(expected.next)
+
+
+def test_a_command_gives_an_agent_more_to_do(client: Any) -> None:
+    thread = client.threads.create()["thread_id"]
+    client.runs.wait(thread, "agent", input=HELP)
+    asked = Interrupt.objects.get()
+    values = client.runs.wait(thread, "agent", command={"update": HELP, "goto": "model"})
+    assert [message["type"] for message in values["messages"]] == ["human", "ai", "human", "ai"]
+    assert [message["id"] for message in values["messages"] if not message["id"]] == []
+    asked.refresh_from_db()
+    assert asked.status == Interrupt.Status.SUPERSEDED
+    assert done == []
+
+
+@pytest.mark.parametrize("command", [{"goto": "nowhere"}, {"update": {"nonsense": 1}}])
+def test_a_command_that_leads_nowhere_is_refused(client: Any, command: dict[str, Any]) -> None:
     thread = client.threads.create()["thread_id"]
     client.runs.wait(thread, "agent", input=HELP)
     before = client.threads.get_state(thread)
     with pytest.raises(UnprocessableEntityError) as refused:
         client.runs.create(thread, "agent", command=command)
-    errors = refused.value.response.json()["errors"]
-    assert {error["pointer"] for error in errors} == {f"/command/{name}" for name in names}
+    assert "unknown" in refused.value.response.text
     assert client.threads.get_state(thread) == before
     assert Interrupt.objects.get().status == Interrupt.Status.PENDING
