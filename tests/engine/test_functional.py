@@ -29,6 +29,7 @@ from hitl_django import (
     task,
 )
 from hitl_django.engine.graph.pregel import Pregel
+from hitl_django.engine.savers.memory import InMemorySaver
 
 from .crashing import Crash, Frail, store_answer
 from .graphs import CONFIG, State, line, saved
@@ -134,6 +135,31 @@ def test_a_crash_in_the_workflow_keeps_what_its_tasks_returned() -> None:
         flow.invoke(1, CONFIG)
     assert flow.invoke(None, CONFIG) == [1, 2]
     assert ran == [1, 2, 0]
+
+
+def test_a_renamed_function_keeps_its_calls_under_the_name_that_it_had() -> None:
+    saver, calls = InMemorySaver(), list[str]()
+
+    def charge(amount: int) -> int:
+        calls.append("charge")
+        return amount
+
+    def collect(amount: int) -> int:
+        calls.append("collect")
+        return amount
+
+    def build(called: Any) -> Any:
+        @entrypoint(checkpointer=saver)
+        def flow(amount: int) -> Any:
+            return [called(amount).result(), interrupt("Go on?")]
+
+        return flow
+
+    config = {"configurable": {"thread_id": "t"}}
+    build(task(charge)).invoke(3, config)
+    renamed = build(task(collect, name="charge"))
+    assert renamed.invoke(Command(resume="yes"), config) == [3, "yes"]
+    assert calls == ["charge"]
 
 
 def test_a_crash_in_a_task_is_a_crash_of_the_run() -> None:
