@@ -45,6 +45,8 @@ SALT_BYTES = 16
 SALT_LENGTH = 2 * SALT_BYTES
 
 _PREFIX, _DIGITS = "forgotten-", 12
+#: Changes each pseudonym if it is changed.
+_PURPOSE = "hitl_django.pseudonym"
 _PSEUDONYM = re.compile(f"{_PREFIX}[0-9a-f]{{{_DIGITS}}}")
 
 
@@ -58,7 +60,7 @@ def label_user(user: Any) -> str:
 
 def make_pseudonym(user: Any) -> str:
     """Returns the pseudonym of a user: the same each time, as long as SECRET_KEY is."""
-    digest = salted_hmac(__name__, str(user.pk), algorithm="sha256").hexdigest()
+    digest = salted_hmac(_PURPOSE, str(user.pk), algorithm="sha256").hexdigest()
     return f"{_PREFIX}{digest[:_DIGITS]}"
 
 
