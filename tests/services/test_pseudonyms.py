@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import csv
 import hashlib
 import io
 import json
+import tempfile
 import threading
 from collections.abc import Callable, Container, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import asdict
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +22,7 @@ from django.contrib.auth.models import User
 from django.core.management import CommandError, call_command
 from django.db import connection
 
+import hitl_django
 from hitl_django import archive, audit, leases, services
 from hitl_django.engine.errors import InvalidInputError
 from hitl_django.errors import NotAllowedError
@@ -36,6 +39,7 @@ from hitl_django.models import (
     Thread,
     WebhookEndpoint,
 )
+from hitl_django.services import pseudonyms
 from hitl_django.services.people import LABELS, Person, list_keys, list_models
 from hitl_django.services.pseudonyms import KEPT
 from hitl_django.worker import retention
@@ -115,8 +119,29 @@ def find_faults() -> dict[str, list[Any]]:
         "package": list(audit.find_faults()),
         "judge": [fault for thread in Thread.objects.all() for fault in ask_judge(thread)],
         "file": [each for each in check_export(export()) if "entry" in each],
+        "recipe": follow_recipe(export()),
     }
     return {name: faults for name, faults in found.items() if faults}
+
+
+def follow_recipe(entries: list[dict[str, Any]]) -> list[str]:
+    """Returns what the program in the guide finds in a file of these entries."""
+    guide = Path(hitl_django.__file__).parents[1] / "docs/guides/leads.md"
+    (program,) = (
+        block.partition("```")[0]
+        for block in guide.read_text().split("```python\n")[1:]
+        if "def find_faults(" in block
+    )
+    names: dict[str, Any] = {}
+    exec(compile(program, guide, "exec", dont_inherit=True), names)
+    columns = [*entries[0]]
+    with tempfile.NamedTemporaryFile("w", newline="", encoding="utf-8-sig") as file:
+        writer = csv.DictWriter(file, columns)
+        writer.writeheader()
+        writer.writerows({**entry, "names": json.dumps(entry["names"])} for entry in entries)
+        file.flush()
+        found: list[str] = names["find_faults"](file.name)
+    return found
 
 
 def ask_judge(thread: Thread) -> list[str]:
@@ -144,7 +169,7 @@ def age_records(last: int = 10**6) -> None:
     assert find_faults() == {}
 
 
-PSEUDONYM = r"forgotten-[0-9a-f]{12}"
+VERIFIERS = {"package", "judge", "file", "recipe"}
 
 
 @pytest.mark.parametrize("keyed", [True, False], ids=["encrypted", "plain"])
@@ -204,6 +229,19 @@ def test_the_entries_keep_their_hashes_and_a_new_one_tells_of_it(lena: User) -> 
     assert redacted.actor_label == redacted.detail["actor_id"] == forgotten.pseudonym
     assert redacted.detail["from"] == "rita"
     assert redacted.detail["salts"].keys() == {"from"}
+
+
+@pytest.mark.parametrize("page", [1, 2, 3])
+@pytest.mark.parametrize("last", [0, 3])
+def test_it_is_the_same_however_few_rows_are_read_at_a_time(
+    lena: User, monkeypatch: pytest.MonkeyPatch, page: int, last: int
+) -> None:
+    age_records(last)
+    monkeypatch.setattr(pseudonyms, "PAGE", page)
+    services.forget_person(lena)
+    assert find_name("lena") == find_key(lena) == set()
+    assert find_faults() == {}
+    assert AuditEntry.objects.filter(verb="forget_person").count() > 2
 
 
 def test_a_second_time_there_is_nothing_to_do(lena: User) -> None:
@@ -407,7 +445,7 @@ def test_what_was_done_to_a_record_afterwards_is_found(lena: User, name: str) ->
     assert find_faults() == {}
     TAMPERINGS[name]()
     found = find_faults()
-    assert found.keys() == {"package", "judge", "file"}
+    assert found.keys() == VERIFIERS
     assert len(found["package"]) == len(found["file"]) == 1
 
 
@@ -423,7 +461,7 @@ def test_a_forged_entry_gives_nobody_a_name(lena: User) -> None:
     entry = find_entry("take_over")
     append_forged(entry.thread, pseudonym="eve", entries=[[entry.seq, ["from"]]])
     assert [seq for _, seq in audit.find_faults()] == [entry.seq]
-    assert find_faults().keys() == {"package", "judge", "file"}
+    assert find_faults().keys() == VERIFIERS
 
 
 def test_a_forged_entry_attests_none_that_names_another_or_stands_behind_one_with_salts(
@@ -439,7 +477,7 @@ def test_a_forged_entry_attests_none_that_names_another_or_stands_behind_one_wit
         digest = hashlib.sha256(text.encode()).hexdigest()
         append_forged(thread, pseudonym=pseudonym, entries=[], attested=[[entry.seq, digest]])
         assert [seq for _, seq in audit.find_faults()] == [entry.seq]
-        assert find_faults().keys() == {"package", "judge", "file"}
+        assert find_faults().keys() == VERIFIERS
 
 
 def test_an_entry_of_code_is_attested_by_none(advance: Advance) -> None:
@@ -451,7 +489,7 @@ def test_an_entry_of_code_is_attested_by_none(advance: Advance) -> None:
     digest = hashlib.sha256(text.encode()).hexdigest()
     append_forged(question.thread, pseudonym=OTHER, entries=[], attested=[[entry.seq, digest]])
     assert [seq for _, seq in audit.find_faults()] == [entry.seq]
-    assert find_faults().keys() == {"package", "judge", "file"}
+    assert find_faults().keys() == VERIFIERS
 
 
 def test_code_alone_draws_no_salts(advance: Advance) -> None:
@@ -469,6 +507,47 @@ def test_each_name_has_a_salt_of_its_own(lena: User) -> None:
     assert len(salts) == len({*salts}) > 10
     for entry in AuditEntry.objects.exclude(actor=None):
         assert {"actor", "actor_id"} <= entry.detail["salts"].keys()
+
+
+def test_what_is_hashed_stays_what_it_is_in_this_release() -> None:
+    """Entries have to be proven for as long as they are kept, by every later release."""
+    entry = AuditEntry(
+        seq=2,
+        verb="take_over",
+        subject="q",
+        actor_label="lena",
+        via="api",
+        at=datetime(2026, 1, 2, 3, 4, 5, 6, tzinfo=UTC),
+        detail={"from": "rita", "version": 1, "actor_id": "7"},
+        prev_hash="a" * 64,
+    )
+    frame = (
+        '{"actor":%s,"at":"2026-01-02T03:04:05.000006+00:00","detail":{"actor_id":%s,"from":%s,'
+        '"version":1},"seq":2,"subject":"q","thread":"t","verb":"take_over","via":"api"}'
+    )
+    plain = frame % ('"lena"', '"7"', '"rita"')
+    assert audit.get_hashed_text(entry, "t") == plain
+    assert audit.hash_entry(entry, "t") == hashlib.sha256(("a" * 64 + plain).encode()).hexdigest()
+    salts = {"actor": "0" * 32, "actor_id": "1" * 32, "from": "2" * 32}
+    names = ("0" * 32 + "lena", "1" * 32 + "7", "2" * 32 + "rita")
+    kept = [hashlib.sha256(name.encode()).hexdigest() for name in names]
+    salted = frame % tuple(f'{{"name":"{one}"}}' for one in kept)
+    entry.detail |= {"salts": salts}
+    assert audit.get_hashed_text(entry, "t") == salted
+    redaction = audit.Redaction("forgotten-0123456789ab", "t")
+    assert redaction.redact(entry, ["actor", "actor_id"])
+    assert entry.detail == {
+        "from": "rita",
+        "version": 1,
+        "actor_id": "forgotten-0123456789ab",
+        "salts": {"from": "2" * 32},
+        "forgotten": {"actor": kept[0], "actor_id": kept[1]},
+    }
+    assert audit.get_hashed_text(entry, "t") == salted
+    assert redaction.take_detail() == {
+        "pseudonym": "forgotten-0123456789ab",
+        "entries": [[2, ["actor", "actor_id"]]],
+    }
 
 
 def test_an_exported_file_has_the_names_and_what_proves_them(lena: User) -> None:
