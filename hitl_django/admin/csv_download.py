@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import csv
-from collections.abc import AsyncIterator, Iterable, Iterator, Sequence
+import json
+from collections.abc import AsyncIterator, Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from functools import partial
 from io import StringIO
@@ -52,7 +53,7 @@ def format_cell(value: Any) -> str:
         return str(value)
     if isinstance(value, datetime):
         return (value.astimezone(UTC) if is_aware(value) else value).isoformat()
-    text = str(value)
+    text = json.dumps(value, ensure_ascii=False) if isinstance(value, Mapping) else str(value)
     return f"'{text}" if text.lstrip(" \u00a0\u3000").startswith(FORMULA) else text
 
 

@@ -54,6 +54,7 @@ VERB_TEXTS: dict[str, Any] = {
     "judge": gettext_lazy("Gave an approval a second look"),
     "refuse": gettext_lazy("Was refused"),
     "forget": gettext_lazy("Erased what the thread said"),
+    "forget_person": gettext_lazy("Put a pseudonym in a person's place"),
 }
 
 

@@ -6,7 +6,7 @@ of the two places whatever becomes of the process.
 
 from __future__ import annotations
 
-from .document import ArchivedRows, read_document
+from .document import ArchivedRows, read_document, write_document
 from .moves import archive_threads, make_room, select_archivable, unarchive
 
 __all__ = [
@@ -16,4 +16,5 @@ __all__ = [
     "read_document",
     "select_archivable",
     "unarchive",
+    "write_document",
 ]

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import argparse
-import hashlib
 import json
-from collections.abc import Iterable, Iterator, Mapping
+from collections import defaultdict
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from typing import Any
 
 from django.core.management.base import BaseCommand, CommandError
 
 from hitl_django import audit
+from hitl_django.audit import ChainCheck
 from hitl_django.json_text.sanitize import escape_invisible, format_count
 
 from .printing import add_json_argument, print_json
@@ -29,18 +30,28 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def perform(command: BaseCommand, options: Mapping[str, Any]) -> None:
-    """Names the first bad entry of each thread."""
-    count = 0
-    for fault in _find_faults(options["file"]):
-        count += 1
+    """Names the first bad entry of each thread, and says how many are attested by a later one."""
+    count = attested = 0
+    for found in _check(options["file"]):
+        attested += len(found.get("attested", ()))
+        count += "entry" in found
         if options["json"]:
-            print_json(command, fault)
-        else:
-            command.stderr.write(_format_fault(fault))
+            print_json(command, found)
+        elif "entry" in found:
+            command.stderr.write(_format_fault(found))
     if count:
         raise CommandError(f"The record of {format_count(count, 'thread', 'threads')} is broken.")
-    if not options["json"]:
-        command.stdout.write("The record holds.")
+    if options["json"]:
+        return
+    command.stdout.write("The record holds.")
+    if attested:
+        entries = format_count(
+            attested, "entry of an earlier release", "entries of earlier releases"
+        )
+        command.stdout.write(
+            f"Of it {entries} had a name replaced by a pseudonym: that nothing else of them was "
+            "changed is attested by a later entry, and not proven by their hashes."
+        )
 
 
 def _format_fault(fault: Mapping[str, Any]) -> str:
@@ -48,34 +59,36 @@ def _format_fault(fault: Mapping[str, Any]) -> str:
     return f"{line}{escape_invisible(fault['thread'])}: entry {fault['entry']}"
 
 
-def _find_faults(file: str | None) -> Iterator[dict[str, Any]]:
+def _check(file: str | None) -> Iterator[dict[str, Any]]:
     if file is None:
-        for thread_id, seq in audit.find_faults():
-            yield {"thread": thread_id, "entry": seq}
+        for checked in audit.check_threads():
+            fault = {} if checked.fault is None else {"entry": checked.fault}
+            yield _describe(checked.thread_id, fault, checked.attested)
         return
     with open_input(file) as (source, _):
-        yield from find_faults_in(source)
+        yield from check_lines(source)
 
 
-def find_faults_in(lines: Iterable[bytes]) -> Iterator[dict[str, Any]]:
-    """Yields the first fault of each thread in an exported record; each follows on its last."""
-    ends: dict[str, tuple[int, str]] = {}
-    broken = set[str]()
+def check_lines(lines: Iterable[bytes]) -> Iterator[dict[str, Any]]:
+    """Yields the threads of an exported record that have a fault, or entries that are attested.
+
+    Of a fault it is the first one's entry and line. Each entry follows on its thread's last.
+    """
+    chains = defaultdict[str, ChainCheck](ChainCheck)
     for number, line in enumerate(lines, start=1):
         try:
             entry = json.loads(line)
-            thread, seq, own = entry["thread_id"], entry["seq"], entry["hash"]
-            before, hashed = entry["prev_hash"], entry["hashed"]
-            named = json.loads(hashed)
-            digest = hashlib.sha256((before + hashed).encode()).hexdigest()
-            shown = {name: entry[name] for name in ("seq", "verb", "subject", "actor", "via")}
-        except (ValueError, KeyError, TypeError):
+            chains[entry["thread_id"]].add_exported(entry, (number, entry["seq"]))
+        except (ValueError, KeyError, TypeError, AttributeError):
             raise CommandError(f"Line {number} is no entry of a record.") from None
-        if thread in broken:
-            continue
-        last, last_hash = ends.get(thread, (0, ""))
-        tells_the_same = named["thread"] == thread and shown.items() <= named.items()
-        if (seq, before, own) != (last + 1, last_hash, digest) or not tells_the_same:
-            broken.add(thread)
-            yield {"line": number, "thread": str(thread), "entry": seq}
-        ends[thread] = seq, own
+    for thread, chain in chains.items():
+        fault: dict[str, int] = {}
+        if (found := chain.find_fault()) is not None:
+            fault["line"], fault["entry"] = found[1]
+        if fault or chain.attested:
+            yield _describe(str(thread), fault, chain.attested)
+
+
+def _describe(thread: str, fault: Mapping[str, int], attested: Collection[int]) -> dict[str, Any]:
+    told = {"attested": [*attested]} if attested else {}
+    return {**fault, "thread": thread, **told}

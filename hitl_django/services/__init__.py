@@ -18,6 +18,7 @@ from hitl_django.dialects import UNSET
 from .coroutines import acancel, adecide, aretry, arun_result, astart
 from .keyed_requests import KeyedOutcome, act_once
 from .people import PersonRow, export_person
+from .pseudonyms import ForgottenPerson, forget_person
 from .results import DecisionInfo, RunInfo
 from .reviews.assign import assign, snooze
 from .reviews.claim import ClaimInfo, claim, find_taken, release, take_next
@@ -149,6 +150,7 @@ __all__ = [
     "EventReader",
     "ExportedDecision",
     "ExportedEntry",
+    "ForgottenPerson",
     "History",
     "KeyedOutcome",
     "LinkInfo",
@@ -217,6 +219,7 @@ __all__ = [
     "follow",
     "follow_link",
     "forget",
+    "forget_person",
     "fork",
     "judge_second_look",
     "link_states",

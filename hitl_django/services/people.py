@@ -7,7 +7,7 @@ graphs and questions hold is the product's own: it is found by the subject of a 
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import reduce
 from operator import or_
@@ -16,7 +16,7 @@ from typing import Any
 from django.apps import apps
 from django.contrib.auth import get_user_model
 from django.contrib.contenttypes.models import ContentType
-from django.db.models import BinaryField, F, Model, Q
+from django.db.models import BinaryField, F, Model, Q, QuerySet
 
 from hitl_django import archive, audit
 from hitl_django.archive.thread_tables import THREAD_TABLES
@@ -36,6 +36,9 @@ from hitl_django.models import (
     Thread,
     WebhookEndpoint,
 )
+
+#: Through what people without an account decide.
+LINK = "link"
 
 #: Columns with the names of users as they were then, each with the foreign key beside it.
 LABELS: Mapping[type[Model], Mapping[str, str]] = {
@@ -127,11 +130,11 @@ def export_person(user: Any, *, by: Any = None) -> Iterator[PersonRow]:
     """
     if by is not None and not (by.is_active and by.is_superuser):
         raise NotAllowedError("Only a superuser may export what is stored about a person.")
-    return _Person(user).read_rows()
+    return Person(user).read_rows()
 
 
-class _Person:
-    """A user, the names that they had here, and where they stand."""
+class Person:
+    """A user, the names that they had here, the links that they got, and where they stand."""
 
     def __init__(self, user: Any) -> None:
         self.user, self.using = user, write_alias()
@@ -141,13 +144,20 @@ class _Person:
             "subject_id": str(user.pk),
         }
         self.names = self._find_names()
+        self.email = self._find_email()
+        #: What is known of links that were made for them: the ids of the links, and the questions
+        #: that these lead to, each with the name that the link gives them.
+        self.links: set[str] = set()
+        self.guests: set[tuple[str, str]] = set()
+        if self.email:
+            self.add_links(self.rows(ReviewLink).filter(email__iexact=self.email).iterator())
 
     def read_rows(self) -> Iterator[PersonRow]:
-        for model in _list_models():
-            selected = self._select(model)
+        for model in list_models():
+            selected = self.select(model)
             if selected is None:
                 continue
-            rows = model._base_manager.using(self.using).filter(selected).order_by("pk")
+            rows = self.rows(model).filter(selected).order_by("pk")
             if model in THREAD_TABLES:
                 lookup = THREAD_TABLES[model]
                 path = "thread_id" if lookup == "pk" else f"{lookup}__thread_id"
@@ -155,9 +165,18 @@ class _Person:
             for row in rows.iterator():
                 yield from self._build(row, getattr(row, "in_thread", ""), is_archived=False)
         for archived in ArchivedThread.objects.using(self.using).order_by("pk").iterator():
-            for rows_of_one in archive.read_document(archived).values():
+            found = archive.read_document(archived)
+            self.add_links(found[ReviewLink])
+            for rows_of_one in found.values():
                 for row in rows_of_one:
                     yield from self._build(row, archived.thread_id, is_archived=True)
+
+    def add_links(self, links: Iterable[Any]) -> None:
+        """Adds those of these links that were made for the user."""
+        for link in links:
+            if self._is_own(link):
+                self.links.add(str(link.pk))
+                self.guests.add((str(link.interrupt_id), link.name))
 
     def _find_names(self) -> set[str]:
         """Returns the names of the user alone, today's and former ones.
@@ -167,7 +186,7 @@ class _Person:
         found = {audit.label_user(self.user)}
         for model, labels in LABELS.items():
             for label, key in labels.items():
-                rows = model._base_manager.using(self.using).filter(**{key: self.user.pk})
+                rows = self.rows(model).filter(**{key: self.user.pk})
                 found.update(rows.order_by().values_list(label, flat=True).distinct())
         found.discard("")
         others = self.users._default_manager.using(self.using).exclude(pk=self.user.pk)
@@ -175,17 +194,40 @@ class _Person:
         taken = {audit.label_user(other) for other in same}
         for model, labels in LABELS.items():
             for label, key in labels.items():
-                rows = model._base_manager.using(self.using).filter(**{f"{label}__in": found})
+                rows = self.rows(model).filter(**{f"{label}__in": found})
                 theirs = rows.exclude(**{f"{key}__isnull": True}).exclude(**{key: self.user.pk})
                 taken.update(theirs.order_by().values_list(label, flat=True).distinct())
         return found - taken
 
-    def _select(self, model: type[Model]) -> Q | None:
-        """Returns the condition on rows in which the user may stand; None where none can."""
-        found = [Q(**{key: self.user.pk}) for key in _list_keys(model)]
+    def _find_email(self) -> str:
+        """Returns the e-mail address of the user alone; nothing where somebody else has it too."""
+        name = self.users.get_email_field_name()
+        email = str(getattr(self.user, name, "") or "")
+        others = self.users._default_manager.using(self.using).exclude(pk=self.user.pk)
+        return "" if not email or others.filter(**{f"{name}__iexact": email}).exists() else email
+
+    def _is_own(self, link: Any) -> bool:
+        return bool(self.email) and link.email.casefold() == self.email.casefold()
+
+    def rows(self, model: type[Model]) -> QuerySet[Any]:
+        """Returns all rows of a table."""
+        return model._base_manager.using(self.using)
+
+    def select(self, model: type[Model], *, keyed: bool = True) -> Q | None:
+        """Returns the condition on rows in which the user may stand; None where none can.
+
+        Unless they are ``keyed``, those are left out that only a foreign key leads from.
+        """
+        found = [Q(**{key: self.user.pk}) for key in list_keys(model) if keyed]
         for label, key in LABELS.get(model, {}).items():
             found.append(Q(**{f"{label}__in": self.names, f"{key}__isnull": True}))
+        asked = {question for question, _ in self.guests}
+        if model is Decision:
+            found.append(Q(via=LINK, interrupt__in=asked))
+        if model is ReviewLink and self.email:
+            found.append(Q(email__iexact=self.email))
         if model is AuditEntry:
+            found += [Q(via=LINK, subject__in=asked), Q(verb__in=list(audit.GUESTS))]
             # Each is read: a column that may be encrypted can't be asked for a name.
             return reduce(or_, [*found, Q(verb__in=list(audit.NAMES))])
         for column in NAMES.get(model, {}):
@@ -199,18 +241,24 @@ class _Person:
             found.append(Q(data__contains=str(self.user.pk)))
         return reduce(or_, found) if found else None
 
-    def _find_columns(self, row: Any) -> Iterator[str]:
+    def find_columns(self, row: Any) -> Iterator[str]:
         """Yields the columns of a row in which the user stands."""
         model = type(row)
-        for key in _list_keys(model):
+        for key in list_keys(model):
             if getattr(row, f"{key}_id") == self.user.pk:
                 yield key
         for label, key in LABELS.get(model, {}).items():
             if getattr(row, f"{key}_id") is None and getattr(row, label) in self.names:
                 yield label
         for column, read in NAMES.get(model, {}).items():
-            if not self.names.isdisjoint(read(row)):
+            if model is not AuditEntry and not self.names.isdisjoint(read(row)):
                 yield column
+        if model is AuditEntry:
+            yield from self._find_columns_of_entry(row)
+        if model is Decision and self._is_guest(row.via, row.interrupt_id, row.by_label):
+            yield "by_label"
+        if model is ReviewLink and self._is_own(row):
+            yield from ("name", "email")
         if model is Thread and all(
             getattr(row, name) == value for name, value in self.subject.items()
         ):
@@ -218,18 +266,55 @@ class _Person:
         if model is Delivery and str(self.user.pk) in _list_user_keys(row):
             yield "data"
 
+    def find_places(self, entry: AuditEntry, *, keyed: bool = True) -> list[str]:
+        """Lists the places of an entry of the record in which the user stands.
+
+        Unless they are ``keyed``, those are left out to which a foreign key leads.
+        """
+        detail, places = entry.detail, list[str]()
+        account = entry.actor_id is None and entry.actor_label in self.names
+        if entry.actor_id is None or keyed:
+            key = str(self.user.pk)
+            account = account or key in (str(entry.actor_id), detail.get(audit.ACTOR_ID))
+        if account or self._is_guest(entry.via, entry.subject, entry.actor_label):
+            places.append(audit.ACTOR)
+            places += [audit.ACTOR_ID] if detail.get(audit.ACTOR_ID) is not None else []
+        named = audit.NAMES.get(entry.verb, ())
+        places += [place for place in named if detail.get(place) in self.names]
+        if detail.get("link") in self.links:
+            places += audit.GUESTS.get(entry.verb, ())
+        return places
+
+    def _is_guest(self, via: str, question: Any, name: str) -> bool:
+        return via == LINK and (str(question), name) in self.guests
+
+    def _find_columns_of_entry(self, entry: AuditEntry) -> Iterator[str]:
+        places = {*self.find_places(entry)}
+        is_found = entry.actor_id is not None or entry.actor_label in self.names
+        if audit.ACTOR in places and not is_found:
+            yield "actor_label"
+        if places - {audit.ACTOR, audit.ACTOR_ID}:
+            yield "detail"
+
     def _build(self, row: Any, thread_id: str, *, is_archived: bool) -> Iterator[PersonRow]:
-        if columns := tuple(self._find_columns(row)):
+        if columns := tuple(self.find_columns(row)):
             yield PersonRow(
                 table=row._meta.label,
                 columns=columns,
                 thread_id=thread_id,
                 is_archived=is_archived,
-                row={name: getattr(row, name) for name in _list_shown(type(row))},
+                row=_show(row),
             )
 
 
-def _list_models() -> list[type[Model]]:
+def _show(row: Any) -> dict[str, Any]:
+    shown = {name: getattr(row, name) for name in _list_shown(type(row))}
+    if isinstance(row, AuditEntry):
+        shown["detail"] = audit.get_shown_detail(row)
+    return shown
+
+
+def list_models() -> list[type[Model]]:
     """Lists the models of the package and of what is installed of its contrib."""
     return [
         model
@@ -240,7 +325,7 @@ def _list_models() -> list[type[Model]]:
     ]
 
 
-def _list_keys(model: type[Model]) -> list[str]:
+def list_keys(model: type[Model]) -> list[str]:
     """Lists the foreign keys of a model that lead to users."""
     users = get_user_model()
     return [field.name for field in model._meta.concrete_fields if field.related_model is users]

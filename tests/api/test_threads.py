@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from hashlib import sha256
 from typing import Any
 
@@ -253,6 +254,14 @@ def test_the_record_proves_itself(api: Any, asked: Any) -> None:
         previous = sha256((previous + entry["hashed"]).encode()).hexdigest()
         assert entry["hash"] == previous
     assert page["next"] is None
+    told = entry["names"]["actor"]
+    digest = sha256((told["salt"] + told["name"]).encode()).hexdigest()
+    assert told["name"] == entry["actor"]
+    assert json.loads(entry["hashed"])["actor"] == {"name": digest}
+    pseudonym = services.forget_person(get_user_model().objects.get(username=told["name"]))
+    (*_, entry, last) = api.get("thread-record", thread_id).json()["results"]
+    assert entry["names"]["actor"] == {"name": pseudonym.pseudonym}
+    assert (entry["actor"], last["verb"]) == (pseudonym.pseudonym, "forget_person")
 
 
 def test_the_record_is_read_in_pages(api: Any, asked: Any) -> None:

@@ -8,12 +8,20 @@ it says as JSON: ``thread`` (its name), ``seq``, ``at`` (ISO 8601 in UTC), ``ver
 the detail counts by its digest, the first 32 digits of the SHA-256 of its JSON. Entries are
 numbered from 1, the account is the one that the detail names, unless that was deleted, and the
 thread's row holds the last number and hash.
+
+``salts`` in the detail has 32 digits for each place that names somebody, the actor or a key of the
+detail. What counts there is ``{"name": …}``, the SHA-256 of salt and name. ``forgotten`` has that
+itself, where a pseudonym stands: then a later entry ``forget_person`` has this number, place and
+pseudonym. Neither of the two keys counts itself. An entry without either may say something else
+than its hash is of if none before it has them, it names the pseudonym of a later ``forget_person``,
+and that has the SHA-256 of what it says.
 """
 
 from __future__ import annotations
 
 import hashlib
 import json
+import re
 from collections.abc import Iterator
 from datetime import UTC, datetime
 from typing import Any
@@ -36,7 +44,9 @@ def faults(thread: int) -> Iterator[str]:
         [(name, last, head)] = cursor.fetchall()
         cursor.execute(ENTRIES, [thread])
         entries = cursor.fetchall()
-    expected, before = 1, ""
+    expected, before, is_salted = 1, "", False
+    # What a later entry has to say, as (number, place or digest, pseudonym or names).
+    unsaid: dict[tuple[int, str], set[Any]] = {}
     for seq, verb, subject, account, actor, via, text, at, previous, found in entries:
         detail = json.loads(decrypt_text(text, "hitl_django_auditentry.detail"))
         if seq != expected:
@@ -45,21 +55,51 @@ def faults(thread: int) -> Iterator[str]:
             yield f"audit entry {seq} doesn't follow"
         if account is not None and str(account) != detail["actor_id"]:
             yield f"audit entry {seq} leads to another account"
+        salts, forgotten = detail.pop("salts", {}), detail.pop("forgotten", {})
+        says = {**detail, "actor": actor}
+        for salt in salts.values():
+            if len(salt) != 32:
+                yield f"audit entry {seq} has a salt that is none"
+        for place in forgotten:
+            if not re.fullmatch("forgotten-[0-9a-f]{12}", says[place]):
+                yield f"audit entry {seq} has a name that isn't proven"
+            unsaid[seq, place] = {says[place]}
+        counts = {place: sha256(salt + says[place]) for place, salt in salts.items()} | forgotten
+        counted = digested(detail) | {place: {"name": one} for place, one in counts.items()}
         told = {
             "thread": name,
             "seq": seq,
             "at": moment(at),
             "verb": verb,
             "subject": subject,
-            "actor": actor,
+            "actor": counted.pop("actor", actor),
             "via": via,
-            "detail": digested(detail),
+            "detail": counted,
         }
-        if found != hashlib.sha256(before.encode() + in_bytes(told)).hexdigest():
+        if found == hashlib.sha256(before.encode() + in_bytes(told)).hexdigest():
+            if verb == "forget_person":
+                settle(detail, unsaid)
+        elif is_salted or counts:
             yield f"audit entry {seq} says what it didn't"
-        expected, before = seq + 1, found
+        else:
+            unsaid[seq, hashlib.sha256(in_bytes(told)).hexdigest()] = {*map(str, says.values())}
+        expected, before, is_salted = seq + 1, found, is_salted or bool(counts)
+    for seq, _ in unsaid:
+        yield f"audit entry {seq} says what it didn't"
     if (last, head) != (expected - 1, before):
         yield f"the thread's record ends with {last}, its entries with {expected - 1}"
+
+
+def settle(detail: dict[str, Any], unsaid: dict[tuple[int, str], set[Any]]) -> None:
+    """Takes away what this entry says of earlier ones."""
+    places = [(seq, place) for seq, places in detail["entries"] for place in places]
+    for seq, what in [*places, *detail.get("attested", [])]:
+        if detail["pseudonym"] in unsaid.get((seq, what), ()):
+            del unsaid[seq, what]
+
+
+def sha256(text: str) -> str:
+    return hashlib.sha256(text.encode()).hexdigest()
 
 
 def in_bytes(value: Any) -> bytes:

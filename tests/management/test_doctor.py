@@ -25,6 +25,7 @@ from django_q.models import Schedule
 
 from hitl_django import audit, services, testing
 from hitl_django.archive import partitions
+from hitl_django.audit import verification
 from hitl_django.management import diagnosis, tables
 from hitl_django.models import ArchivedThread, AuditEntry, Interrupt, Run, Thread, WorkerHeartbeat
 from hitl_django.worker.sweeper import sweep
@@ -281,7 +282,7 @@ def test_a_clock_that_is_off_is_a_warning(
 class TestTheAudit:
     @pytest.fixture(autouse=True)
     def _decided(self, worker: WorkerHeartbeat, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-        monkeypatch.setattr(audit, "BATCH", 2)  # so that several batches are read
+        monkeypatch.setattr(verification, "BATCH", 2)  # so that several batches are read
         with testing.inline() as advance:
             for number in range(5):
                 services.start("approval", {"text": "x"}, thread_id=f"thread {number}")
@@ -322,18 +323,18 @@ class TestTheAudit:
         # A run is cancelled between reading its thread and reading the thread's entries.
         runs = list(Run.objects.filter(thread__thread_id="thread 0").values_list("pk", flat=True))
         again: list[str] = []
-        look = audit.find_first_fault
+        look = verification.check_thread
 
         def cancel_first(execute: Any, sql: str, *rest: Any) -> Any:
             if runs and f'FROM "{AuditEntry._meta.db_table}"' in sql:
                 services.cancel(runs.pop())
             return execute(sql, *rest)
 
-        def watched(thread: Thread) -> int | None:
+        def watched(thread: Thread) -> verification.CheckedThread:
             again.append(thread.thread_id)
             return look(thread)
 
-        monkeypatch.setattr(audit, "find_first_fault", watched)
+        monkeypatch.setattr(verification, "check_thread", watched)
         with connection.execute_wrapper(cancel_first):
             assert list(audit.find_faults()) == []
         assert again == ["thread 0"]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from datetime import timedelta
 from typing import Any
 
 import pytest
@@ -10,7 +11,8 @@ from django.contrib.auth.models import Permission, User
 from django.db.models import Model
 
 from hitl_django import models, services, testing
-from hitl_django.models import AuditEntry, Interrupt, Thread
+from hitl_django.contrib.alerts.models import AlertPreferences
+from hitl_django.models import AuditEntry, Interrupt, SavedFilter, Thread, WebhookEndpoint
 
 
 @pytest.fixture
@@ -80,3 +82,37 @@ def unchanged(db: None) -> Callable[..., None]:
         assert AuditEntry.objects.filter(verb="refuse").count() == refused
 
     return check
+
+
+@pytest.fixture
+def lena(advance: Callable[[], int], settings: Any) -> User:
+    """A superuser who stands in each table, in each way that there is."""
+    settings.HITL = {**settings.HITL, "SITE_URL": "https://shop.example"}
+    lena = User.objects.create_superuser("lena")
+    rita = User.objects.create_superuser("rita")
+    WebhookEndpoint.objects.create(
+        url="https://hooks.example", secret="geheim", created_by=lena, created_by_label="lena"
+    )
+    AlertPreferences.objects.create(user=lena, asked="daily")
+    SavedFilter.objects.create(owner=lena, name="Mine")
+    services.act_once(lambda: 7, str, key="key-1", request={"a": 1}, by=lena)
+    services.start("approval", {"text": "hers"}, by=lena, subject=lena)
+    advance()
+    question = Interrupt.objects.get()
+    services.assign(question.pk, to=lena, by=rita)
+    services.claim(question.pk, by=lena)
+    services.comment(question.pk, "I think @lena knows.", by=rita)
+    services.comment(question.pk, "I do.", by=lena)
+    services.make_link(question.pk, name="Guest", expires=timedelta(days=1), by=lena)
+    services.claim(question.pk, by=rita, take_over=True)
+    services.claim(question.pk, by=lena, take_over=True)
+    services.decide(question.pk, "respond", {"approved": True, "text": "x"}, by=lena)
+    advance()
+    other = asked("approval", {"text": "not hers"}, advance)
+    services.comment(other.pk, "Nothing about her, @rita.", by=rita)
+    services.claim(other.pk, by=lena)
+    services.release(other.pk, by=rita)
+    services.claim(other.pk, by=lena)
+    services.decide(other.pk, "respond", {"approved": True, "text": "x"}, by=rita)
+    advance()
+    return lena

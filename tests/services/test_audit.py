@@ -10,6 +10,7 @@ from django.db import connection
 from django.test.utils import CaptureQueriesContext
 
 from hitl_django import audit, services
+from hitl_django.audit import verification
 from hitl_django.models import AuditEntry, Thread
 from hitl_django.models.fields import digest_json
 
@@ -70,7 +71,7 @@ def test_each_reason_is_erased_to_its_own_digest(advance: Advance) -> None:
 def test_each_record_that_does_not_hold_is_found_and_no_other(
     advance: Advance, monkeypatch: pytest.MonkeyPatch, batch: int
 ) -> None:
-    monkeypatch.setattr(audit, "BATCH", batch)
+    monkeypatch.setattr(verification, "BATCH", batch)
     threads = decided(advance, 5)
     assert list(audit.find_faults()) == []
     for thread, seq in ((threads[1], 2), (threads[4], 1)):
@@ -89,13 +90,13 @@ def test_nobody_adds_to_a_record_while_it_is_looked_at_again(
     (thread,) = decided(advance, 1)
     AuditEntry.objects.filter(seq=2).update(via="nowhere")
     within: list[bool] = []
-    look = audit.find_first_fault
+    look = verification.check_thread
 
-    def watched(thread: Thread) -> int | None:
+    def watched(thread: Thread) -> verification.CheckedThread:
         within.append(connection.in_atomic_block)
         return look(thread)
 
-    monkeypatch.setattr(audit, "find_first_fault", watched)
+    monkeypatch.setattr(verification, "check_thread", watched)
     with CaptureQueriesContext(connection) as sent:
         assert list(audit.find_faults()) == [(thread.thread_id, 2)]
     assert within == [True]

@@ -16,6 +16,7 @@ from django.db.models import F, QuerySet
 from django.db.models.functions import Now
 
 from hitl_django import Expiry, audit, leases, services
+from hitl_django.audit import entries
 from hitl_django.engine.errors import HitlError
 from hitl_django.errors import (
     HeldError,
@@ -612,7 +613,7 @@ def test_what_cannot_be_recorded_is_not_done(
 
     unchanged()
     with monkeypatch.context() as away:
-        away.setattr(audit, "append", Mock(side_effect=OSError("the disk is full")))
+        away.setattr(entries, "make_entry", Mock(side_effect=OSError("the disk is full")))
         with pytest.raises(OSError, match="the disk is full"):
             act()
     unchanged()

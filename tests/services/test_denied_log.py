@@ -12,6 +12,7 @@ from django.db.models import F
 from django.db.models.functions import Now
 
 from hitl_django import audit, services
+from hitl_django.audit import entries
 from hitl_django.errors import NotAllowedError
 from hitl_django.models import AuditEntry, Decision, Interrupt, Run, Thread
 from hitl_django.services import denied_log
@@ -131,7 +132,7 @@ def test_a_refusal_that_cannot_be_recorded_is_still_the_answer(
     def broken(*args: object, **kwargs: object) -> None:
         raise RuntimeError("no more room")
 
-    monkeypatch.setattr(audit, "append", broken)
+    monkeypatch.setattr(entries, "make_entry", broken)
     with pytest.raises(NotAllowedError):
         services.decide(question.pk, "approve", by=onlooker)
 

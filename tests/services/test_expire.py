@@ -11,8 +11,8 @@ from django.contrib.auth.models import User
 from django.db.models import F
 from django.db.models.functions import Now
 
-from hitl_django import Expiry, audit, services, signals
-from hitl_django.db.write_batch import WriteBatch
+from hitl_django import Expiry, services, signals
+from hitl_django.audit import entries
 from hitl_django.errors import AlreadyDecidedError, RunStateError
 from hitl_django.models import AuditEntry, Decision, Delivery, Interrupt, Run, RunEvent, Thread
 from hitl_django.services.reviews import expire
@@ -175,14 +175,14 @@ def test_one_that_fails_keeps_no_other_from_expiring(
     first = question(DAY)
     second = asked("patient", {"log": []}, advance)
     pass_(DAY)
-    append = audit.append
+    make = entries.make_entry
 
-    def broken(batch: WriteBatch, thread: Thread, *args: Any, **kwargs: Any) -> None:
+    def broken(thread: Thread, *args: Any, **kwargs: Any) -> AuditEntry:
         if thread.pk == first.thread_id:
             raise RuntimeError("no more room")
-        append(batch, thread, *args, **kwargs)
+        return make(thread, *args, **kwargs)
 
-    monkeypatch.setattr(audit, "append", broken)
+    monkeypatch.setattr(entries, "make_entry", broken)
     assert services.expire_due() == 1
     assert f"question {first.pk}: what is due by its expires_at failed" in caplog.text
     assert (again(first).status, again(second).status) == ("pending", "expired")

@@ -4,9 +4,6 @@ from __future__ import annotations
 
 import io
 import json
-from collections.abc import Callable
-from datetime import timedelta
-from typing import Any
 
 import pytest
 from django.apps import apps
@@ -16,22 +13,17 @@ from django.core.management import CommandError, call_command
 from django.db import models
 
 from hitl_django import audit, services
-from hitl_django.contrib.alerts.models import AlertPreferences
 from hitl_django.db.alias import write_alias
 from hitl_django.errors import NotAllowedError
 from hitl_django.models import (
     AuditEntry,
     Delivery,
-    Interrupt,
     Run,
-    SavedFilter,
     Thread,
     WebhookEndpoint,
 )
 from hitl_django.services.people import LABELS, NAMES
 from hitl_django.worker import retention
-
-from .conftest import asked
 
 pytestmark = pytest.mark.django_db
 
@@ -94,40 +86,6 @@ def test_the_key_beside_every_label_leads_to_a_user() -> None:
         for label, key in labels.items():
             assert model._meta.get_field(label)
             assert model._meta.get_field(key).related_model is get_user_model()
-
-
-@pytest.fixture
-def lena(advance: Callable[[], int], settings: Any) -> User:
-    """A superuser who stands in each table, in each way that there is."""
-    settings.HITL = {**settings.HITL, "SITE_URL": "https://shop.example"}
-    lena = User.objects.create_superuser("lena")
-    rita = User.objects.create_superuser("rita")
-    WebhookEndpoint.objects.create(
-        url="https://hooks.example", secret="geheim", created_by=lena, created_by_label="lena"
-    )
-    AlertPreferences.objects.create(user=lena, asked="daily")
-    SavedFilter.objects.create(owner=lena, name="Mine")
-    services.act_once(lambda: 7, str, key="key-1", request={"a": 1}, by=lena)
-    services.start("approval", {"text": "hers"}, by=lena, subject=lena)
-    advance()
-    question = Interrupt.objects.get()
-    services.assign(question.pk, to=lena, by=rita)
-    services.claim(question.pk, by=lena)
-    services.comment(question.pk, "I think @lena knows.", by=rita)
-    services.comment(question.pk, "I do.", by=lena)
-    services.make_link(question.pk, name="Guest", expires=timedelta(days=1), by=lena)
-    services.claim(question.pk, by=rita, take_over=True)
-    services.claim(question.pk, by=lena, take_over=True)
-    services.decide(question.pk, "respond", {"approved": True, "text": "x"}, by=lena)
-    advance()
-    other = asked("approval", {"text": "not hers"}, advance)
-    services.comment(other.pk, "Nothing about her, @rita.", by=rita)
-    services.claim(other.pk, by=lena)
-    services.release(other.pk, by=rita)
-    services.claim(other.pk, by=lena)
-    services.decide(other.pk, "respond", {"approved": True, "text": "x"}, by=rita)
-    advance()
-    return lena
 
 
 def stands(user: User) -> set[tuple[str, str]]:

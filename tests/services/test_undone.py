@@ -14,6 +14,7 @@ from django.db.models.functions import Now
 from django.test import override_settings
 
 from hitl_django import Expiry, audit, services
+from hitl_django.audit import entries
 from hitl_django.db.write_batch import WriteBatch
 from hitl_django.errors import NotAllowedError
 from hitl_django.graph_registry import compatibility
@@ -114,7 +115,11 @@ def full(monkeypatch: pytest.MonkeyPatch) -> Callable[[], None]:
         append(batch, thread, verb, **more)
         batch.before_commit(break_off)
 
-    return lambda: monkeypatch.setattr(audit, "append", and_fail)
+    def fill() -> None:
+        for room in (audit, entries):
+            monkeypatch.setattr(room, "append", and_fail)
+
+    return fill
 
 
 @pytest.mark.promise("P3")

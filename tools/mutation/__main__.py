@@ -40,7 +40,7 @@ RECORDING = 1800.0
 #: What the promises stand on.
 MODULES = (
     "services", "leases", "db", "checkpoints", "worker/runner.py", "worker/sweeper.py",
-    "worker/retention.py", "permissions.py", "audit.py", "task_queue/dispatcher.py",
+    "worker/retention.py", "permissions.py", "audit", "task_queue/dispatcher.py",
     "notifications/outbox.py", "notifications/webhooks", "link_pages", "api/preconditions.py",
     "engine/loop/loop.py", "engine/loop/step.py", "engine/loop/start.py", "engine/loop/stop.py",
     "engine/loop/commit.py", "engine/loop/plan.py", "engine/loop/apply.py",

@@ -126,6 +126,8 @@ class ComponentSchemas:
             }
             given = {name: bound for name, bound in bounds.items() if bound is not None}
             return {"type": "array", "items": items, **given}
+        if isinstance(field, serializers.DictField):
+            return {"type": "object", "additionalProperties": self._describe_type(field.child)}
         if isinstance(field, serializers.Serializer):
             return self.reference(type(field))
         if isinstance(field, Computed):

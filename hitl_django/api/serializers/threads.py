@@ -101,6 +101,13 @@ class RecordEntrySerializer(serializers.Serializer):
     prev_hash = serializers.CharField(help_text="The hash of the entry before.")
     hash = serializers.CharField(help_text="SHA-256 of prev_hash and, behind it, hashed.")
     hashed = serializers.CharField(help_text="The entry as the text that was hashed.")
+    names = serializers.DictField(
+        child=serializers.DictField(child=serializers.CharField()),
+        help_text=(
+            "The people whom it names, by their place in the text: there is the SHA-256 of `salt` "
+            "and, behind it, `name`. One without a salt was forgotten, and is a pseudonym."
+        ),
+    )
 
 
 class StateQuery(Query):

@@ -6,7 +6,7 @@ database while a client reads, and what is in memory doesn't grow with the perio
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
@@ -57,7 +57,11 @@ class ExportedDecision:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ExportedEntry:
-    """An entry of the record. ``hashed`` is the text that, behind ``prev_hash``, ``hash`` is of."""
+    """An entry of the record. ``hashed`` is the text that, behind ``prev_hash``, ``hash`` is of.
+
+    It has the SHA-256 of salt and name in place of each of ``names``. One without a salt is the
+    pseudonym of somebody who was forgotten; a later entry says so.
+    """
 
     thread_id: str
     seq: int
@@ -69,6 +73,7 @@ class ExportedEntry:
     prev_hash: str
     hash: str
     hashed: str
+    names: Mapping[str, Mapping[str, str]]
 
 
 #: Columns of a decision by what they are called outside.
@@ -193,4 +198,5 @@ def _build_entry(entry: AuditEntry, thread_id: str) -> ExportedEntry:
         prev_hash=entry.prev_hash,
         hash=entry.hash,
         hashed=audit.get_hashed_text(entry, thread_id),
+        names=audit.get_shown_names(entry),
     )

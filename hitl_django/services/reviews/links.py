@@ -379,6 +379,8 @@ def _check(name: str, email: str) -> None:
         faults.append(("name", f"is not 1 to {NAME_LENGTH} characters that can be seen"))
     if name.strip() == audit.SYSTEM:
         faults.append(("name", "stands for code, which needs no link"))
+    if audit.is_pseudonym(name.strip()):
+        faults.append(("name", "stands for somebody who was forgotten"))
     if email:
         try:
             validate_email(email)

@@ -10,7 +10,7 @@ from typing import Any
 from django.db import IntegrityError, models, transaction
 from django.db.models import QuerySet
 
-from hitl_django import archive
+from hitl_django import archive, audit
 from hitl_django.db.alias import write_alias
 from hitl_django.db.retry import retry_on_conflict
 from hitl_django.errors import NoSuchThread, NotAllowedError, ThreadExistsError
@@ -122,5 +122,8 @@ def _may_operate(by: Any, runs: Any) -> bool:
 
 def _render_row(row: models.Model, hidden: Sequence[str]) -> Mapping[str, Any]:
     columns = [field.attname for field in row._meta.concrete_fields if field.name not in hidden]
-    found: Mapping[str, Any] = render_json({name: getattr(row, name) for name in columns})
+    shown = {name: getattr(row, name) for name in columns}
+    if isinstance(row, AuditEntry):
+        shown["detail"] = audit.get_shown_detail(row)
+    found: Mapping[str, Any] = render_json(shown)
     return found

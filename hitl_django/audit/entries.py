@@ -1,0 +1,192 @@
+"""Entries of the record: appended to a batch, hashed, and shown."""
+
+from __future__ import annotations
+
+import hashlib
+from datetime import UTC, datetime
+from typing import Any
+
+from django.db import router
+from django.db.models import BigIntegerField, PositiveIntegerField, Q, TextField
+from django.utils.timezone import is_aware
+
+from hitl_django.db.alias import write_alias
+from hitl_django.db.bulk_insert import BulkInsert, insertable_columns
+from hitl_django.db.prepared_query import Parameter, PreparedUpdate
+from hitl_django.db.row_mapper import RowMapper
+from hitl_django.db.write_batch import WriteBatch
+from hitl_django.models import AuditEntry, Thread
+from hitl_django.models.fields import canonical_json, digest_json
+
+from .names import (
+    ACTOR,
+    ACTOR_ID,
+    FORGOTTEN,
+    SALTS,
+    get_name,
+    label_user,
+    make_salts,
+    read_commitments,
+    read_forgotten,
+)
+
+#: Moves the head of a thread's chain, from the entry that the new one follows.
+_CHAIN = PreparedUpdate(
+    Thread,
+    Q(
+        pk=Parameter("thread", BigIntegerField()),
+        audit_seq=Parameter("last", PositiveIntegerField()),
+    ),
+    lambda: {
+        "audit_seq": Parameter("seq", PositiveIntegerField()),
+        "audit_hash": Parameter("hash", TextField()),
+    },
+)
+
+#: Adds an entry; a thread can't have two of the same number.
+_ENTRY, _RECORD = (
+    BulkInsert(AuditEntry, insertable_columns(AuditEntry), fresh=True),
+    RowMapper(AuditEntry),
+)
+
+
+def append(
+    batch: WriteBatch,
+    thread: Thread,
+    verb: str,
+    *,
+    is_new: bool = False,
+    overtaken: type[Exception] | None = None,
+    **columns: Any,
+) -> None:
+    """Adds an audit entry to a batch, for a thread whose row ``lock_thread`` has locked.
+
+    A batch takes one entry of a thread: the next one moves the same head of the chain, and a
+    statement changes a row once. The columns are those that ``make_entry`` takes. Where the thread
+    ``is_new``, its row is still to be written, and with it the head of the chain. Who has read the
+    thread and not locked it names what is raised where it was ``overtaken``.
+    """
+    last = thread.audit_seq
+    entry = make_entry(thread, verb, **columns)
+    if not is_new:
+        # Zero rows: something else was added to the record since the thread was read, which nobody
+        # can do to a row that is locked.
+        moved = {"last": last, "seq": entry.seq, "hash": entry.hash}
+        batch.guard(_CHAIN, {"thread": thread.pk, **moved}, overtaken)
+    batch.insert(_ENTRY, [_ENTRY.values_of(entry)])
+
+
+def make_entry(
+    thread: Thread,
+    verb: str,
+    *,
+    by: Any,
+    via: str,
+    subject: str = "",
+    detail: dict[str, Any],
+    guest: str = "",
+) -> AuditEntry:
+    """Returns the next entry of a thread, not stored yet, and moves the head on the thread's row.
+
+    ``guest`` is the name of somebody without an account who did it.
+    """
+    # The actor's row may be deleted and its column emptied; the hash must still hold then.
+    detail = {**detail, ACTOR_ID: None if by is None else str(by.pk)}
+    actor = guest or label_user(by)
+    if salts := make_salts(verb, actor, detail):
+        detail[SALTS] = salts
+    entry = _RECORD.new(
+        thread_id=thread.pk,
+        seq=thread.audit_seq + 1,
+        verb=verb,
+        subject=subject,
+        actor_id=None if by is None else by.pk,
+        actor_label=actor,
+        via=via,
+        detail=detail,
+        at=thread.now,
+        prev_hash=thread.audit_hash,
+    )
+    entry.hash = hash_entry(entry, thread.thread_id)
+    thread.audit_seq, thread.audit_hash = entry.seq, entry.hash
+    return entry
+
+
+def append_alone(thread: Thread, verb: str, **entry: Any) -> None:
+    """Adds an entry as ``append`` does, in a batch of its own that is written at once."""
+    batch = WriteBatch(write_alias())
+    append(batch, thread, verb, **entry)
+    batch.run()
+
+
+def hash_entry(entry: AuditEntry, thread_id: str) -> str:
+    """Returns the hash of an entry: SHA-256 of the hash before it and its text, as UTF-8."""
+    return hashlib.sha256(
+        (entry.prev_hash + get_hashed_text(entry, thread_id)).encode()
+    ).hexdigest()
+
+
+def get_hashed_text(entry: AuditEntry, thread_id: str) -> str:
+    """Returns an entry's columns as the text that is hashed, which needs no database to check."""
+    actor, detail = _commit_names(entry)
+    hashed = {
+        "thread": thread_id,
+        "seq": entry.seq,
+        "at": _format_utc(entry.at),
+        "verb": entry.verb,
+        "subject": entry.subject,
+        "actor": actor,
+        "via": entry.via,
+        "detail": _digest_reason(detail),
+    }
+    return canonical_json(hashed).decode()
+
+
+def _commit_names(entry: AuditEntry) -> tuple[Any, dict[str, Any]]:
+    """Returns actor and detail with a commitment in place of each name that has one."""
+    actor, detail = entry.actor_label, get_shown_detail(entry)
+    if detail is entry.detail:
+        return actor, detail
+    committed = {at: {"name": text} for at, text in read_commitments(entry).items()}
+    return committed.pop(ACTOR, actor), {**detail, **committed}
+
+
+def get_shown_detail(entry: AuditEntry) -> dict[str, Any]:
+    """Returns what an entry's detail tells people, without what its names are hashed with."""
+    detail: dict[str, Any] = entry.detail
+    if SALTS not in detail and FORGOTTEN not in detail:
+        return detail
+    return {key: value for key, value in detail.items() if key not in (SALTS, FORGOTTEN)}
+
+
+def get_shown_names(entry: AuditEntry) -> dict[str, dict[str, str]]:
+    """Returns the names that the hashed text has commitments of, by place, each with its salt.
+
+    A pseudonym has none: what it stands for can't be found by trying.
+    """
+    forgotten = read_forgotten(entry)
+    return {
+        place: {"name": get_name(entry, place)}
+        | ({} if place in forgotten else {"salt": entry.detail[SALTS][place]})
+        for place in read_commitments(entry)
+    }
+
+
+def erase_reasons(thread: Thread) -> None:
+    """Replaces the reasons in a thread's audit entries by their digests; the hashes still hold."""
+    entries = AuditEntry.objects.using(router.db_for_write(AuditEntry))
+    for entry in entries.filter(thread=thread).order_by().iterator():
+        if (detail := _digest_reason(entry.detail)) != entry.detail:
+            entries.filter(pk=entry.pk).update(detail=detail)
+
+
+def _digest_reason(detail: dict[str, Any]) -> dict[str, Any]:
+    reason = detail.get("reason")
+    if not isinstance(reason, str) or not reason:
+        return detail
+    return {**detail, "reason": {"digest": digest_json(reason)}}
+
+
+def _format_utc(at: datetime) -> str:
+    # The same instant reads differently under another TIME_ZONE; its hash must not.
+    return (at.astimezone(UTC) if is_aware(at) else at).isoformat()

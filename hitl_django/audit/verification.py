@@ -1,0 +1,264 @@
+"""Verification: whether the entries of a thread are what was written, and all that was.
+
+An entry is proven by its hash. A place of it that has a pseudonym and no salt, and an entry of an
+earlier release whose text was changed for one, count on a later entry that says so: whoever could
+do without that could rename anybody.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from itertools import groupby
+from operator import attrgetter, itemgetter
+from typing import Any
+
+from django.db import router, transaction
+
+from hitl_django.db.retry import retry_on_conflict
+from hitl_django.models import AuditEntry, Thread
+
+from .entries import get_hashed_text
+from .names import (
+    ACTOR,
+    ACTOR_ID,
+    FORGET_PERSON,
+    commit,
+    get_name,
+    is_pseudonym,
+    is_salt,
+    list_places,
+    read_commitments,
+    read_forgotten,
+)
+
+#: Threads, and entries, that are looked at together.
+BATCH, CHUNK = 500, 2000
+#: What of an entry is exported beside the text that was hashed, for people.
+SHOWN = ("seq", "verb", "subject", "actor", "via")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CheckedThread:
+    """A thread whose record was checked.
+
+    ``fault`` is the number of its first entry that was changed, removed or moved, and ``attested``
+    are those that were redacted and count on what a later one says of them.
+    """
+
+    thread_id: str
+    fault: int | None
+    attested: Collection[int]
+
+
+class ChainCheck:
+    """A chain whose entries are looked at one after the other, from the first to the last.
+
+    Behind one that isn't sound it goes on, since what follows may attest what came before.
+    """
+
+    def __init__(self) -> None:
+        self.last, self.hash = 0, ""
+        #: The numbers of those that were redacted and count on what a later one says of them.
+        self.attested: list[int] = []
+        self._is_salted = False
+        self._fault: tuple[int, Any] | None = None
+        #: Pseudonyms that no later entry has named yet, by the number of their entry and the place.
+        self._unnamed: dict[tuple[int, str], str] = {}
+        #: Texts that their entry's hash isn't of: their digests, and the names in them.
+        self._unproven: dict[int, tuple[str, Collection[Any]]] = {}
+        self._origins: dict[int, Any] = {}
+
+    def add(
+        self,
+        *,
+        seq: int,
+        prev_hash: str,
+        hash: str,  # noqa: A002
+        text: str,
+        verb: str,
+        detail: Mapping[str, Any],
+        names: Collection[Any],
+        is_salted: bool,
+        forgotten: Mapping[str, Any],
+        origin: Any = None,
+        is_sound: bool = True,
+    ) -> None:
+        """Looks at the next entry; ``find_fault`` tells of it by its ``origin``.
+
+        ``text`` is what is hashed of it, ``names`` are those that stand in its places, and
+        ``forgotten`` those of them, by their places, that have no salt any more.
+        """
+        is_sound = is_sound and (seq, prev_hash) == (self.last + 1, self.hash)
+        if hash == hashlib.sha256((prev_hash + text).encode()).hexdigest():
+            if verb == FORGET_PERSON:
+                self._settle(detail)
+            self._unnamed.update({(seq, place): name for place, name in forgotten.items()})
+        elif is_salted or self._is_salted:
+            is_sound = False
+        else:
+            self._unproven[seq] = hashlib.sha256(text.encode()).hexdigest(), names
+        if not is_sound and self._fault is None:
+            self._fault = self.last + 1, origin
+        if forgotten or seq in self._unproven:
+            self._origins[seq] = origin
+        self._is_salted = self._is_salted or is_salted
+        self.last, self.hash = seq, hash
+
+    def add_row(self, entry: AuditEntry, thread_id: str) -> None:
+        """Looks at the next entry as the database has it."""
+        has_its_actor = _has_its_actor(entry)
+        if not isinstance(entry.detail, dict):
+            entry.detail = {}
+        self.add(
+            seq=entry.seq,
+            prev_hash=entry.prev_hash,
+            hash=entry.hash,
+            text=get_hashed_text(entry, thread_id),
+            verb=entry.verb,
+            detail=entry.detail,
+            names=[get_name(entry, place) for place in list_places(entry.verb)],
+            is_salted=bool(read_commitments(entry)),
+            forgotten=read_forgotten(entry),
+            is_sound=has_its_actor,
+        )
+
+    def add_exported(self, entry: Mapping[str, Any], origin: Any) -> None:
+        """Looks at the next entry as it was exported; a builtin error where it is none."""
+        hashed, told = json.loads(entry["hashed"]), entry.get("names", {})
+        values = {**hashed["detail"], ACTOR: hashed[ACTOR]}
+        values = {place: values.get(place) for place in list_places(hashed["verb"])}
+        committed = {place: is_in["name"] for place, is_in in values.items() if _is_one(is_in)}
+        forgotten = {place: each["name"] for place, each in told.items() if "salt" not in each}
+        shown = {**hashed, ACTOR: told.get(ACTOR, {}).get("name", hashed[ACTOR])}
+        is_told = told.keys() == committed.keys() and all(
+            is_salt(each["salt"]) and commit(each["salt"], each["name"]) == committed[place]
+            for place, each in told.items()
+            if place not in forgotten
+        )
+        self.add(
+            seq=int(entry["seq"]),
+            prev_hash=entry["prev_hash"],
+            hash=entry["hash"],
+            text=entry["hashed"],
+            verb=hashed["verb"],
+            detail=hashed["detail"],
+            names=[*values.values()],
+            is_salted=bool(committed),
+            forgotten=forgotten,
+            origin=origin,
+            is_sound=is_told
+            and entry["thread_id"] == hashed["thread"]
+            and all(entry[name] == shown[name] for name in SHOWN),
+        )
+
+    def find_fault(self) -> tuple[int, Any] | None:
+        """Returns the number and the origin of the first bad entry; None if all of them hold."""
+        unsettled = {*self._unproven, *(seq for seq, _ in self._unnamed)}
+        found = [(seq, self._origins[seq]) for seq in unsettled]
+        found += [self._fault] if self._fault is not None else []
+        return min(found, key=itemgetter(0), default=None)
+
+    def _settle(self, detail: Mapping[str, Any]) -> None:
+        pseudonym = detail.get("pseudonym")
+        if not is_pseudonym(pseudonym):
+            return
+        for seq, places in _read_pairs(detail, "entries", list):
+            for place in places:
+                if self._unnamed.get((seq, place)) == pseudonym:
+                    del self._unnamed[seq, place]
+        for seq, digest in _read_pairs(detail, "attested", str):
+            known, names = self._unproven.get(seq, ("", ()))
+            if known == digest and pseudonym in names:
+                del self._unproven[seq]
+                self.attested.append(seq)
+
+
+def _read_pairs(detail: Mapping[str, Any], key: str, kind: type) -> Iterator[tuple[int, Any]]:
+    found = detail.get(key, ())
+    for pair in found if isinstance(found, list) else ():
+        match pair:
+            case [int(seq), value] if isinstance(value, kind):
+                yield seq, value
+
+
+def find_first_fault(thread: Thread) -> int | None:
+    """Returns the seq of the first entry that was changed, removed or moved; None if all hold."""
+    return check_thread(thread).fault
+
+
+def find_faults() -> Iterator[tuple[str, int]]:
+    """Yields each thread whose audit trail doesn't hold, with the seq of its first bad entry."""
+    for checked in check_threads():
+        if checked.fault is not None:
+            yield checked.thread_id, checked.fault
+
+
+def check_threads() -> Iterator[CheckedThread]:
+    """Yields each thread whose audit trail doesn't hold, or counts on what attests it.
+
+    Threads are read in batches and entries one after the other, so the memory it takes doesn't
+    depend on how many there are.
+    """
+    last: Any = 0
+    every = Thread.objects.using(router.db_for_write(Thread)).order_by("pk")
+    while threads := list(every.filter(pk__gt=last)[:BATCH]):
+        last = threads[-1].pk
+        for thread, checked in _check_batch(threads):
+            again = checked if checked.fault is None else _check_again(thread, every.db)
+            if again is not None and (again.fault is not None or again.attested):
+                yield again
+
+
+@retry_on_conflict
+def _check_again(thread: Thread, using: str) -> CheckedThread | None:
+    """Checks a thread again with its row locked: it may have grown between the two reads."""
+    with transaction.atomic(using=using):
+        rows = Thread.objects.using(using).select_for_update()
+        locked = rows.filter(pk=thread.pk).first()
+        return None if locked is None else check_thread(locked)
+
+
+def check_thread(thread: Thread) -> CheckedThread:
+    """Returns what there is to say of the record of one thread."""
+    entries = AuditEntry.objects.using(router.db_for_write(AuditEntry)).filter(thread=thread)
+    return _check_chain(thread, entries.order_by("seq").iterator())
+
+
+def _check_batch(threads: list[Thread]) -> Iterator[tuple[Thread, CheckedThread]]:
+    entries = AuditEntry.objects.using(router.db_for_write(AuditEntry))
+    entries = entries.filter(thread__in=[thread.pk for thread in threads])
+    ordered = entries.order_by("thread_id", "seq").iterator(CHUNK)
+    groups = groupby(ordered, key=attrgetter("thread_id"))
+    owner, group = next(groups, (None, iter(())))
+    for thread in threads:
+        if owner != thread.pk:
+            yield thread, _check_chain(thread, ())
+        else:
+            yield thread, _check_chain(thread, group)
+            owner, group = next(groups, (None, iter(())))
+
+
+def _check_chain(thread: Thread, entries: Iterable[AuditEntry]) -> CheckedThread:
+    chain = ChainCheck()
+    for entry in entries:
+        chain.add_row(entry, thread.thread_id)
+    fault, _ = chain.find_fault() or (None, None)
+    if fault is None and (chain.last, chain.hash) != (thread.audit_seq, thread.audit_hash):
+        fault = chain.last + 1
+    return CheckedThread(thread_id=thread.thread_id, fault=fault, attested=chain.attested)
+
+
+def _is_one(value: Any) -> bool:
+    """Returns whether a value of a hashed text is a commitment."""
+    return isinstance(value, dict) and value.keys() == {"name"}
+
+
+def _has_its_actor(entry: AuditEntry) -> bool:
+    """Returns whether the entry's account is the one that was hashed, unless that is gone."""
+    detail = entry.detail
+    if not isinstance(detail, dict):
+        return False
+    return entry.actor_id is None or str(entry.actor_id) == detail.get(ACTOR_ID)

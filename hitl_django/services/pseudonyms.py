@@ -1,0 +1,283 @@
+"""Pseudonyms: they take the place of a user in all that is stored, and the record stays provable.
+
+A thread is changed in one transaction, under the lock of its row, and so is one of the archive. Who
+is stopped in between begins again: what was done is not found any more.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Collection, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+from django.db import transaction
+from django.db.models import Model, QuerySet
+from django.db.models.functions import Now
+
+from hitl_django import archive, audit, leases
+from hitl_django.archive import ArchivedRows
+from hitl_django.archive.thread_tables import THREAD_TABLES
+from hitl_django.audit import Redaction
+from hitl_django.db.retry import retry_on_conflict
+from hitl_django.errors import NotAllowedError
+from hitl_django.models import ArchivedThread, AuditEntry, Comment, Decision, ReviewLink, Thread
+
+from .people import LABELS, NAMES, Person, list_keys, list_models
+from .reviews.mentions import split_at_mentions
+
+#: Rows that one query reads.
+PAGE = 500
+#: Columns that a person is not taken out of: what a thread is about is erased with the thread, and
+#: messages go by themselves.
+KEPT = ("subject", "data")
+#: Columns that tell of whom others are, or have their names as well.
+OTHERS: Mapping[type[Model], tuple[str, ...]] = {
+    Decision: ("interrupt", "via"),
+    Comment: ("text",),
+    ReviewLink: ("interrupt", "name", "email"),
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ForgottenPerson:
+    """What became of a person: the pseudonym, and how many rows were changed or deleted by table.
+
+    ``left`` are entries of the record, by thread and number, that still name the person: an earlier
+    release wrote them behind one of this, and they could not be proven any more.
+    """
+
+    pseudonym: str
+    rows: Mapping[str, int]
+    left: Collection[tuple[str, int]]
+
+
+def forget_person(user: Any, *, by: Any = None, via: str = "code") -> ForgottenPerson:
+    """Puts a pseudonym in place of a user, in every row in which they stand and in the archive.
+
+    Foreign keys to the user become NULL, and rows that are the user's alone go. Words stay, but for
+    the name in comments that mention them. Each record still holds, and says that it was changed.
+    All tables are read from end to end. It can be repeated, and has to be if it was stopped; what
+    the user does meanwhile may stay. NotAllowedError for who is no superuser; None may.
+    """
+    if by is not None and not (by.is_active and by.is_superuser):
+        raise NotAllowedError("Only a superuser may forget a person.")
+    return _Forgetting(user, by, via).perform()
+
+
+class _Done(NamedTuple):
+    """What was done to a thread: how many rows were changed by table, and entries that stayed."""
+
+    rows: Counter[str]
+    left: Collection[tuple[str, int]]
+
+
+class _Forgetting:
+    """A pseudonym that takes the place of a person."""
+
+    def __init__(self, user: Any, by: Any, via: str) -> None:
+        self.person = Person(user)
+        self.using = self.person.using
+        self.pseudonym = audit.make_pseudonym(user)
+        self.rows, self.left = Counter[str](), set[tuple[str, int]]()
+        self.told: dict[str, Any] = {"by": by, "via": via}
+        if by is not None and by.pk == user.pk:
+            self.told = {"by": None, "via": via, "guest": self.pseudonym}
+
+    def perform(self) -> ForgottenPerson:
+        if self.person.names - {audit.label_user(self.person.user)}:
+            # Former names are known by rows with the user's key: as long as one of them is
+            # somewhere by itself, these have to stay.
+            self._forget_in_threads(keyed=False)
+            self._forget_in_archive()
+        self._forget_in_threads()
+        self._forget_in_archive()
+        # A thread may have come back from the archive behind the first look.
+        self._forget_in_threads()
+        self.rows.update(self._forget_outside())
+        return ForgottenPerson(
+            pseudonym=self.pseudonym, rows=dict(self.rows), left=sorted(self.left)
+        )
+
+    def _forget_in_threads(self, *, keyed: bool = True) -> None:
+        for model, lookup in THREAD_TABLES.items():
+            selected = self.person.select(model, keyed=keyed)
+            if model is Thread or selected is None:
+                continue
+            rows = self.person.rows(model).filter(selected)
+            for page in _read_pages(rows if model is AuditEntry else rows.only("pk")):
+                found = page
+                if model is AuditEntry:
+                    found = [row for row in page if self.person.find_places(row, keyed=keyed)]
+                # Which thread a row is of is asked for a page at a time.
+                keys = self.person.rows(model).filter(pk__in=[row.pk for row in found])
+                for pk in sorted({*keys.values_list(lookup, flat=True)}):
+                    self._note(self._forget_in_thread(pk, keyed=keyed))
+
+    @retry_on_conflict
+    def _forget_in_thread(self, pk: int, *, keyed: bool) -> _Done:
+        counts = Counter[str]()
+        with transaction.atomic(using=self.using):
+            try:
+                thread = leases.lock_thread(pk=pk)
+            except Thread.DoesNotExist:
+                return _Done(counts, ())  # deleted, or archived, where it is found
+            for model, lookup in THREAD_TABLES.items():
+                selected = self.person.select(model, keyed=keyed)
+                if model in (Thread, AuditEntry) or selected is None:
+                    continue
+                rows = self.person.rows(model).filter(selected, **{lookup: pk})
+                counts[model._meta.label] += self._update(rows, keyed=keyed)
+            redaction = Redaction(self.pseudonym, thread.thread_id)
+            counts[AuditEntry._meta.label] += self._update_record(thread, redaction, keyed=keyed)
+        return _Done(counts, _list_left(redaction))
+
+    def _update(self, rows: QuerySet[Any], *, keyed: bool = True) -> int:
+        """Updates these rows of one table; returns how many of them it had to."""
+        count = 0
+        model = rows.model
+        for page in _read_pages(rows.only(*_list_columns(model))):
+            for row in page:
+                if changes := self._find_changes(row, keyed=keyed):
+                    # Zero rows: somebody has claimed the question, which takes no thread's lock.
+                    as_read = {
+                        name: getattr(row, name)
+                        for label, key in LABELS.get(model, {}).items()
+                        for name in (label, f"{key}_id")
+                        if label in changes
+                    }
+                    changed = self.person.rows(model).filter(pk=row.pk, **as_read)
+                    count += changed.update(**changes)
+        return count
+
+    def _update_record(self, thread: Thread, redaction: Redaction, *, keyed: bool) -> int:
+        """Redacts a thread's entries, and appends one that says which for each page of them."""
+        entries = self.person.rows(AuditEntry).filter(thread=thread.pk).order_by("seq")
+        count = last = 0
+        while page := list(entries.filter(seq__gt=last)[:PAGE]):
+            last = page[-1].seq
+            for entry in page:
+                if redaction.redact(entry, self.person.find_places(entry, keyed=keyed)):
+                    count += 1
+                    names = ("actor_id", "actor_label", "detail")
+                    changes = {name: getattr(entry, name) for name in names}
+                    entries.filter(pk=entry.pk).update(**changes)
+            if (detail := redaction.take_detail()) is not None:
+                subject = thread.thread_id
+                audit.append_alone(
+                    thread, audit.FORGET_PERSON, subject=subject, detail=detail, **self.told
+                )
+        return count
+
+    def _forget_in_archive(self) -> None:
+        documents = self.person.rows(ArchivedThread)
+        for page in _read_pages(documents.only("pk")):
+            for pk in [row.pk for row in page]:
+                self._note(self._forget_in_archived(pk))
+
+    @retry_on_conflict
+    def _forget_in_archived(self, pk: int) -> _Done:
+        rows = self.person.rows(ArchivedThread).filter(pk=pk).annotate(now=Now()).order_by()
+        found = rows.first()
+        # Looked at before it is locked: in most there is nothing to do.
+        if found is None or not self._change_document(found)[0].rows.total():
+            return _Done(Counter(), ())
+        with transaction.atomic(using=self.using):
+            found = rows.select_for_update(of=("self",)).first()
+            if found is None:
+                return _Done(Counter(), ())  # brought back, where it is found
+            done, document = self._change_document(found)
+            data, digest = archive.write_document(document)
+            rows.update(document=data, digest=digest)
+        return done
+
+    def _change_document(self, archived: Any) -> tuple[_Done, ArchivedRows]:
+        """Changes the rows of an archived thread as they are read; returns what, and the rows."""
+        document, counts = archive.read_document(archived), Counter[str]()
+        self.person.add_links(document[ReviewLink])
+        for model, each in document.items():
+            for row in each if model not in (Thread, AuditEntry) else ():
+                changes = self._find_changes(row)
+                counts[model._meta.label] += bool(changes)
+                for name, value in changes.items():
+                    setattr(row, name, value)
+        thread: Any = document[Thread][0]
+        thread.now = archived.now
+        redaction = Redaction(self.pseudonym, thread.thread_id)
+        entries: Any = sorted(document[AuditEntry], key=lambda entry: entry.seq)
+        for entry in entries:
+            if redaction.redact(entry, self.person.find_places(entry)):
+                counts[AuditEntry._meta.label] += 1
+        if (detail := redaction.take_detail()) is not None:
+            made = audit.make_entry(
+                thread, audit.FORGET_PERSON, subject=thread.thread_id, detail=detail, **self.told
+            )
+            entries.append(made)
+        return _Done(counts, _list_left(redaction)), {**document, AuditEntry: entries}
+
+    @retry_on_conflict
+    def _forget_outside(self) -> Counter[str]:
+        counts = Counter[str]()
+        with transaction.atomic(using=self.using):
+            for model in list_models():
+                if model in THREAD_TABLES:
+                    continue
+                rows, name = self.person.rows(model), model._meta.label
+                labels = LABELS.get(model, {})
+                if labels:
+                    selected = self.person.select(model)
+                    counts[name] += self._update(rows.filter(selected))
+                for key in {*list_keys(model)} - {*labels.values()}:
+                    # As when the account is deleted: what is the user's alone has no use.
+                    counts[name] += rows.filter(**{key: self.person.user.pk}).delete()[0]
+        return counts
+
+    def _find_changes(self, row: Any, *, keyed: bool = True) -> dict[str, Any]:
+        """Returns what a row has where the person stands in it, by the names of its columns."""
+        labels = {key: label for label, key in LABELS.get(type(row), {}).items()}
+        changes: dict[str, Any] = {}
+        for column in self.person.find_columns(row):
+            if column in labels:
+                if keyed:
+                    changes |= {f"{column}_id": None, labels[column]: self.pseudonym}
+            elif column == "mentions":
+                changes |= self._find_changes_of_text(row)
+            else:
+                changes[column] = "" if column == "email" else self.pseudonym
+        return changes
+
+    def _find_changes_of_text(self, comment: Comment) -> dict[str, Any]:
+        names = self.person.names
+        parts = split_at_mentions(comment.text, names)
+        text = "".join(f"@{self.pseudonym}" if is_theirs else part for part, is_theirs in parts)
+        mentions = comment.mentions or []
+        told = [self.pseudonym if name in names else name for name in mentions]
+        return {"text": text, "mentions": told}
+
+    def _note(self, done: _Done) -> None:
+        self.rows.update(done.rows)
+        self.left.update(done.left)
+
+
+def _list_left(redaction: Redaction) -> list[tuple[str, int]]:
+    return [(redaction.thread_id, seq) for seq in redaction.left]
+
+
+def _list_columns(model: type[Model]) -> list[str]:
+    """Lists the columns that are read to find a person, and others that change with them."""
+    return [
+        "pk",
+        *list_keys(model),
+        *LABELS.get(model, ()),
+        *NAMES.get(model, ()),
+        *OTHERS.get(model, ()),
+    ]
+
+
+def _read_pages(rows: QuerySet[Any]) -> Iterator[list[Any]]:
+    """Yields rows a page at a time, along their key: nothing is open while they are changed."""
+    last: Any = None
+    ordered = rows.order_by("pk")
+    while page := list((ordered if last is None else ordered.filter(pk__gt=last))[:PAGE]):
+        yield page
+        last = page[-1].pk

@@ -1,0 +1,884 @@
+"""A person is forgotten: a pseudonym stands in their place, and every record still holds."""
+
+from __future__ import annotations
+
+import csv
+import hashlib
+import io
+import json
+import tempfile
+import threading
+from collections.abc import Callable, Container, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+from dataclasses import asdict
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+from cryptography.fernet import Fernet
+from django.contrib.auth.models import User
+from django.core.management import CommandError, call_command
+from django.db import connection
+
+import hitl_django
+from hitl_django import archive, audit, leases, services
+from hitl_django.engine.errors import InvalidInputError
+from hitl_django.errors import NotAllowedError
+from hitl_django.management import verify_audit
+from hitl_django.models import (
+    ArchivedThread,
+    AuditEntry,
+    Comment,
+    Decision,
+    Interrupt,
+    ReviewLink,
+    Run,
+    Schedule,
+    Thread,
+    WebhookEndpoint,
+)
+from hitl_django.services import pseudonyms
+from hitl_django.services.people import LABELS, Person, list_keys, list_models
+from hitl_django.services.pseudonyms import KEPT
+from hitl_django.worker import retention
+from tests.chaos import audit_chain
+
+from .conftest import asked
+
+pytestmark = [pytest.mark.django_db, pytest.mark.promise("P20")]
+
+Advance = Callable[[], int]
+#: What the tables of accounts have of a user is not this package's to forget.
+ACCOUNTS = {"auth_user", "django_session", "django_admin_log"}
+
+
+def read_values() -> Iterator[tuple[str, Any]]:
+    """Yields every value that is stored, as the database has it and as the archive's rows have."""
+    for table in {*connection.introspection.table_names()} - ACCOUNTS:
+        with connection.cursor() as cursor:
+            cursor.execute(f"SELECT * FROM {connection.ops.quote_name(table)}")
+            names = [column[0] for column in cursor.description]
+            for row in cursor.fetchall():
+                yield from (
+                    (f"{table}.{name}", value) for name, value in zip(names, row, strict=True)
+                )
+    for model in list_models():
+        rows = list(model._base_manager.all())
+        if model is ArchivedThread:
+            documents = [archive.read_document(row) for row in rows]
+            rows = [row for each in documents for found in each.values() for row in found]
+        for row in rows:
+            for field in row._meta.concrete_fields:
+                yield f"{row._meta.model_name}.{field.name}", getattr(row, field.attname)
+
+
+def find_name(name: str) -> set[str]:
+    """Returns the columns in which a name is found."""
+    found = set()
+    for column, value in read_values():
+        is_bytes = isinstance(value, memoryview | bytes)
+        text = bytes(value).decode("latin-1") if is_bytes else str(value)
+        if name in text.casefold():
+            found.add(column)
+    return found
+
+
+def find_key(user: User) -> set[str]:
+    """Returns the foreign keys, and the entries, that lead to a user."""
+    found = set()
+    for model in list_models():
+        rows = list(model._base_manager.all())
+        if model is ArchivedThread:
+            documents = [archive.read_document(row) for row in rows]
+            rows = [row for each in documents for found_rows in each.values() for row in found_rows]
+        for row in rows:
+            keys = [getattr(row, f"{key}_id") for key in list_keys(type(row))]
+            if isinstance(row, AuditEntry):
+                keys.append(row.detail.get("actor_id"))
+            if str(user.pk) in map(str, keys):
+                found.add(row._meta.model_name)
+    return found
+
+
+def export() -> list[dict[str, Any]]:
+    """Returns every entry of every record as it is exported."""
+    threads = Thread.objects.order_by("pk").values_list("thread_id", flat=True)
+    entries = [entry for name in threads for entry in services.thread_record(name)]
+    return [json.loads(json.dumps(asdict(entry), default=str)) for entry in entries]
+
+
+def check_export(entries: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    return list(verify_audit.check_lines([json.dumps(entry).encode() for entry in entries]))
+
+
+def find_faults() -> dict[str, list[Any]]:
+    """Returns what each of the verifiers says: in the database, beside the package, of a file."""
+    found: dict[str, list[Any]] = {
+        "package": list(audit.find_faults()),
+        "judge": [fault for thread in Thread.objects.all() for fault in ask_judge(thread)],
+        "file": [each for each in check_export(export()) if "entry" in each],
+        "recipe": follow_recipe(export()),
+    }
+    return {name: faults for name, faults in found.items() if faults}
+
+
+def follow_recipe(entries: list[dict[str, Any]]) -> list[str]:
+    """Returns what the program in the guide finds in a file of these entries."""
+    guide = Path(hitl_django.__file__).parents[1] / "docs/guides/leads.md"
+    (program,) = (
+        block.partition("```")[0]
+        for block in guide.read_text().split("```python\n")[1:]
+        if "def find_faults(" in block
+    )
+    names: dict[str, Any] = {}
+    exec(compile(program, guide, "exec", dont_inherit=True), names)
+    columns = [*entries[0]]
+    with tempfile.NamedTemporaryFile("w", newline="", encoding="utf-8-sig") as file:
+        writer = csv.DictWriter(file, columns)
+        writer.writeheader()
+        writer.writerows({**entry, "names": json.dumps(entry["names"])} for entry in entries)
+        file.flush()
+        found: list[str] = names["find_faults"](file.name)
+    return found
+
+
+def ask_judge(thread: Thread) -> list[str]:
+    try:
+        return list(audit_chain.faults(thread.pk))
+    except (KeyError, TypeError) as error:
+        return [f"it can't be read: {error!r}"]
+
+
+def age_record(thread: Thread, numbers: Container[int]) -> None:
+    """Makes these entries of a thread those of a release that had no salts."""
+    previous = ""
+    for entry in AuditEntry.objects.filter(thread=thread).order_by("seq"):
+        if entry.seq in numbers:
+            entry.detail.pop("salts", None)
+        entry.prev_hash = previous
+        entry.hash = previous = audit.hash_entry(entry, thread.thread_id)
+        entry.save()
+    Thread.objects.filter(pk=thread.pk).update(audit_hash=previous)
+
+
+def age_records(last: int = 10**6) -> None:
+    for thread in Thread.objects.all():
+        age_record(thread, range(last + 1))
+    assert find_faults() == {}
+
+
+VERIFIERS = {"package", "judge", "file", "recipe"}
+
+
+@pytest.mark.parametrize("keyed", [True, False], ids=["encrypted", "plain"])
+def test_nothing_is_left_of_a_person_and_every_record_holds(
+    lena: User, settings: Any, keyed: bool, advance: Advance
+) -> None:
+    if keyed:
+        settings.HITL = {**settings.HITL, "ENCRYPTION_KEYS": [Fernet.generate_key().decode()]}
+        asked("approval", {"text": "x"}, advance)
+        services.assign(Interrupt.objects.get(status="pending").pk, to=lena, by=lena)
+    before = {row.table for row in services.export_person(lena)}
+    assert find_name("lena")
+    assert find_key(lena)
+
+    forgotten = services.forget_person(lena)
+
+    assert find_name("lena") == set()
+    assert find_key(lena) == set()
+    assert find_faults() == {}
+    assert {column for row in services.export_person(lena) for column in row.columns} <= {*KEPT}
+    assert before - {"hitl_django.Thread", "hitl_django.Delivery"} == {
+        table for table, count in forgotten.rows.items() if count
+    }
+    assert forgotten.left == []
+    assert set(Decision.objects.filter(by=None).values_list("by_label", flat=True)) == {
+        forgotten.pseudonym
+    }
+
+
+def test_who_else_stands_there_stays(lena: User) -> None:
+    rita = User.objects.get(username="rita")
+    before = [(row.table, row.columns, row.thread_id) for row in services.export_person(rita)]
+    forgotten = services.forget_person(lena)
+    after = list(services.export_person(rita))
+    assert [(row.table, row.columns, row.thread_id) for row in after] == before
+    comment = Comment.objects.get(text__contains="knows")
+    assert comment.text == f"I think @{forgotten.pseudonym} knows."
+    assert (comment.by_label, comment.mentions) == ("rita", [forgotten.pseudonym])
+    own = Comment.objects.get(text="I do.")
+    assert (own.by, own.by_label) == (None, forgotten.pseudonym)
+
+
+def test_the_entries_keep_their_hashes_and_a_new_one_tells_of_it(lena: User) -> None:
+    columns = ("pk", "seq", "verb", "subject", "via", "at", "prev_hash", "hash")
+    before = list(AuditEntry.objects.values(*columns))
+    rita = User.objects.get(username="rita")
+    forgotten = services.forget_person(lena, by=rita, via="admin")
+    assert list(AuditEntry.objects.exclude(verb="forget_person").values(*columns)) == before
+    for thread in Thread.objects.all():
+        entry = AuditEntry.objects.get(thread=thread, verb="forget_person")
+        assert (entry.actor, entry.via, entry.seq) == (rita, "admin", thread.audit_seq)
+        assert entry.detail["pseudonym"] == forgotten.pseudonym
+        for seq, places in entry.detail["entries"]:
+            redacted = AuditEntry.objects.get(thread=thread, seq=seq)
+            assert {*places} <= redacted.detail["forgotten"].keys()
+    redacted = AuditEntry.objects.get(verb="take_over", actor=None)
+    assert redacted.actor_label == redacted.detail["actor_id"] == forgotten.pseudonym
+    assert redacted.detail["from"] == "rita"
+    assert redacted.detail["salts"].keys() == {"from"}
+
+
+@pytest.mark.parametrize("page", [1, 2, 3])
+@pytest.mark.parametrize("last", [0, 3])
+def test_it_is_the_same_however_few_rows_are_read_at_a_time(
+    lena: User, monkeypatch: pytest.MonkeyPatch, page: int, last: int
+) -> None:
+    age_records(last)
+    monkeypatch.setattr(pseudonyms, "PAGE", page)
+    services.forget_person(lena)
+    assert find_name("lena") == find_key(lena) == set()
+    assert find_faults() == {}
+    assert AuditEntry.objects.filter(verb="forget_person").count() > 2
+
+
+def test_a_second_time_there_is_nothing_to_do(lena: User) -> None:
+    first = services.forget_person(lena)
+    before = list(AuditEntry.objects.values())
+    second = services.forget_person(lena)
+    assert second.pseudonym == first.pseudonym
+    assert not any(second.rows.values())
+    assert list(AuditEntry.objects.values()) == before
+
+
+def test_of_several_who_are_forgotten_each_has_a_pseudonym(lena: User) -> None:
+    rita = User.objects.get(username="rita")
+    found = {services.forget_person(user, by=rita).pseudonym for user in (lena, rita)}
+    assert len(found) == 2
+    assert find_name("rita") == set()
+    assert find_faults() == {}
+
+
+def test_whoever_forgets_themselves_is_in_no_entry_either(lena: User) -> None:
+    forgotten = services.forget_person(lena, by=lena)
+    assert find_name("lena") == find_key(lena) == set()
+    entries = AuditEntry.objects.filter(verb="forget_person")
+    assert {entry.actor_label for entry in entries} == {forgotten.pseudonym}
+    assert find_faults() == {}
+
+
+def test_only_a_superuser_forgets_a_person(lena: User) -> None:
+    staff = User.objects.create_user("staff", is_staff=True)
+    with pytest.raises(NotAllowedError):
+        services.forget_person(lena, by=staff)
+    assert find_name("lena")
+
+
+def test_what_is_deleted_with_a_person_could_not_stay_without(lena: User) -> None:
+    for model in list_models():
+        for key in {*list_keys(model)} - {*LABELS.get(model, {}).values()}:
+            assert not model._meta.get_field(key).null
+
+
+def test_a_schedule_and_a_webhook_are_nobodys_and_do_no_more_than_without_the_account(
+    lena: User,
+) -> None:
+    Schedule.objects.create(
+        graph="approval", expression="* * * * *", timezone="UTC", owner=lena, owner_label="lena",
+        next_at="2030-01-01T00:00Z",
+    )  # fmt: skip
+    pseudonym = services.forget_person(lena).pseudonym
+    assert Schedule.objects.values_list("owner", "owner_label").get() == (None, pseudonym)
+    made = WebhookEndpoint.objects.values_list("created_by", "created_by_label").get()
+    assert made == (None, pseudonym)
+
+
+class TestEarlierReleases:
+    """Entries without salts, which a later one attests."""
+
+    @pytest.mark.parametrize("last", [1, 2, 5, 10**6])
+    def test_a_record_holds_where_entries_have_no_salts(self, lena: User, last: int) -> None:
+        age_records(last)
+        forgotten = services.forget_person(lena)
+        assert find_name("lena") == find_key(lena) == set()
+        assert forgotten.left == []
+        assert find_faults() == {}
+        attested = {found.thread_id: found.attested for found in audit.check_threads()}
+        assert attested
+        assert all(seq <= last for found in attested.values() for seq in found)
+        told = {each["thread"]: each["attested"] for each in check_export(export())}
+        assert told == attested
+
+    def test_two_who_stand_in_one_entry_are_forgotten_one_after_the_other(self, lena: User) -> None:
+        age_records()
+        services.forget_person(lena)
+        services.forget_person(User.objects.get(username="rita"))
+        assert find_name("lena") == find_name("rita") == set()
+        assert find_faults() == {}
+
+    def test_the_erased_reason_of_an_attested_entry_leaves_it_attested(self, lena: User) -> None:
+        age_records()
+        services.forget_person(lena)
+        for thread in Thread.objects.all():
+            audit.erase_reasons(thread)
+        assert find_faults() == {}
+
+    def test_an_entry_behind_one_with_salts_stays_and_is_told(self, lena: User) -> None:
+        """As while a release is deployed: the one before wrote it beside this one."""
+        entry = AuditEntry.objects.get(verb="comment", actor=lena)
+        thread = entry.thread
+        age_record(thread, [entry.seq])
+        assert find_faults() == {}
+        err = io.StringIO()
+        with pytest.raises(CommandError, match="had to stay"):
+            call_command("hitl", "forget-person", "lena", "--yes", stdout=io.StringIO(), stderr=err)
+        assert f"{thread.thread_id}: entry {entry.seq}\n" in err.getvalue()
+        assert find_faults() == {}
+        assert find_name("lena") == {
+            "hitl_django_auditentry.actor_label",
+            "auditentry.actor_label",
+        }
+
+    def test_verifying_says_how_many_are_attested(self, lena: User, tmp_path: Path) -> None:
+        assert verify() == "The record holds.\n"
+        age_records(1)
+        services.forget_person(lena)
+        said = verify()
+        assert said.startswith("The record holds.\nOf it 1 entry of an earlier release had a name")
+        file = tmp_path / "record.jsonl"
+        file.write_text("".join(json.dumps(entry) + "\n" for entry in export()))
+        assert verify("--file", str(file)) == said
+        thread = AuditEntry.objects.get(seq=1, verb="start", actor_label__startswith="f").thread
+        line = json.loads(verify("--json"))
+        assert line == {"thread": thread.thread_id, "attested": [1]}
+
+
+def verify(*arguments: str) -> str:
+    out = io.StringIO()
+    call_command("hitl", "verify-audit", *arguments, stdout=out)
+    return out.getvalue()
+
+
+def find_entry(verb: str) -> AuditEntry:
+    """Returns the first of these entries; of those that took a question over, lena's."""
+    return AuditEntry.objects.filter(verb=verb).order_by("-pk" if verb == "take_over" else "pk")[0]
+
+
+def change(of: str, **columns: Any) -> None:
+    """Changes an entry of lena's thread as whoever can write to the tables would."""
+    entry = find_entry(of)
+    for name, value in columns.items():
+        setattr(entry, name, value(entry) if callable(value) else value)
+    entry.save()
+
+
+def rename_as_forgotten(entry: AuditEntry) -> dict[str, Any]:
+    """Puts a pseudonym in place of a name, with the commitment that there was."""
+    detail = entry.detail
+    salt = detail["salts"].pop("from")
+    kept = hashlib.sha256((salt + detail["from"]).encode()).hexdigest()
+    forgotten = {**detail.get("forgotten", {}), "from": kept}
+    return {**detail, "from": audit.make_pseudonym(User(pk=4711)), "forgotten": forgotten}
+
+
+def shift_salt(entry: AuditEntry) -> dict[str, Any]:
+    """Counts the first letters of a name among the salt's."""
+    detail = entry.detail
+    salt, name = detail["salts"]["from"], detail["from"]
+    salts = {**detail["salts"], "from": salt + name[:2]}
+    return {**detail, "from": name[2:], "salts": salts}
+
+
+def drop(*keys: str) -> Callable[[AuditEntry], dict[str, Any]]:
+    return lambda entry: {key: value for key, value in entry.detail.items() if key not in keys}
+
+
+def point_to(name: Any) -> Callable[[AuditEntry], dict[str, Any]]:
+    def moved(entry: AuditEntry) -> dict[str, Any]:
+        return {**entry.detail, "pseudonym": name}
+
+    return moved
+
+
+OTHER = audit.make_pseudonym(User(pk=4711))
+#: What somebody may try who can write to the table, once a person was forgotten.
+TAMPERINGS: dict[str, Callable[[], None]] = {
+    "another pseudonym": lambda: change("start", actor_label=OTHER),
+    "a name for a pseudonym": lambda: change("start", actor_label="eve"),
+    "a name for a name": lambda: change("assign", actor_label="eve"),
+    "a name for a name in the detail": lambda: change(
+        "take_over", detail=lambda entry: {**entry.detail, "from": "eve"}
+    ),
+    "a forged pseudonym": lambda: change(
+        "take_over", detail=lambda entry: rename_as_forgotten(entry)
+    ),
+    "a forged pseudonym of the one who was forgotten": lambda: change(
+        "take_over",
+        detail=lambda entry: {
+            **rename_as_forgotten(entry),
+            "from": AuditEntry.objects.filter(verb="forget_person")[0].detail["pseudonym"],
+        },
+    ),
+    "a name's letters in the salt": lambda: change("take_over", detail=shift_salt),
+    "a verb": lambda: change("start", verb="cancel"),
+    "a type": lambda: change("decide", detail=lambda entry: {**entry.detail, "type": "reject"}),
+    "a commitment": lambda: change(
+        "start", detail=lambda entry: {**entry.detail, "forgotten": {"actor": "0" * 64}}
+    ),
+    "no commitments": lambda: change("start", detail=drop("forgotten")),
+    "no salts": lambda: change("assign", detail=drop("salts")),
+    "salts that are none": lambda: change(
+        "assign", detail=lambda entry: {**entry.detail, "salts": {"actor": 1, "to": [1]}}
+    ),
+    "what attests, with another pseudonym": lambda: change("forget_person", detail=point_to(OTHER)),
+    "what attests, with a name": lambda: change("forget_person", detail=point_to("eve")),
+    "what attests, without entries": lambda: change("forget_person", detail=drop("entries")),
+}
+
+
+@pytest.mark.parametrize("name", TAMPERINGS)
+def test_what_was_done_to_a_record_afterwards_is_found(lena: User, name: str) -> None:
+    rita = User.objects.get(username="rita")
+    services.forget_person(lena, by=rita)
+    assert find_faults() == {}
+    TAMPERINGS[name]()
+    found = find_faults()
+    assert found.keys() == VERIFIERS
+    assert len(found["package"]) == len(found["file"]) == 1
+
+
+def append_forged(thread: Thread, **detail: Any) -> None:
+    """Appends an entry with a hash that fits, as whoever can write to the tables may."""
+    locked = leases.lock_thread(pk=thread.pk)
+    audit.append_alone(locked, "forget_person", by=None, via="code", detail=detail)
+
+
+def test_a_forged_entry_gives_nobody_a_name(lena: User) -> None:
+    """It can put a pseudonym in a place, which shows in the record; a name it can't."""
+    change("take_over", detail=lambda row: {**rename_as_forgotten(row), "from": "eve"})
+    entry = find_entry("take_over")
+    append_forged(entry.thread, pseudonym="eve", entries=[[entry.seq, ["from"]]])
+    assert [seq for _, seq in audit.find_faults()] == [entry.seq]
+    assert find_faults().keys() == VERIFIERS
+
+
+def test_a_forged_entry_attests_none_that_names_another_or_stands_behind_one_with_salts(
+    lena: User,
+) -> None:
+    entry = AuditEntry.objects.filter(verb="decide").order_by("pk")[0]
+    thread = entry.thread
+    detail = {key: value for key, value in entry.detail.items() if key != "salts"}
+    for actor, pseudonym in (("eve", OTHER), (OTHER, OTHER)):
+        entry.detail, entry.actor_label, entry.actor = {**detail, "type": "reject"}, actor, None
+        entry.save()
+        text = audit.get_hashed_text(entry, thread.thread_id)
+        digest = hashlib.sha256(text.encode()).hexdigest()
+        append_forged(thread, pseudonym=pseudonym, entries=[], attested=[[entry.seq, digest]])
+        assert [seq for _, seq in audit.find_faults()] == [entry.seq]
+        assert find_faults().keys() == VERIFIERS
+
+
+def test_an_entry_of_code_is_attested_by_none(advance: Advance) -> None:
+    question = asked("approval", {"text": "x"}, advance)
+    entry = AuditEntry.objects.get(verb="start")
+    entry.detail |= {"input": "0" * 32}
+    entry.save()
+    text = audit.get_hashed_text(entry, question.thread.thread_id)
+    digest = hashlib.sha256(text.encode()).hexdigest()
+    append_forged(question.thread, pseudonym=OTHER, entries=[], attested=[[entry.seq, digest]])
+    assert [seq for _, seq in audit.find_faults()] == [entry.seq]
+    assert find_faults().keys() == VERIFIERS
+
+
+def test_code_alone_draws_no_salts(advance: Advance) -> None:
+    question = asked("approval", {"text": "x"}, advance)
+    services.decide(question.pk, "approve")
+    assert not [entry for entry in AuditEntry.objects.all() if "salts" in entry.detail]
+
+
+def test_each_name_has_a_salt_of_its_own(lena: User) -> None:
+    salts = [
+        salt
+        for entry in AuditEntry.objects.all()
+        for salt in entry.detail.get("salts", {}).values()
+    ]
+    assert len(salts) == len({*salts}) > 10
+    for entry in AuditEntry.objects.exclude(actor=None):
+        assert {"actor", "actor_id"} <= entry.detail["salts"].keys()
+
+
+def test_what_is_hashed_stays_what_it_is_in_this_release() -> None:
+    """Entries have to be proven for as long as they are kept, by every later release."""
+    entry = AuditEntry(
+        seq=2,
+        verb="take_over",
+        subject="q",
+        actor_label="lena",
+        via="api",
+        at=datetime(2026, 1, 2, 3, 4, 5, 6, tzinfo=UTC),
+        detail={"from": "rita", "version": 1, "actor_id": "7"},
+        prev_hash="a" * 64,
+    )
+    frame = (
+        '{"actor":%s,"at":"2026-01-02T03:04:05.000006+00:00","detail":{"actor_id":%s,"from":%s,'
+        '"version":1},"seq":2,"subject":"q","thread":"t","verb":"take_over","via":"api"}'
+    )
+    plain = frame % ('"lena"', '"7"', '"rita"')
+    assert audit.get_hashed_text(entry, "t") == plain
+    assert audit.hash_entry(entry, "t") == hashlib.sha256(("a" * 64 + plain).encode()).hexdigest()
+    salts = {"actor": "0" * 32, "actor_id": "1" * 32, "from": "2" * 32}
+    names = ("0" * 32 + "lena", "1" * 32 + "7", "2" * 32 + "rita")
+    kept = [hashlib.sha256(name.encode()).hexdigest() for name in names]
+    salted = frame % tuple(f'{{"name":"{one}"}}' for one in kept)
+    entry.detail |= {"salts": salts}
+    assert audit.get_hashed_text(entry, "t") == salted
+    redaction = audit.Redaction("forgotten-0123456789ab", "t")
+    assert redaction.redact(entry, ["actor", "actor_id"])
+    assert entry.detail == {
+        "from": "rita",
+        "version": 1,
+        "actor_id": "forgotten-0123456789ab",
+        "salts": {"from": "2" * 32},
+        "forgotten": {"actor": kept[0], "actor_id": kept[1]},
+    }
+    assert audit.get_hashed_text(entry, "t") == salted
+    assert redaction.take_detail() == {
+        "pseudonym": "forgotten-0123456789ab",
+        "entries": [[2, ["actor", "actor_id"]]],
+    }
+
+
+def test_an_exported_file_has_the_names_and_what_proves_them(lena: User) -> None:
+    entry = next(each for each in export() if each["verb"] == "take_over")
+    hashed = json.loads(entry["hashed"])
+    assert entry["names"].keys() == {"actor", "actor_id", "from"}
+    told = entry["names"]["from"]
+    digest = hashlib.sha256((told["salt"] + told["name"]).encode()).hexdigest()
+    assert hashed["detail"]["from"] == {"name": digest}
+    entries = export()
+    for changed in (
+        {"actor": "eve"},
+        {"names": {}},
+        {"names": entry["names"] | {"from": told | {"name": "eve"}}},
+        {"names": entry["names"] | {"from": {"name": OTHER}}},
+        {
+            "names": {
+                **entry["names"],
+                "from": {"name": told["name"][1:], "salt": told["salt"] + told["name"][:1]},
+            }
+        },
+        {"names": {**entry["names"], "subject": {"name": "eve"}}},
+    ):
+        tampered = [{**each, **changed} if each == entry else each for each in entries]
+        (fault,) = check_export(tampered)
+        assert (fault["entry"], fault["thread"]) == (entry["seq"], entry["thread_id"])
+        assert tampered[fault["line"] - 1]["seq"] == entry["seq"]
+
+
+def test_a_file_from_before_still_holds_and_its_hashes_are_those_of_one_from_after(
+    lena: User,
+) -> None:
+    before = export()
+    services.forget_person(lena)
+    after = export()
+    assert check_export(before) == check_export(after) == []
+    hashes = {entry["hash"]: entry["hashed"] for entry in after}
+    for entry in before:
+        assert hashes[entry["hash"]] == entry["hashed"]
+
+
+class TestTheArchive:
+    def test_an_archived_thread_is_changed_where_it_is_and_holds_when_it_is_back(
+        self, lena: User
+    ) -> None:
+        names = list(Thread.objects.values_list("thread_id", flat=True))
+        Thread.objects.update(ended_at="2020-01-01T00:00Z")
+        assert retention.archive_ended(30, 10) == 2
+        assert find_name("lena")
+
+        forgotten = services.forget_person(lena)
+
+        assert find_name("lena") == find_key(lena) == set()
+        assert not Thread.objects.exists()
+        assert forgotten.rows["hitl_django.AuditEntry"] > 5
+        for name in names:
+            services.restore_thread(name)
+        assert find_faults() == {}
+        entries = AuditEntry.objects.filter(verb="forget_person")
+        assert entries.count() == 2
+        assert find_name("lena") == find_key(lena) == set()
+        services.forget_person(lena)
+        assert entries.count() == 2
+
+    def test_entries_without_salts_are_attested_there_too(self, lena: User) -> None:
+        age_records(3)
+        names = list(Thread.objects.values_list("thread_id", flat=True))
+        Thread.objects.update(ended_at="2020-01-01T00:00Z")
+        retention.archive_ended(30, 10)
+        services.forget_person(lena)
+        for name in names:
+            services.restore_thread(name)
+        assert find_faults() == {}
+        assert list(audit.check_threads())
+
+    def test_what_of_it_is_shown_has_no_salts(self, lena: User) -> None:
+        name = Thread.objects.values_list("thread_id", flat=True)[0]
+        Thread.objects.update(ended_at="2020-01-01T00:00Z")
+        retention.archive_ended(30, 10)
+        shown = services.archived_thread(name).rows["AuditEntry"]
+        assert shown
+        assert "salts" not in json.dumps(shown)
+        exported = [row.row for row in services.export_person(lena) if "Audit" in row.table]
+        assert "salts" not in str(exported)
+
+    def test_a_thread_that_comes_back_meanwhile_is_found(
+        self, lena: User, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """Forced between the look at the tables and the one at the archive."""
+        names = list(Thread.objects.values_list("thread_id", flat=True))
+        Thread.objects.update(ended_at="2020-01-01T00:00Z")
+        retention.archive_ended(30, 10)
+        read = archive.read_document
+
+        def restore_first(archived: ArchivedThread) -> Any:
+            monkeypatch.setattr(archive, "read_document", read)
+            services.restore_thread(names[0])
+            return read(archived)
+
+        monkeypatch.setattr(archive, "read_document", restore_first)
+        services.forget_person(lena)
+        assert Thread.objects.count() == 1
+        assert find_name("lena") == find_key(lena) == set()
+        assert find_faults() == {}
+
+
+class StoppedError(Exception):
+    """What ends a process, here."""
+
+
+@pytest.mark.parametrize("renamed", ["", "renamed", "renamed and archived"])
+@pytest.mark.parametrize("count", range(1, 8))
+def test_whoever_is_stopped_between_threads_begins_again_and_ends_the_same(
+    lena: User, advance: Advance, monkeypatch: pytest.MonkeyPatch, count: int, renamed: str
+) -> None:
+    rita = User.objects.get(username="rita")
+    # Of one thread the name is all that says whose it is.
+    other = asked("approval", {"text": "z"}, advance)
+    services.assign(other.pk, to=lena, by=rita)
+    services.assign(other.pk, to=rita, by=rita)
+    if renamed:
+        # The former name is known by what lena did in the first thread alone.
+        WebhookEndpoint.objects.all().delete()
+        lena.username = "renamed"
+        lena.save()
+    if "archived" in renamed:
+        # All that this thread has of her is the name.
+        second = AuditEntry.objects.get(verb="release").thread_id
+        Thread.objects.filter(pk=second).update(ended_at="2020-01-01T00:00Z")
+        assert retention.archive_ended(30, 10) == 1
+    begun = []
+
+    def stop_at(act: Callable[..., Any]) -> Callable[..., Any]:
+        def stop(*which: Any, **more: Any) -> Any:
+            begun.append(which)
+            if len(begun) == count:
+                raise StoppedError
+            return act(*which, **more)
+
+        return stop
+
+    with monkeypatch.context() as stopped:
+        stopped.setattr(leases, "lock_thread", stop_at(leases.lock_thread))
+        stopped.setattr(archive, "read_document", stop_at(archive.read_document))
+        with suppress(StoppedError):
+            services.forget_person(lena)
+    assert find_faults() == {}
+
+    services.forget_person(lena)
+
+    assert find_name("lena") == find_name("renamed") == find_key(lena) == set()
+    assert find_faults() == {}
+
+
+def test_what_a_transaction_was_stopped_in_is_as_it_was(
+    lena: User, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def stop(*_: Any, **__: Any) -> None:
+        raise StoppedError
+
+    before = list(AuditEntry.objects.values()), list(Run.objects.values())
+    monkeypatch.setattr(audit, "append_alone", stop)
+    with pytest.raises(StoppedError):
+        services.forget_person(lena)
+    assert (list(AuditEntry.objects.values()), list(Run.objects.values())) == before
+
+
+def test_a_decision_of_the_same_person_at_the_same_moment_is_forgotten_as_well(
+    lena: User, advance: Advance, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Forced before a thread is locked, and behind it: the threads are looked through twice."""
+    first, second = (asked("approval", {"text": text}, advance) for text in "ab")
+    services.comment(first.pk, "Well.", by=lena)
+    lock, moments = leases.lock_thread, [first, second]
+
+    def decide_first(**which: Any) -> Thread:
+        if moments:
+            question = moments.pop()
+            services.decide(question.pk, "approve", by=lena)
+        return lock(**which)
+
+    monkeypatch.setattr(leases, "lock_thread", decide_first)
+    services.forget_person(lena)
+    assert Decision.objects.filter(interrupt__in=[first, second]).count() == 2
+    assert find_name("lena") == find_key(lena) == set()
+    assert find_faults() == {}
+
+
+@pytest.mark.database("postgresql")
+@pytest.mark.django_db(transaction=True)
+def test_whoever_goes_on_deciding_meanwhile_breaks_nothing(lena: User, advance: Advance) -> None:
+    questions = [asked("approval", {"text": "x"}, advance) for _ in range(12)]
+    for question in questions[::2]:
+        services.comment(question.pk, "Well.", by=lena)
+    halfway = threading.Event()
+
+    def decide_all() -> None:
+        try:
+            for question in questions:
+                services.decide(question.pk, "approve", by=lena)
+                halfway.set()
+        finally:
+            connection.close()
+
+    with ThreadPoolExecutor(1) as other:
+        deciding = other.submit(decide_all)
+        assert halfway.wait(30)
+        services.forget_person(lena)
+        deciding.result(30)
+    assert find_faults() == {}
+    assert Decision.objects.filter(interrupt__in=questions).count() == 12
+    services.forget_person(lena)
+    assert find_name("lena") == find_key(lena) == set()
+    assert find_faults() == {}
+
+
+def test_a_claim_of_somebody_else_at_the_same_moment_stays_theirs(
+    lena: User, advance: Advance, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A question is claimed without the thread's lock."""
+    question = asked("approval", {"text": "x"}, advance)
+    services.claim(question.pk, by=lena)
+    rita = User.objects.get(username="rita")
+    find = Person.find_columns
+
+    def claim_first(self: Person, row: Any) -> Iterator[str]:
+        if isinstance(row, Interrupt) and row.pk == question.pk:
+            services.claim(question.pk, by=rita, take_over=True)
+        yield from find(self, row)
+
+    monkeypatch.setattr(Person, "find_columns", claim_first)
+    services.forget_person(lena)
+    question.refresh_from_db()
+    assert (question.claimed_by, question.claimed_label) == (rita, "rita")
+
+
+class TestGuests:
+    """People without an account, for whom a link was made to the user's address."""
+
+    @pytest.fixture
+    def decided(self, lena: User, advance: Advance) -> Interrupt:
+        """A question that was decided by a link and undone, and one whose link was taken back."""
+        lena.email = "lena@example.com"
+        lena.save()
+        rita = User.objects.get(username="rita")
+        for text in "ab":
+            question = asked("approval", {"text": text}, advance)
+            link = services.make_link(
+                question.pk, name="Magda L.", email="Lena@Example.com", by=rita
+            )
+            other = services.make_link(question.pk, name="Dana", email="dana@example.com", by=lena)
+            services.revoke_link(other.id if text == "a" else link.id, by=rita)
+            if text == "a":
+                services.decide_by_link(link.url.rsplit("/", 2)[-2], "approve")
+                decided = question
+            else:
+                services.decide_by_link(other.url.rsplit("/", 2)[-2], "approve")
+        advance()
+        return decided
+
+    def test_are_forgotten_with_the_user(self, lena: User, decided: Interrupt) -> None:
+        assert "hitl_django_reviewlink.email" in find_name("lena@")
+        pseudonym = services.forget_person(lena).pseudonym
+        assert find_name("magda") == find_name("lena") == set()
+        assert find_name("dana@")
+        (by_dana,) = AuditEntry.objects.filter(actor_label="Dana")
+        assert by_dana.detail["link_by"] == pseudonym
+        assert by_dana.detail["salts"].keys() == {"actor"}
+        assert Decision.objects.get(interrupt=decided).by_label == pseudonym
+        assert find_faults() == {}
+
+    def test_who_shares_the_address_with_somebody_else_is_not(
+        self, lena: User, decided: Interrupt
+    ) -> None:
+        User.objects.create_user("twin", email="LENA@example.com")
+        services.forget_person(lena)
+        assert find_name("magda")
+        assert ReviewLink.objects.filter(email="Lena@Example.com").count() == 2
+
+    def test_in_the_archive_as_well(self, lena: User, decided: Interrupt) -> None:
+        Run.objects.exclude(state="succeeded").update(state="cancelled")
+        Thread.objects.update(ended_at="2020-01-01T00:00Z")
+        assert retention.archive_ended(30, 10) == 4
+        services.forget_person(lena)
+        assert find_name("magda") == find_name("lena") == set()
+
+    def test_are_exported_with_the_user(self, lena: User, decided: Interrupt) -> None:
+        found = {
+            (row.table, column) for row in services.export_person(lena) for column in row.columns
+        }
+        assert found >= {
+            ("hitl_django.ReviewLink", "email"),
+            ("hitl_django.Decision", "by_label"),
+            ("hitl_django.AuditEntry", "actor_label"),
+        }
+
+
+def test_nobody_is_called_as_somebody_who_was_forgotten(lena: User, advance: Advance) -> None:
+    pseudonym = services.forget_person(lena).pseudonym
+    eve = User.objects.create_superuser(pseudonym)
+    question = asked("approval", {"text": "x"}, advance)
+    services.decide(question.pk, "approve", by=eve)
+    assert Decision.objects.get(by=eve).by_label == f"@{pseudonym}"
+    other = asked("approval", {"text": "y"}, advance)
+    with pytest.raises(InvalidInputError, match="was forgotten"):
+        services.make_link(other.pk, name=pseudonym, expires=timedelta(days=1))
+
+
+class TestTheCommand:
+    def run(self, *arguments: str) -> str:
+        out = io.StringIO()
+        call_command("hitl", "forget-person", *arguments, stdout=out)
+        return out.getvalue()
+
+    def test_only_says_what_there_is_until_it_is_told_to(self, lena: User) -> None:
+        said = self.run("lena")
+        assert "hitl_django.Decision: 3 rows\n" in said or "hitl_django.Decision: " in said
+        assert "1 thread is about the user" in said
+        assert said.endswith("With --yes a pseudonym takes the user's place.\n")
+        assert find_name("lena")
+
+        done = self.run("lena", "--yes")
+
+        assert done.endswith(f"The user is {audit.make_pseudonym(lena)} in what is stored here.\n")
+        counts = [line for line in said.splitlines() if line.startswith("hitl_django")]
+        assert [line for line in done.splitlines() if line.startswith("hitl_django")] == counts
+        assert {entry.via for entry in AuditEntry.objects.filter(verb="forget_person")} == {
+            "command"
+        }
+        assert "rows" not in self.run("lena")
+
+    def test_names_a_user_that_there_is_not(self, lena: User) -> None:
+        with pytest.raises(CommandError, match="no user 'nobody'"):
+            self.run("nobody")
