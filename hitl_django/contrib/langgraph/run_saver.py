@@ -9,7 +9,9 @@ from __future__ import annotations
 import asyncio
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
+from functools import partial
 from threading import Lock
 from typing import Any
 
@@ -41,6 +43,7 @@ from hitl_django.engine.savers.checkpoint import (
 from hitl_django.engine.types import Chunk, Interrupt, RunnableConfig
 from hitl_django.services.runs.state import render_json
 
+from .chunk_ledger import Beginning, ChunkLedger
 from .saver import BridgedSaver
 from .served_calls import ServedCalls
 
@@ -78,52 +81,83 @@ class AskingTask:
 class RunSaver(BridgedSaver):
     """Stores a run by a worker's saver, all calls of which are made on the worker's thread.
 
-    The chunks of the stream go with the next commit; what models say is stored before that, too,
-    as they say it. ``failure`` is what the worker's saver
-    has raised, ``misplaced`` says which answer would have reached another question than its own.
-    ``passed`` are the checkpoints at whose breakpoint a person has let the run go on.
+    Each chunk goes with the commit of what it describes; what models say is stored before that,
+    too, as they say it. ``failure`` is what the worker's saver has raised, ``misplaced`` says
+    which answer would have reached another question than its own. ``passed`` are the checkpoints
+    at whose breakpoint a person has let the run go on.
     """
 
-    def __init__(self, saver: OurSaver, calls: ServedCalls, thread_id: str) -> None:
+    def __init__(
+        self, saver: OurSaver, calls: ServedCalls, thread_id: str, ledger: ChunkLedger
+    ) -> None:
         super().__init__(saver)
-        self._calls, self._thread_id = calls, thread_id
+        self._calls, self._thread_id, self._ledger = calls, thread_id, ledger
         self.failure: BaseException | None = None
         self.misplaced: QuestionChangedError | None = None
         self.passed: set[str] = set()
         self._asking: dict[str, AskingTask] = {}
         #: What tasks have asked so far: hashes by position.
         self._asked: dict[str, Mapping[str, str]] = {}
-        self._chunks: list[Chunk] = []
+        #: What stores the writes of tasks whose end hasn't been emitted, with their namespaces.
+        self._held: dict[str, tuple[str, Callable[[], None]]] = {}
         self._messages = MessageBuffer()
         self._lock = Lock()
 
+    def put_writes(
+        self, config: Any, writes: Sequence[Any], task_id: str, task_path: str = ""
+    ) -> None:
+        """Stores what a task wrote, or leaves that until the end of the task is emitted.
+
+        LangGraph does both at once, on two threads; within an event loop, it emits first.
+        """
+        store = partial(super().put_writes, config, writes, task_id, task_path)
+        with self._lock:
+            if not self._ledger.has_ended(task_id):
+                self._held[task_id] = config["configurable"].get("checkpoint_ns", ""), store
+                return
+        store()
+
+    def put(self, config: Any, checkpoint: Any, metadata: Any, new_versions: Any) -> Any:
+        """Stores a checkpoint, behind the writes of tasks whose end nothing is emitted of."""
+        self.store_held(config["configurable"].get("checkpoint_ns", ""))
+        return super().put(config, checkpoint, metadata, new_versions)
+
+    def store_held(self, ns: str | None = None) -> None:
+        """Stores the writes that wait for the end of their task: all, or those of a namespace."""
+        with self._lock:
+            waiting = [one for one, held in self._held.items() if ns is None or held[0] == ns]
+            stores = [self._held.pop(task_id)[1] for task_id in waiting]
+        for store in stores:
+            store()
+
     def add_chunk(self, chunk: Chunk) -> None:
-        """Adds a chunk of the stream to what is stored next."""
+        """Adds what LangGraph emits; stores the writes of the task that it is the end of."""
+        ended = self._ledger.add_chunk(chunk)
         with self._lock:
-            self._chunks.append(chunk)
+            held = None if ended is None else self._held.pop(ended, None)
+        if held is not None:
+            # Some of LangGraph's threads have nobody to hear of it; the next call raises it.
+            with suppress(Exception):
+                held[1]()
 
-    def add_message(self, chunk: Chunk) -> bool:
-        """Adds a part of a message; returns whether what was said should be stored now."""
-        return self._messages.add(chunk)
+    def add_message(self, chunk: Chunk) -> None:
+        """Adds a part of a message, and has what was said stored where it is time for that."""
+        ns, mode, _ = chunk
+        if self._ledger.is_event(ns, mode) and self._messages.add(chunk):
+            with self._lock:  # what is taken first is stored first
+                self._calls.submit(self._store_messages, self._messages.take())
 
-    def store_messages(self) -> None:
-        """Stores what models say between two commits; all else waits for what it describes."""
-        self._perform(self._store_messages)
-
-    async def astore_messages(self) -> None:
-        """Like store_messages."""
-        await self._aperform(self._store_messages)
-
-    def _store_messages(self) -> None:
+    def _store_messages(self, taken: list[Chunk]) -> None:
         root = {"thread_id": self._thread_id, "checkpoint_ns": ""}
-        if taken := self._messages.take():  # nobody has stored them meanwhile
+        try:
             self._saver.commit(Commit({"configurable": root}, chunks=taken))
+        except BaseException as error:
+            self.failure = self.failure or error
+            raise
 
-    def take_chunks(self) -> list[Chunk]:
-        """Removes and returns the chunks that aren't stored yet."""
-        with self._lock:
-            taken, self._chunks = self._chunks, []
-        return [*self._messages.take(), *taken]
+    def take_rest(self, status: str) -> list[Chunk]:
+        """Removes and returns the chunks that go with the run's outcome."""
+        return [*self._messages.take(), *self._ledger.take_rest(status)]
 
     def list_questions(self, names: Mapping[str, str]) -> list[Question]:
         """Returns what tasks ask that wait; ``names`` are their nodes by task id."""
@@ -152,6 +186,7 @@ class RunSaver(BridgedSaver):
         return Commit(self._asking[question.task_id].config, writes=writes)
 
     def _perform(self, function: Callable[..., Any], *args: Any) -> Any:
+        self._raise_failure()
         try:
             return self._calls.ask(function, *args)
         except BaseException as error:
@@ -159,17 +194,47 @@ class RunSaver(BridgedSaver):
             raise
 
     async def _aperform(self, function: Callable[..., Any], *args: Any) -> Any:
+        self._raise_failure()
         try:
             return await asyncio.wrap_future(self._calls.submit(function, *args))
         except Exception as error:
             self.failure = self.failure or error
             raise
 
+    def _raise_failure(self) -> None:
+        if self.failure is not None:
+            raise self.failure
+
+    def _load(self, config: Any) -> CheckpointTuple | None:
+        found = super()._load(config)
+        self._ledger.enter_graph(config, found)
+        return found
+
     def _commit(self, commit: Commit) -> None:
-        commit.chunks = self.take_chunks()
-        self._saver.commit(commit)
+        ref = commit.config["configurable"]
+        ns, messages = ref.get("checkpoint_ns", ""), self._messages.take()
+        # The super-steps of the graphs around this one have begun before it.
+        begun = [self._record_beginning(one) for one in self._ledger.take_beginnings(ns)]
+        if commit.checkpoint is not None:
+            taken = self._ledger.take_of_checkpoint(ns, commit.checkpoint["id"])
+        else:
+            (written,) = commit.writes
+            taken = self._ledger.take_of_task(ns, ref["checkpoint_id"], written)
+        commit.chunks = [*messages, *taken]
+        self._saver.commit_all([*reversed(begun), commit])
         for task in commit.writes:
             self._note_asking(commit.config, task)
+
+    def _record_beginning(self, begun: Beginning) -> Commit:
+        """Returns the commit by which something is stored of a super-step that has begun."""
+        ref = {
+            "thread_id": self._thread_id,
+            "checkpoint_ns": begun.ns,
+            "checkpoint_id": begun.checkpoint_id,
+        }
+        asked = [(ASKED, self._asked.get(begun.task_id, {}))]
+        writes = [TaskWrites(begun.task_id, "", asked)]
+        return Commit({"configurable": ref}, writes=writes, chunks=begun.chunks)
 
     def _note_asking(self, config: RunnableConfig, task: TaskWrites) -> None:
         written = dict(task.writes)
