@@ -4,16 +4,20 @@ from __future__ import annotations
 
 import operator
 import os
+from collections import Counter
 from collections.abc import Callable, Iterator
 from typing import Annotated, Any
 from uuid import uuid4
 
 from langchain_core.messages import AIMessageChunk
 from langchain_core.outputs import ChatGenerationChunk
+from langchain_core.runnables import RunnableConfig
+from langgraph.cache.memory import InMemoryCache
 from langgraph.config import get_stream_writer
+from langgraph.errors import NodeError
 from langgraph.func import entrypoint, task
 from langgraph.graph import END, START, StateGraph
-from langgraph.types import Send, interrupt
+from langgraph.types import CachePolicy, Command, RetryPolicy, Send, interrupt
 from typing_extensions import TypedDict
 
 from hitl_django import decide, services
@@ -46,15 +50,18 @@ class Talk(TypedDict, total=False):
 
 
 def say(name: str, *, asks: bool = False) -> Any:
-    """Returns a node that tells of itself before and after a model has spoken."""
+    """Returns a node that tells of itself before and after a model has spoken.
+
+    Whatever it tells names its task, as ``@name``.
+    """
 
     def node(state: Any) -> Talk:
-        write = get_stream_writer()
-        write({"node": name, "number": 1})
-        answer = interrupt({"title": f"Go on with {name}?"}) if asks else ""
+        task, write = f"@{name}{state.get('number', '')}", get_stream_writer()
+        write({"task": task, "part": 1})
+        answer = interrupt({"title": f"Go on with {task}?"}) if asks else ""
         text = Teller(pieces=PIECES).invoke("speak").text
-        write({"node": name, "number": 2})
-        return {"said": [f"{name} says {text}{answer}"]}
+        write({"task": task, "part": 2})
+        return {"said": [f"{task} says {text}{answer}"]}
 
     return node
 
@@ -69,11 +76,15 @@ def build_talk(*, asks: bool = False, awaited: bool = False) -> Any:
         graph.add_node("last", _awaited(say("last")))
     else:
         graph.add_node("last", say("last"))
-    graph.add_node("gather", lambda state: {"said": ["gathered"]})
+    graph.add_node("gather", lambda state: {"said": ["@gather"]})
     graph.add_edge(START, "first").add_edge("first", "left").add_edge("first", "right")
     graph.add_edge(["left", "right"], "gather")
-    graph.add_conditional_edges("gather", lambda state: [Send("sent", {})] * 2, ["sent"])
+    graph.add_conditional_edges("gather", _send_two, ["sent"])
     return graph.add_edge("sent", "last").add_edge("last", END).compile()
+
+
+def _send_two(state: Any) -> list[Send]:
+    return [Send("sent", {"number": 1}), Send("sent", {"number": 2})]
 
 
 def _awaited(node: Callable[[Any], Talk]) -> Any:
@@ -83,10 +94,12 @@ def _awaited(node: Callable[[Any], Talk]) -> Any:
     return wait
 
 
-def build_nested(*, asks: bool = False) -> Any:
+def build_nested(*, asks: bool = False, awaited: bool = False) -> Any:
     """Returns a graph of which one node is a graph."""
     below = StateGraph(Talk).add_node("inner", say("inner", asks=asks))
-    below.add_node("then", say("then")).add_edge(START, "inner").add_edge("inner", "then")
+    then = say("then")
+    below.add_node("then", _awaited(then) if awaited else then)
+    below.add_edge(START, "inner").add_edge("inner", "then")
     graph = StateGraph(Talk).add_node("first", say("first")).add_node("below", below.compile())
     graph.add_node("last", say("last")).add_edge(START, "first").add_edge("first", "below")
     return graph.add_edge("below", "last").compile()
@@ -134,14 +147,118 @@ def build_functional() -> Any:
     return sell
 
 
+def build_cached() -> Any:
+    """Returns a graph with sent tasks of one node, of which a cache has the second's result."""
+    graph = StateGraph(Talk).add_node("first", say("first")).add_node("last", say("last"))
+    known = CachePolicy(key_func=_find_key)
+    graph.add_node("sent", say("sent"), cache_policy=known)
+    graph.add_edge(START, "first").add_conditional_edges("first", _send_two, ["sent"])
+    return _warm(graph.add_edge("sent", "last").compile(cache=InMemoryCache()), {"said": []})
+
+
+def _find_key(given: Any) -> str:
+    """Returns the key by which a cache has the second, and never another."""
+    return "2" if given.get("number") == 2 else str(uuid4())
+
+
+def build_cached_call() -> Any:
+    """Returns a graph of the functional API that calls one task twice; a cache has the second."""
+    known = CachePolicy(key_func=_find_key)
+    sent = task(name="sent", cache_policy=known)(say("sent"))
+    asking = task(name="asking")(say("asking", asks=True))
+
+    @entrypoint(cache=InMemoryCache())
+    def sell(given: dict[str, Any]) -> dict[str, Any]:
+        both: Any = [sent({"number": number}) for number in (1, 2)]
+        said = [one.result()["said"] for one in both]
+        return {"said": [*said, asking({}).result()["said"] if given["asks"] else []]}
+
+    return _warm(sell, {"asks": False})
+
+
+def _warm(graph: Any, given: Any) -> Any:
+    """Returns a graph after a run, whose results its cache has in each process."""
+    graph.invoke(given)
+    return graph
+
+
+def build_failing() -> Any:
+    """Returns a graph with a node that is tried twice beside one whose failure is handled."""
+    tries: Counter[str] = Counter()
+
+    def stumble(state: Talk, config: RunnableConfig) -> Talk:
+        run = str(config["configurable"]["thread_id"])
+        tries[run] += 1
+        get_stream_writer()({"task": "@left", "part": 0})
+        if tries[run] == 1:
+            raise ConnectionError("once")
+        return say("left")(state)
+
+    def fail(state: Talk) -> Talk:
+        said = say("right")(state)["said"]
+        raise ValueError(f"{said[0]} and fails")
+
+    def handle(state: Talk, error: NodeError) -> Talk:
+        return say("handler")(state)
+
+    graph = StateGraph(Talk).add_node("first", say("first")).add_node("last", say("last"))
+    again = RetryPolicy(initial_interval=0, jitter=False, retry_on=ConnectionError)
+    graph.add_node("left", stumble, retry_policy=again)
+    graph.add_node("right", fail, error_handler=handle)
+    graph.add_edge(START, "first").add_edge("first", "left").add_edge("first", "right")
+    return graph.add_edge(["left", "right"], "last").compile()
+
+
+def build_persistent() -> Any:
+    """Returns a graph that runs one below twice, which goes on from where it left off."""
+    below = StateGraph(Talk).add_node("inner", say("inner", asks=True))
+    below.add_node("then", say("then")).add_edge(START, "inner").add_edge("inner", "then")
+    kept = below.compile(checkpointer=True)
+
+    def call(state: Talk) -> Talk:
+        return {"said": ["@call", *kept.invoke({"said": [f"@given {len(state['said'])}"]})["said"]]}
+
+    graph = StateGraph(Talk).add_node("call", call).add_node("between", say("between"))
+    graph.add_node("last", say("last")).add_edge(START, "call")
+    graph.add_conditional_edges(
+        "call", lambda state: "last" if state["said"].count("@call") > 1 else "between",
+        ["between", "last"],
+    )  # fmt: skip
+    return graph.add_edge("between", "call").compile()
+
+
+def build_leaving() -> Any:
+    """Returns a graph with a graph below that a node leaves for another of the graph around it."""
+
+    def leave(state: Talk) -> Command[str]:
+        return Command(graph=Command.PARENT, goto="last", update=say("leaving")(state))
+
+    below = StateGraph(Talk).add_node("inner", say("inner")).add_node("leave", leave)
+    below.add_edge(START, "inner").add_edge("inner", "leave")
+    graph = StateGraph(Talk).add_node("first", say("first")).add_node("below", below.compile())
+    graph.add_node("last", say("last")).add_edge(START, "first").add_edge("first", "below")
+    return graph.compile()
+
+
 GRAPHS: dict[str, Callable[[], Any]] = {
-    "telling_plain": build_talk,
     "telling_asking": lambda: build_talk(asks=True),
-    "telling_awaited": lambda: build_talk(awaited=True),
-    "telling_nested": build_nested,
     "telling_nested_asking": lambda: build_nested(asks=True),
+    "telling_async": lambda: build_talk(asks=True),
+    "telling_async_nested": lambda: build_nested(asks=True),
+    "telling_async_awaited": lambda: build_talk(asks=True, awaited=True),
+    "telling_exit": lambda: build_talk(asks=True),
+    "telling_exit_nested": lambda: build_nested(asks=True),
+    "telling_plain": build_talk,
+    "telling_awaited": lambda: build_talk(asks=True, awaited=True),
+    "telling_nested": build_nested,
+    "telling_nested_awaited": lambda: build_nested(asks=True, awaited=True),
     "telling_stopping": build_stopping,
     "telling_functional": build_functional,
+    "telling_cached": build_cached,
+    "telling_cached_call": build_cached_call,
+    "telling_failing": build_failing,
+    "telling_persistent": build_persistent,
+    "telling_leaving": build_leaving,
 }
 
 
@@ -149,7 +266,9 @@ def register_graphs() -> None:
     """Registers the graphs; each piece of a message is stored as it is said."""
     message_buffer.SECONDS = 0
     for name, build in GRAPHS.items():
-        register_langgraph(name, events=(*MODES, "subgraphs"))(build)
+        _, _, named = name.partition("_")
+        durability = next((one for one in ("async", "exit") if named.startswith(one)), "sync")
+        register_langgraph(name, events=(*MODES, "subgraphs"), durability=durability)(build)
     # With "sync" LangGraph runs no graph below that stores nothing.
     register_langgraph("telling_unsaved", events=(*MODES, "subgraphs"), durability="async")(
         build_unsaved
@@ -168,23 +287,29 @@ def answer(run: Any) -> int:
     return 0
 
 
+def start(graph: str, key: str) -> Any:
+    """Starts a run; returns its id."""
+    given = {"asks": True} if graph == "telling_cached_call" else {"said": []}
+    return services.start(graph, given, key=key).id
+
+
 def live(graph: str, key: str) -> None:
     """Starts a run, and works and answers until it has ended."""
-    run = services.start(graph, {"said": []}, key=key).id
+    run = start(graph, key)
     runner.advance(str(run))
     while answer(run):
         runner.advance(str(run))
 
 
-def die_everywhere(graph: str, told: Any, *, after: bool) -> None:
-    """Has one process after the other killed at each commit; tells how many runs there were."""
+def die_everywhere(graph: str, told: Any) -> None:
+    """Has one process after the other killed after each commit; tells how many runs there were."""
     register_graphs()
     number, survivors = 0, 0
     while survivors < 1:
         number += 1
         child = os.fork()
         if child == 0:
-            agent_victim.kill_at_commit(number, str(number), after=after)
+            agent_victim.kill_at_commit(number, str(number), after=True)
             live(graph, str(number))
             os._exit(0)
         _, status = os.waitpid(child, 0)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import copy
+from collections import deque
 from collections.abc import Callable
 from functools import partial
 from typing import Any
@@ -53,6 +54,7 @@ class GraphRun:
         modes: frozenset[str],
         subgraphs: bool,
         keep: Callable[[Any], Any] | None,
+        durability: str,
     ) -> None:
         self._ours = saver
         self._config: Any = config
@@ -60,13 +62,15 @@ class GraphRun:
         self._calls = ServedCalls(_call)
         self._ledger = ChunkLedger(modes, subgraphs=subgraphs, keep=keep)
         thread_id = config["configurable"]["thread_id"]
-        self._saver = RunSaver(saver, self._calls, thread_id, self._ledger)
+        self._durability = durability
+        self._saver = RunSaver(
+            saver, self._calls, thread_id, self._ledger, at_exit=durability == "exit"
+        )
         self._graph = bind_saver(graph, self._saver)
 
-    def advance(self, control: RunControl | None, durability: str | None) -> Outcome:
+    def advance(self, control: RunControl | None) -> Outcome:
         """Goes on from what is stored, and returns how the run left off."""
-        options = {"control": control, "durability": durability or "sync"}
-        state, outcome = self._calls.serve(partial(self._run, options))
+        state, outcome = self._calls.serve(partial(self._run, control))
         root: RunnableConfig = {"configurable": {**state.config["configurable"]}}
         asked = [
             self._saver.record_asked(question)
@@ -77,7 +81,7 @@ class GraphRun:
         self._ours.commit_all([Commit(root, chunks=chunks), *asked, Commit(root, outcome=outcome)])
         return outcome
 
-    def _run(self, options: dict[str, Any]) -> tuple[Any, Outcome]:
+    def _run(self, control: RunControl | None) -> tuple[Any, Outcome]:
         with close_node_connections():
             state = self._graph.get_state(self._config)
             if state.tasks and (stop := self._find_breakpoint(state)) is not None:
@@ -86,26 +90,30 @@ class GraphRun:
                 return state, Outcome("interrupted", (stop,), state.next)
             # The last checkpoint may be stored, and nothing told of it.
             goes_on = state.tasks or "checkpoints" in self._modes
-            failure = self._drive(options) if goes_on else None
-            if self._saver.failure is not None:
-                raise self._saver.failure
+            failure = self._drive(control) if goes_on else None
+            self._saver.store_rest()
             state = self._graph.get_state(self._config)
             return state, self._build_outcome(state, failure)
 
-    def _drive(self, options: dict[str, Any]) -> Exception | None:
+    def _drive(self, control: RunControl | None) -> Exception | None:
         """Runs the graph; returns what it raised."""
-        config = self._build_config()
+        options: dict[str, Any] = {
+            "stream_mode": [], "control": control, "durability": self._durability,
+        }  # fmt: skip
         try:
             if needs_event_loop(self._graph):
-                asyncio.run(self._graph.ainvoke(None, config, stream_mode="tasks", **options))
+                asyncio.run(self._adrive(options))
             else:
-                self._graph.invoke(None, config, stream_mode="tasks", **options)
-            self._saver.store_held()
+                deque(self._graph.stream(None, self._build_config(), **options), maxlen=0)
         except Exception as error:
             if self._ours.is_storage_error(error):
                 raise
             return error
         return None
+
+    async def _adrive(self, options: dict[str, Any]) -> None:
+        async for _ in self._graph.astream(None, self._build_config(), **options):
+            pass
 
     def _build_config(self) -> Any:
         """Returns a config by which chunks come as they are emitted, on the threads that do so.
@@ -133,7 +141,7 @@ class GraphRun:
             return Outcome("out_of_steps" if out else "failed", next=state.next, error=failure)
         if not state.tasks:
             return Outcome("finished")
-        questions = self._saver.list_questions(self._ledger.names)
+        questions = self._saver.list_questions(self._ledger.list_names())
         if lost := {one.id for one in state.interrupts} - {q.interrupt.id for q in questions}:
             return Outcome("failed", next=state.next, error=_refuse_questions(state, lost))
         return Outcome(
