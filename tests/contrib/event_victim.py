@@ -163,9 +163,9 @@ def _find_key(given: Any) -> str:
 
 def build_cached_call() -> Any:
     """Returns a graph of the functional API that calls one task twice; a cache has the second."""
-    known = CachePolicy(key_func=_find_key)
-    sent = task(name="sent", cache_policy=known)(say("sent"))
-    asking = task(name="asking")(say("asking", asks=True))
+    known: Any = CachePolicy(key_func=_find_key)
+    sent: Any = task(name="sent", cache_policy=known)(say("sent"))
+    asking: Any = task(name="asking")(say("asking", asks=True))
 
     @entrypoint(cache=InMemoryCache())
     def sell(given: dict[str, Any]) -> dict[str, Any]:
@@ -209,9 +209,9 @@ def build_failing() -> Any:
     return graph.add_edge(["left", "right"], "last").compile()
 
 
-def build_persistent() -> Any:
+def build_persistent(*, asks: bool = True) -> Any:
     """Returns a graph that runs one below twice, which goes on from where it left off."""
-    below = StateGraph(Talk).add_node("inner", say("inner", asks=True))
+    below = StateGraph(Talk).add_node("inner", say("inner", asks=asks))
     below.add_node("then", say("then")).add_edge(START, "inner").add_edge("inner", "then")
     kept = below.compile(checkpointer=True)
 
@@ -225,6 +225,18 @@ def build_persistent() -> Any:
         ["between", "last"],
     )  # fmt: skip
     return graph.add_edge("between", "call").compile()
+
+
+def build_broken() -> Any:
+    """Returns a graph with a graph below, one node of which fails for good."""
+
+    def fail(state: Talk) -> Talk:
+        raise ValueError(say("broken")(state)["said"][0])
+
+    below = StateGraph(Talk).add_node("inner", say("inner")).add_node("broken", fail)
+    below.add_edge(START, "inner").add_edge("inner", "broken")
+    graph = StateGraph(Talk).add_node("first", say("first")).add_node("below", below.compile())
+    return graph.add_edge(START, "first").add_edge("first", "below").compile()
 
 
 def build_leaving() -> Any:
@@ -260,19 +272,26 @@ GRAPHS: dict[str, Callable[[], Any]] = {
     "telling_persistent": build_persistent,
     "telling_leaving": build_leaving,
 }
+#: Those that no kill is tried on.
+OTHERS: dict[str, Callable[[], Any]] = {
+    "telling_async_persistent": lambda: build_persistent(asks=False),
+    "telling_exit_persistent": lambda: build_persistent(asks=False),
+    "telling_persistent_calls": lambda: build_persistent(asks=False),
+    # With "sync" LangGraph runs no graph below that stores nothing.
+    "telling_async_unsaved": build_unsaved,
+    "telling_broken": build_broken,
+    "telling_async_broken": build_broken,
+    "telling_exit_broken": build_broken,
+}
 
 
 def register_graphs() -> None:
     """Registers the graphs; each piece of a message is stored as it is said."""
     message_buffer.SECONDS = 0
-    for name, build in GRAPHS.items():
+    for name, build in {**GRAPHS, **OTHERS}.items():
         _, _, named = name.partition("_")
         durability = next((one for one in ("async", "exit") if named.startswith(one)), "sync")
         register_langgraph(name, events=(*MODES, "subgraphs"), durability=durability)(build)
-    # With "sync" LangGraph runs no graph below that stores nothing.
-    register_langgraph("telling_unsaved", events=(*MODES, "subgraphs"), durability="async")(
-        build_unsaved
-    )
 
 
 def answer(run: Any) -> int:
@@ -289,7 +308,7 @@ def answer(run: Any) -> int:
 
 def start(graph: str, key: str) -> Any:
     """Starts a run; returns its id."""
-    given = {"asks": True} if graph == "telling_cached_call" else {"said": []}
+    given: dict[str, Any] = {"asks": True} if graph == "telling_cached_call" else {"said": []}
     return services.start(graph, given, key=key).id
 
 

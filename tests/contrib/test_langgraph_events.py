@@ -10,13 +10,14 @@ import re
 import threading
 import time
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from operator import itemgetter
 from typing import Any, NamedTuple
 
 import pytest
 from langgraph.checkpoint.memory import InMemorySaver
 
+from hitl_django.checkpoints import DjangoSaver
 from hitl_django.contrib.langchain import message_buffer
 from hitl_django.graph_registry import registry
 from hitl_django.models import Run, RunEvent
@@ -169,11 +170,58 @@ def test_a_run_tells_what_langgraph_streams(graph: str) -> None:
 
 def test_a_graph_that_stores_nothing_tells_with_the_task_that_calls_it() -> None:
     event_victim.register_graphs()
-    event_victim.live("telling_unsaved", "0")
+    event_victim.live("telling_async_unsaved", "0")
     events = list(RunEvent.objects.filter(ns__startswith="call:").values_list("kind", flat=True))
     assert events == ["values", "tasks", "custom", "updates", "tasks", "values"]
     kinds = count_kinds(read_events(Run.objects.get().pk))
     assert kinds["custom"] == kinds["updates"] == 2
+
+
+@pytest.mark.parametrize(
+    "graphs",
+    [
+        ("telling_asking", "telling_async", "telling_exit"),
+        ("telling_nested_asking", "telling_async_nested", "telling_exit_nested"),
+        ("telling_persistent_calls", "telling_async_persistent"),
+        ("telling_broken", "telling_async_broken", "telling_exit_broken"),
+    ],
+    ids=itemgetter(0),
+)
+def test_a_run_tells_the_same_whatever_its_durability(graphs: Sequence[str]) -> None:
+    event_victim.register_graphs()
+    for graph in graphs:
+        event_victim.live(graph, graph)
+    sync, *others = [read_events(run.pk) for run in Run.objects.order_by("created_at")]
+    assert len(sync.events) > 15
+    for told in others:
+        assert told == sync
+
+
+def test_at_its_exit_a_run_tells_all_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    told: list[int] = []
+    commit_all: Callable[..., None] = DjangoSaver.commit_all
+
+    def counted(self: Any, commits: Any) -> None:
+        told.append(sum(len(commit.chunks) for commit in commits))
+        commit_all(self, commits)
+
+    monkeypatch.setattr(DjangoSaver, "commit_all", counted)
+    event_victim.register_graphs()
+    event_victim.live("telling_exit_nested", "0")
+    pauses = list(RunEvent.objects.filter(kind__in=["interrupted", "succeeded"]))
+    assert len(pauses) == 2
+    # The input; what led to the pause, and the pause; what led to the end, and the end.
+    assert [number > 1 for number in told] == [False, True, False, True, False]
+
+
+def test_at_its_exit_a_run_has_told_of_a_graph_below_that_was_called_again() -> None:
+    """Its second call goes on from what the first has stored."""
+    event_victim.register_graphs()
+    for graph in ("telling_persistent_calls", "telling_exit_persistent"):
+        event_victim.live(graph, graph)
+    sync, late = [read_events(run.pk) for run in Run.objects.order_by("created_at")]
+    assert late.events[0].startswith("call ")
+    assert sorted(late.events) == sorted(sync.events)
 
 
 @pytest.mark.promise("P6")
