@@ -5,6 +5,7 @@ Each point is a process and a run of its own, which takes some seconds a case.
 
 from __future__ import annotations
 
+import asyncio
 import json
 import re
 import threading
@@ -19,6 +20,8 @@ from langgraph.checkpoint.memory import InMemorySaver
 
 from hitl_django.checkpoints import DjangoSaver
 from hitl_django.contrib.langchain import message_buffer
+from hitl_django.contrib.langgraph.chunk_ledger import ChunkLedger
+from hitl_django.contrib.langgraph.saver import BridgedSaver
 from hitl_django.graph_registry import registry
 from hitl_django.models import Run, RunEvent
 from hitl_django.worker.sweeper import sweep
@@ -222,6 +225,61 @@ def test_at_its_exit_a_run_has_told_of_a_graph_below_that_was_called_again() -> 
     sync, late = [read_events(run.pk) for run in Run.objects.order_by("created_at")]
     assert late.events[0].startswith("call ")
     assert sorted(late.events) == sorted(sync.events)
+
+
+@pytest.mark.parametrize(
+    ("graph", "node"),
+    [
+        ("telling_async", "left"),
+        ("telling_async_nested", "inner"),
+        ("telling_async_awaited", "left"),
+    ],
+)
+def test_nothing_is_stored_before_the_checkpoint_that_it_stands_on(
+    graph: str, node: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """LangGraph begins a super-step while its checkpoint is stored, here until a task has ended."""
+    stored: set[str] = set()
+    has_ended = threading.Event()
+    commit_all: Callable[..., None] = DjangoSaver.commit_all
+    add_chunk: Callable[..., Any] = ChunkLedger.add_chunk
+    put: Callable[..., Any] = BridgedSaver.put
+    aput: Callable[..., Any] = BridgedSaver.aput
+
+    def check(self: Any, commits: Any) -> None:
+        for commit in commits:
+            if commit.writes:
+                assert commit.config["configurable"]["checkpoint_id"] in stored
+            if commit.checkpoint is not None:
+                stored.add(commit.checkpoint["id"])
+        commit_all(self, commits)
+
+    def note(self: Any, chunk: Any) -> Any:
+        if chunk[1] == "tasks" and "result" in chunk[2] and chunk[2]["name"] == node:
+            has_ended.set()
+        return add_chunk(self, chunk)
+
+    def is_late(config: Any, metadata: Any) -> bool:
+        return not config["configurable"].get("checkpoint_ns") and metadata["step"] == 1
+
+    def store_late(self: Any, config: Any, checkpoint: Any, metadata: Any, *args: Any) -> Any:
+        assert not is_late(config, metadata) or has_ended.wait(60)
+        return put(self, config, checkpoint, metadata, *args)
+
+    async def astore_late(
+        self: Any, config: Any, checkpoint: Any, metadata: Any, *args: Any
+    ) -> Any:
+        assert not is_late(config, metadata) or await asyncio.to_thread(has_ended.wait, 60)
+        return await aput(self, config, checkpoint, metadata, *args)
+
+    event_victim.register_graphs()
+    monkeypatch.setattr(DjangoSaver, "commit_all", check)
+    monkeypatch.setattr(ChunkLedger, "add_chunk", note)
+    monkeypatch.setattr(BridgedSaver, "put", store_late)
+    monkeypatch.setattr(BridgedSaver, "aput", astore_late)
+    event_victim.live(graph, "0")
+    assert Run.objects.get().state == "succeeded"
+    assert has_ended.is_set()
 
 
 @pytest.mark.promise("P6")
