@@ -6,9 +6,12 @@ import operator
 import os
 from collections import Counter
 from collections.abc import Callable, Iterator
+from datetime import timedelta
 from typing import Annotated, Any
 from uuid import uuid4
 
+from django.db import connection
+from django.utils import timezone
 from langchain_core.messages import AIMessageChunk
 from langchain_core.outputs import ChatGenerationChunk
 from langchain_core.runnables import RunnableConfig
@@ -23,7 +26,7 @@ from typing_extensions import TypedDict
 from hitl_django import decide, services
 from hitl_django.contrib.langchain import message_buffer
 from hitl_django.contrib.langgraph import register_langgraph
-from hitl_django.models import Interrupt, Run
+from hitl_django.models import Interrupt, Run, Thread
 from hitl_django.worker import runner
 
 from . import agent_victim
@@ -314,7 +317,10 @@ def start(graph: str, key: str) -> Any:
 
 def live(graph: str, key: str) -> None:
     """Starts a run, and works and answers until it has ended."""
-    run = start(graph, key)
+    go_on(start(graph, key))
+
+
+def go_on(run: Any) -> None:
     runner.advance(str(run))
     while answer(run):
         runner.advance(str(run))
@@ -330,6 +336,26 @@ def die_everywhere(graph: str, told: Any) -> None:
         if child == 0:
             agent_victim.kill_at_commit(number, str(number), after=True)
             live(graph, str(number))
+            os._exit(0)
+        _, status = os.waitpid(child, 0)
+        assert os.WIFSIGNALED(status) or os.WEXITSTATUS(status) == 0, status
+        survivors += not os.WIFSIGNALED(status)
+    told.send(number)
+
+
+def die_again_and_again(graph: str, told: Any) -> None:
+    """Has each worker of a run killed after its fifth commit; tells how many there were."""
+    register_graphs()
+    run = start(graph, "killed")
+    number, survivors = 0, 0
+    while survivors < 1:
+        number += 1
+        Thread.objects.update(lease_until=timezone.now() - timedelta(hours=1))
+        connection.close()
+        child = os.fork()
+        if child == 0:
+            agent_victim.kill_at_commit(5, "killed", after=True)
+            go_on(run)
             os._exit(0)
         _, status = os.waitpid(child, 0)
         assert os.WIFSIGNALED(status) or os.WEXITSTATUS(status) == 0, status

@@ -302,3 +302,19 @@ def test_a_kill_after_any_commit_loses_and_doubles_no_event(graph: str) -> None:
     wanted = read_events(Run.objects.get(key="undisturbed").pk)
     for run in Run.objects.order_by("created_at"):
         assert read_events(run.pk) == wanted, run.key
+
+
+@pytest.mark.promise("P6")
+@pytest.mark.parametrize("graph", ["telling_persistent", "telling_async_nested"])
+def test_a_run_whose_workers_are_all_killed_loses_and_doubles_no_event(graph: str) -> None:
+    ours, theirs = processes.SERVER.Pipe(duplex=False)
+    process = processes.start(event_victim.die_again_and_again, graph, theirs)
+    assert ours.poll(processes.PATIENCE)
+    assert ours.recv() > 3
+    process.join(processes.PATIENCE)
+
+    event_victim.register_graphs()
+    event_victim.live(graph, "undisturbed")
+    assert set(Run.objects.values_list("state", "error")) == {("succeeded", "")}
+    killed, undisturbed = [read_events(run.pk) for run in Run.objects.order_by("created_at")]
+    assert killed == undisturbed

@@ -178,10 +178,7 @@ class ChunkLedger:
 
     def _begin_step(self, graph: _Graph, data: Any, kept: Chunk | None) -> None:
         checkpoint_id = data["config"]["configurable"]["checkpoint_id"]
-        # A node that is tried again has its graph go on from where that failed.
-        graph.is_told = checkpoint_id == graph.base or (
-            checkpoint_id == graph.found and bool(graph.statuses)
-        )
+        graph.is_told = checkpoint_id == graph.found and bool(graph.statuses)
         graph.base, graph.found = checkpoint_id, None
         graph.planned = frozenset(task["id"] for task in data["tasks"])
         for task in data["tasks"]:

@@ -187,6 +187,7 @@ class RunSaver(BridgedSaver):
         ns = given.get("checkpoint_ns", "")
         bases = [(ns, given.get("checkpoint_id") or ""), *self._ledger.list_bases_above(ns)]
         with self._lock:
+            self._raise_failure()
             return [
                 self._awaited.setdefault(base, Future())
                 for ns, base in bases
