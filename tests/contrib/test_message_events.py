@@ -6,6 +6,7 @@ import operator
 import time
 from collections.abc import Callable, Iterator
 from typing import Annotated, Any
+from weakref import WeakValueDictionary
 
 import pytest
 from django.contrib.auth.models import Permission, User
@@ -22,6 +23,11 @@ from typing_extensions import TypedDict
 from hitl_django import END, START, StateGraph, register, start
 from hitl_django.contrib.langchain import message_buffer
 from hitl_django.contrib.langgraph import register_langgraph
+from hitl_django.contrib.langgraph.chunk_ledger import ChunkLedger
+from hitl_django.contrib.langgraph.run_saver import RunSaver
+from hitl_django.contrib.langgraph.served_calls import ServedCalls
+from hitl_django.engine.savers.checkpoint import Commit
+from hitl_django.engine.savers.memory import InMemorySaver
 from hitl_django.engine.task.node_api import transact
 from hitl_django.graph_registry import registry
 from hitl_django.models import Run, RunEvent, Thread
@@ -278,3 +284,31 @@ def test_a_run_records_its_states_where_there_is_no_langchain(
         assert advance(run).state == "succeeded"
     assert stored(run) == []
     connections.close_all()
+
+
+def test_what_a_model_says_faster_than_it_is_stored_is_put_together() -> None:
+    """A step may say a hundred thousand pieces, of which a worker keeps a few at a time."""
+    stored: list[str] = []
+
+    class Saver(InMemorySaver[int]):
+        def commit(self, commit: Commit) -> None:
+            stored.extend(chunk[2][0].content for chunk in commit.chunks)
+
+    calls = ServedCalls(lambda function, *args: function(*args))
+    ledger = ChunkLedger(frozenset({"messages"}), subgraphs=True, keep=None)
+    saver = RunSaver(Saver(), calls, "thread", ledger, at_exit=False)
+    kept: WeakValueDictionary[int, AIMessageChunk] = WeakValueDictionary()
+
+    def speak() -> int:
+        most = 0
+        for number in range(100_000):
+            message = AIMessageChunk(id="said", content=f"{number} ")
+            kept[number] = message
+            saver.add_message(((), "messages", (message, {"langgraph_checkpoint_ns": "speak:1"})))
+            most = max(most, len(kept))
+        return most
+
+    assert calls.serve(speak) < 10
+    stored += [chunk[2][0].content for chunk in saver.take_rest("finished")]
+    assert "".join(stored) == "".join(f"{number} " for number in range(100_000))
+    assert len(stored) > 100

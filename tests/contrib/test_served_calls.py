@@ -50,3 +50,19 @@ def test_who_asks_a_thread_that_a_signal_has_ended_is_told_so() -> None:
     has_left.set()
     workers[0].join(60)
     assert [str(error) for error in told] == ["The thread that has the connections has left."]
+
+
+def test_who_no_longer_waits_for_a_call_leaves_the_others_served() -> None:
+    """A task of an event loop that is cancelled takes the call along that it waits for."""
+    calls = ServedCalls(call)
+    made: list[str] = []
+
+    def work() -> Any:
+        may_go_on = threading.Event()
+        calls.submit(may_go_on.wait, 60)
+        assert calls.submit(made.append, "cancelled").cancel()
+        may_go_on.set()
+        return calls.ask(int, "7")
+
+    assert calls.serve(work) == 7
+    assert made == []

@@ -4,14 +4,18 @@ from __future__ import annotations
 
 import asyncio
 import copy
+from collections import deque
 from collections.abc import Callable
-from contextlib import aclosing
 from functools import partial
 from typing import Any
 
+from langgraph._internal import _constants as keys
 from langgraph.constants import START
 from langgraph.errors import GraphDrained, GraphRecursionError
 from langgraph.pregel import Pregel as ForeignPregel
+from langgraph.pregel._messages import StreamMessagesHandler
+from langgraph.pregel.protocol import StreamProtocol
+from langgraph.runtime import Runtime
 
 from hitl_django.engine import ids
 from hitl_django.engine.constants import INTERRUPT, NULL_TASK_ID
@@ -20,16 +24,12 @@ from hitl_django.engine.savers.checkpoint import BaseCheckpointSaver, Commit, Ou
 from hitl_django.engine.task.runtime import RunControl
 from hitl_django.engine.types import Interrupt, RunnableConfig
 
-from .conversions import convert_to_ours
+from .chunk_ledger import ChunkLedger
 from .graph_form import needs_event_loop
 from .node_connections import close_node_connections
 from .run_saver import RunSaver
 from .saver import BridgedSaver
 from .served_calls import ServedCalls
-
-#: By which the nodes of tasks are told, at any depth.
-_TASKS = "tasks"
-_MESSAGES = "messages"
 
 
 def bind_saver(graph: ForeignPregel, saver: BridgedSaver) -> ForeignPregel:
@@ -54,55 +54,57 @@ class GraphRun:
         modes: frozenset[str],
         subgraphs: bool,
         keep: Callable[[Any], Any] | None,
+        durability: str,
     ) -> None:
         self._ours = saver
         self._config: Any = config
-        self._modes, self._subgraphs, self._keep = modes, subgraphs, keep
+        self._modes = modes
         self._calls = ServedCalls(_call)
-        self._saver = RunSaver(saver, self._calls, config["configurable"]["thread_id"])
+        self._ledger = ChunkLedger(modes, subgraphs=subgraphs, keep=keep)
+        thread_id = config["configurable"]["thread_id"]
+        self._durability = durability
+        self._saver = RunSaver(
+            saver, self._calls, thread_id, self._ledger, at_exit=durability == "exit"
+        )
         self._graph = bind_saver(graph, self._saver)
-        #: The nodes of tasks, by their ids.
-        self._names: dict[str, str] = {}
 
-    def advance(self, control: RunControl | None, durability: str | None) -> Outcome:
+    def advance(self, control: RunControl | None) -> Outcome:
         """Goes on from what is stored, and returns how the run left off."""
-        options = {
-            "stream_mode": sorted({*self._modes, _TASKS}),
-            "subgraphs": True,
-            "control": control,
-            "durability": durability or "sync",
-        }
-        state, outcome = self._calls.serve(partial(self._run, options))
+        state, outcome = self._calls.serve(partial(self._run, control))
         root: RunnableConfig = {"configurable": {**state.config["configurable"]}}
         asked = [
             self._saver.record_asked(question)
             for question in outcome.questions
             if question.kind == "interrupt"
         ]
-        chunks = self._saver.take_chunks()
+        chunks = self._saver.take_rest(outcome.status)
         self._ours.commit_all([Commit(root, chunks=chunks), *asked, Commit(root, outcome=outcome)])
         return outcome
 
-    def _run(self, options: dict[str, Any]) -> tuple[Any, Outcome]:
+    def _run(self, control: RunControl | None) -> tuple[Any, Outcome]:
         with close_node_connections():
             state = self._graph.get_state(self._config)
             if state.tasks and (stop := self._find_breakpoint(state)) is not None:
+                # A worker that came as far as this was killed before the pause was stored.
+                self._saver.add_chunk(((), "updates", {INTERRUPT: ()}))
                 return state, Outcome("interrupted", (stop,), state.next)
-            failure = self._drive(options) if state.tasks else None
-            if self._saver.failure is not None:
-                raise self._saver.failure
+            # The last checkpoint may be stored, and nothing told of it.
+            goes_on = state.tasks or "checkpoints" in self._modes
+            failure = self._drive(control) if goes_on else None
+            self._saver.store_rest()
             state = self._graph.get_state(self._config)
             return state, self._build_outcome(state, failure)
 
-    def _drive(self, options: dict[str, Any]) -> Exception | None:
+    def _drive(self, control: RunControl | None) -> Exception | None:
         """Runs the graph; returns what it raised."""
+        options: dict[str, Any] = {
+            "stream_mode": [], "control": control, "durability": self._durability,
+        }  # fmt: skip
         try:
             if needs_event_loop(self._graph):
                 asyncio.run(self._adrive(options))
             else:
-                for chunk in self._graph.stream(None, self._config, **options):
-                    if self._take_chunk(*chunk):
-                        self._saver.store_messages()
+                deque(self._graph.stream(None, self._build_config(), **options), maxlen=0)
         except Exception as error:
             if self._ours.is_storage_error(error):
                 raise
@@ -110,24 +112,24 @@ class GraphRun:
         return None
 
     async def _adrive(self, options: dict[str, Any]) -> None:
-        stream: Any = self._graph.astream(None, self._config, **options)
-        async with aclosing(stream) as chunks:
-            async for chunk in chunks:
-                if self._take_chunk(*chunk):
-                    await self._saver.astore_messages()
+        async for _ in self._graph.astream(None, self._build_config(), **options):
+            pass
 
-    def _take_chunk(self, ns: tuple[str, ...], mode: str, data: Any) -> bool:
-        """Takes a chunk of the stream; returns whether what models say should be stored now."""
-        if mode == _TASKS:
-            self._names[data["id"]] = data["name"]
-        if mode not in self._modes or (ns and not self._subgraphs and mode != "custom"):
-            return False
-        if mode == _MESSAGES:
-            return self._saver.add_message((ns, mode, data))
-        if isinstance(data, dict) and data.get(INTERRUPT):
-            data = {**data, INTERRUPT: convert_to_ours(INTERRUPT, data[INTERRUPT])}
-        self._saver.add_chunk((ns, mode, data if self._keep is None else self._keep(data)))
-        return False
+    def _build_config(self) -> Any:
+        """Returns a config by which chunks come as they are emitted, on the threads that do so.
+
+        It is that by which LangGraph's graphs have those of graphs below. LangGraph's own stream
+        comes later, when what it tells of may have been stored.
+        """
+        modes: set[Any] = {"values", "updates", "tasks", "checkpoints"}
+        own = {
+            keys.CONFIG_KEY_STREAM: StreamProtocol(self._saver.add_chunk, modes),
+            keys.CONFIG_KEY_RUNTIME: Runtime(stream_writer=self._ledger.add_custom),
+        }
+        config = {**self._config, "configurable": {**self._config["configurable"], **own}}
+        if "messages" in self._modes:
+            config["callbacks"] = [StreamMessagesHandler(self._saver.add_message, True)]
+        return config
 
     def _build_outcome(self, state: Any, failure: Exception | None) -> Outcome:
         if self._saver.misplaced is not None:
@@ -139,7 +141,7 @@ class GraphRun:
             return Outcome("out_of_steps" if out else "failed", next=state.next, error=failure)
         if not state.tasks:
             return Outcome("finished")
-        questions = self._saver.list_questions(self._names)
+        questions = self._saver.list_questions(self._ledger.list_names())
         if lost := {one.id for one in state.interrupts} - {q.interrupt.id for q in questions}:
             return Outcome("failed", next=state.next, error=_refuse_questions(state, lost))
         return Outcome(

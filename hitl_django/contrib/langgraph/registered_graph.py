@@ -141,9 +141,9 @@ class ForeignGraph(Pregel):
             source.interrupt_after_nodes = interrupt_after
         run = GraphRun(
             source, self._get_saver(), _select_coordinates(config),
-            modes=modes, subgraphs=subgraphs, keep=keep,
+            modes=modes, subgraphs=subgraphs, keep=keep, durability=durability or "sync",
         )  # fmt: skip
-        return run.advance(control, durability)
+        return run.advance(control)
 
     def bulk_update_state(
         self, config: RunnableConfig, supersteps: Sequence[Sequence[StateUpdate]]

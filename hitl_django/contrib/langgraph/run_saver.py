@@ -9,10 +9,14 @@ from __future__ import annotations
 import asyncio
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import Future, wait
+from contextlib import suppress
 from dataclasses import dataclass
+from functools import partial
 from threading import Lock
-from typing import Any
+from typing import Any, NamedTuple
 
+from langgraph._internal import _constants as keys
 from langgraph.errors import GraphInterrupt
 from langgraph.types import interrupt
 
@@ -41,8 +45,12 @@ from hitl_django.engine.savers.checkpoint import (
 from hitl_django.engine.types import Chunk, Interrupt, RunnableConfig
 from hitl_django.services.runs.state import render_json
 
+from .chunk_ledger import Beginning, ChunkLedger, KeptChunk, sort_chunks
 from .saver import BridgedSaver
 from .served_calls import ServedCalls
+
+#: By which the metadata of a message say whose it is.
+_NS = "langgraph_checkpoint_ns"
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,55 +83,181 @@ class AskingTask:
                 )  # fmt: skip
 
 
+class _HeldWrites(NamedTuple):
+    """The writes of a task on a checkpoint of its graph, and what stores them."""
+
+    ns: str
+    base: str
+    store: Callable[[], None]
+
+
 class RunSaver(BridgedSaver):
     """Stores a run by a worker's saver, all calls of which are made on the worker's thread.
 
-    The chunks of the stream go with the next commit; what models say is stored before that, too,
-    as they say it. ``failure`` is what the worker's saver
-    has raised, ``misplaced`` says which answer would have reached another question than its own.
-    ``passed`` are the checkpoints at whose breakpoint a person has let the run go on.
+    Each chunk goes with the commit of what it describes; what models say is stored before that,
+    too, as they say it. Nothing is stored before the checkpoint that it stands on, which another
+    worker wouldn't find; ``at_exit`` has all stored at once. ``failure`` is what the worker's
+    saver has raised, ``misplaced`` says which answer would have reached another question than its
+    own. ``passed`` are the checkpoints at whose breakpoint a person has let the run go on.
     """
 
-    def __init__(self, saver: OurSaver, calls: ServedCalls, thread_id: str) -> None:
+    def __init__(
+        self,
+        saver: OurSaver,
+        calls: ServedCalls,
+        thread_id: str,
+        ledger: ChunkLedger,
+        *,
+        at_exit: bool,
+    ) -> None:
         super().__init__(saver)
-        self._calls, self._thread_id = calls, thread_id
+        self._calls, self._thread_id, self._ledger = calls, thread_id, ledger
+        self._at_exit = at_exit
         self.failure: BaseException | None = None
         self.misplaced: QuestionChangedError | None = None
         self.passed: set[str] = set()
         self._asking: dict[str, AskingTask] = {}
         #: What tasks have asked so far: hashes by position.
         self._asked: dict[str, Mapping[str, str]] = {}
-        self._chunks: list[Chunk] = []
+        #: What stores the writes of tasks whose end hasn't been emitted.
+        self._held: dict[str, _HeldWrites] = {}
+        #: What is stored at the exit.
+        self._collected: list[Commit] = []
+        #: The newest checkpoints that are stored, by namespace, and those that somebody awaits.
+        self._stored: dict[str, str] = {}
+        self._awaited: dict[str, Future[None]] = {}
         self._messages = MessageBuffer()
+        #: Parts of messages that are to be stored, and what comes of storing them.
+        self._spoken: list[Chunk] = []
+        self._said: Future[None] | None = None
         self._lock = Lock()
 
-    def add_chunk(self, chunk: Chunk) -> None:
-        """Adds a chunk of the stream to what is stored next."""
+    def put_writes(
+        self, config: Any, writes: Sequence[Any], task_id: str, task_path: str = ""
+    ) -> None:
+        """Stores what a task wrote, or leaves that until the end of the task is emitted.
+
+        LangGraph does both at once, on two threads; within an event loop, it emits first.
+        """
+        store = partial(self._store_writes, config, writes, task_id, task_path)
         with self._lock:
-            self._chunks.append(chunk)
+            if not self._ledger.has_ended(task_id):
+                ref = config["configurable"]
+                self._held[task_id] = _HeldWrites(
+                    ref.get("checkpoint_ns", ""), ref["checkpoint_id"], store
+                )
+                return
+        store()
 
-    def add_message(self, chunk: Chunk) -> bool:
-        """Adds a part of a message; returns whether what was said should be stored now."""
-        return self._messages.add(chunk)
+    def _store_writes(self, config: Any, *written: Any) -> None:
+        for stored in self._list_awaited(config):
+            stored.result()
+        super().put_writes(config, *written)
 
-    def store_messages(self) -> None:
-        """Stores what models say between two commits; all else waits for what it describes."""
-        self._perform(self._store_messages)
+    async def aput_writes(
+        self, config: Any, writes: Sequence[Any], task_id: str, task_path: str = ""
+    ) -> None:
+        """Stores what a task wrote."""
+        for stored in self._list_awaited(config):
+            await asyncio.shield(asyncio.wrap_future(stored))
+        await super().aput_writes(config, writes, task_id, task_path)
 
-    async def astore_messages(self) -> None:
-        """Like store_messages."""
-        await self._aperform(self._store_messages)
+    def put(self, config: Any, checkpoint: Any, metadata: Any, new_versions: Any) -> Any:
+        """Stores a checkpoint, behind the writes of tasks whose end nothing is emitted of."""
+        for stored in self._list_awaited(config):
+            stored.result()
+        ns = config["configurable"].get("checkpoint_ns", "")
+        self._store_held(lambda held: held.ns == ns and held.base < checkpoint["id"])
+        return super().put(config, checkpoint, metadata, new_versions)
+
+    async def aput(self, config: Any, checkpoint: Any, metadata: Any, new_versions: Any) -> Any:
+        """Stores a checkpoint."""
+        for stored in self._list_awaited(config):
+            await asyncio.shield(asyncio.wrap_future(stored))
+        return await super().aput(config, checkpoint, metadata, new_versions)
+
+    def _list_awaited(self, config: Any) -> list[Future[None]]:
+        """Returns what has to be done before something is stored on a checkpoint.
+
+        With the durability ``async`` LangGraph begins a super-step before its checkpoint is stored.
+        """
+        if self._at_exit:
+            return []
+        given = config["configurable"]
+        ns = given.get("checkpoint_ns", "")
+        bases = [(ns, given.get("checkpoint_id") or ""), *self._ledger.list_bases_above(ns)]
+        with self._lock:
+            self._raise_failure()
+            return [
+                self._awaited.setdefault(base, Future())
+                for ns, base in bases
+                if base > self._stored.get(ns, "")
+            ]
+
+    def store_rest(self) -> None:
+        """Stores what waits for the end of its task, or of the run."""
+        self._store_held(lambda held: True)
+        self._perform(self._store_collected)
+
+    def _store_held(self, is_due: Callable[[_HeldWrites], bool]) -> None:
+        with self._lock:
+            due = [task_id for task_id, held in self._held.items() if is_due(held)]
+            stores = [self._held.pop(task_id).store for task_id in due]
+        for store in stores:
+            store()
+
+    def add_chunk(self, chunk: Chunk) -> None:
+        """Adds what LangGraph emits; stores the writes of the task that it is the end of."""
+        ended = self._ledger.add_chunk(chunk)
+        with self._lock:
+            held = None if ended is None else self._held.pop(ended, None)
+        if held is not None:
+            # Some of LangGraph's threads have nobody to hear of it; the next call raises it.
+            with suppress(Exception):
+                held.store()
+
+    def add_message(self, chunk: Chunk) -> None:
+        """Adds a part of a message, and has what was said stored where it is time for that.
+
+        A model that speaks faster waits for that. What a task says that had finished before is said
+        already: LangGraph runs an error handler again.
+        """
+        ns, mode, (_, metadata) = chunk
+        if not self._ledger.is_event(ns, mode) or self._ledger.is_over(metadata[_NS]):
+            return
+        if self._messages.add(chunk) and not self._at_exit:
+            if self._said is not None:
+                wait([self._said])
+            with self._lock:
+                self._spoken += self._messages.take()
+                self._said = self._calls.submit(self._store_messages)
 
     def _store_messages(self) -> None:
         root = {"thread_id": self._thread_id, "checkpoint_ns": ""}
-        if taken := self._messages.take():  # nobody has stored them meanwhile
-            self._saver.commit(Commit({"configurable": root}, chunks=taken))
+        try:
+            if taken := self._take_messages(self._stored):
+                self._saver.commit(Commit({"configurable": root}, chunks=taken))
+        except BaseException as error:
+            self._fail(error)
+            raise
 
-    def take_chunks(self) -> list[Chunk]:
-        """Removes and returns the chunks that aren't stored yet."""
+    def _take_messages(self, stored: Mapping[str, str]) -> list[Chunk]:
+        """Removes and returns what is said by tasks whose checkpoint is stored.
+
+        ``stored`` are the newest by namespace.
+        """
+        taken: list[Chunk] = []
         with self._lock:
-            taken, self._chunks = self._chunks, []
-        return [*self._messages.take(), *taken]
+            spoken, self._spoken = [*self._spoken, *self._messages.take()], []
+            for chunk in spoken:
+                stands = self._ledger.stands(chunk[2][1][_NS], stored)
+                (taken if stands else self._spoken).append(chunk)
+        return taken
+
+    def take_rest(self, status: str) -> list[Chunk]:
+        """Removes and returns the chunks that go with the run's outcome."""
+        spoken = [*self._spoken, *self._messages.take()]
+        return [*spoken, *self._ledger.take_rest(status)]
 
     def list_questions(self, names: Mapping[str, str]) -> list[Question]:
         """Returns what tasks ask that wait; ``names`` are their nodes by task id."""
@@ -152,24 +286,110 @@ class RunSaver(BridgedSaver):
         return Commit(self._asking[question.task_id].config, writes=writes)
 
     def _perform(self, function: Callable[..., Any], *args: Any) -> Any:
+        self._raise_failure()
         try:
             return self._calls.ask(function, *args)
         except BaseException as error:
-            self.failure = self.failure or error
+            self._fail(error)
             raise
 
     async def _aperform(self, function: Callable[..., Any], *args: Any) -> Any:
+        self._raise_failure()
         try:
             return await asyncio.wrap_future(self._calls.submit(function, *args))
         except Exception as error:
-            self.failure = self.failure or error
+            self._fail(error)
             raise
 
+    def _raise_failure(self) -> None:
+        if self.failure is not None:
+            raise self.failure
+
+    def _fail(self, error: BaseException) -> None:
+        with self._lock:
+            self.failure = self.failure or error
+            awaited, self._awaited = self._awaited, {}
+        for stored in awaited.values():
+            stored.set_exception(error)
+
+    def _load(self, config: Any) -> CheckpointTuple | None:
+        ns = config["configurable"].get("checkpoint_ns", "")
+        if any(_get_ns(commit) == ns for commit in self._collected):
+            self._store_collected()
+        found = super()._load(config)
+        self._ledger.enter_graph(config, found)
+        if found is not None:
+            self._note_stored(ns, found.checkpoint["id"])
+            if not self._is_of_this_call(ns, found):
+                config["configurable"].pop(keys.CONFIG_KEY_RESUMING, None)
+        return found
+
+    def _is_of_this_call(self, ns: str, found: CheckpointTuple) -> bool:
+        """Returns whether a graph below has stored a checkpoint in the call that loads it.
+
+        One compiled with ``checkpointer=True`` may have done so in an earlier super-step. In the
+        first of a run that is taken up LangGraph would have it go on from there, which is its
+        end, and the call would do nothing.
+        """
+        above = self._ledger.list_bases_above(ns)
+        if not above or NS_END in ns.rpartition(NS_SEP)[2]:
+            return True
+        around, base = above[0]
+        return bool((found.metadata or {}).get("parents", {}).get(around) == base)
+
     def _commit(self, commit: Commit) -> None:
-        commit.chunks = self.take_chunks()
-        self._saver.commit(commit)
-        for task in commit.writes:
-            self._note_asking(commit.config, task)
+        if self._at_exit:
+            self._collected.append(commit)
+        else:
+            self._store([commit])
+
+    def _store_collected(self) -> None:
+        collected, self._collected = self._collected, []
+        if collected:
+            self._store(collected)
+
+    def _store(self, commits: list[Commit]) -> None:
+        """Stores what LangGraph gave by some calls, with what it has emitted of that."""
+        added = {_get_ns(one): one.checkpoint["id"] for one in commits if one.checkpoint}
+        stored = self._stored | added
+        begun: list[Commit] = []
+        kept: list[KeptChunk] = []
+        for commit in commits:
+            ns = _get_ns(commit)
+            # The super-steps of the graphs around this one have begun before it.
+            for one in self._ledger.take_beginnings(ns, stored):
+                begun.append(self._record_beginning(one))
+                kept += one.chunks
+            if commit.checkpoint is not None:
+                kept += self._ledger.take_of_checkpoint(ns, commit.checkpoint["id"])
+            for written in commit.writes:
+                base = commit.config["configurable"]["checkpoint_id"]
+                kept += self._ledger.take_of_task(ns, base, written)
+        commits[0].chunks = [*self._take_messages(stored), *sort_chunks(kept)]
+        self._saver.commit_all([*begun, *commits])
+        for commit in commits:
+            for task in commit.writes:
+                self._note_asking(commit.config, task)
+        for ns, checkpoint_id in added.items():
+            self._note_stored(ns, checkpoint_id)
+
+    def _note_stored(self, ns: str, checkpoint_id: str) -> None:
+        with self._lock:
+            self._stored[ns] = max(checkpoint_id, self._stored.get(ns, ""))
+            awaited = self._awaited.pop(checkpoint_id, None)
+        if awaited is not None:
+            awaited.set_result(None)
+
+    def _record_beginning(self, begun: Beginning) -> Commit:
+        """Returns the commit by which something is stored of a super-step that has begun."""
+        ref = {
+            "thread_id": self._thread_id,
+            "checkpoint_ns": begun.ns,
+            "checkpoint_id": begun.checkpoint_id,
+        }
+        asked = [(ASKED, self._asked.get(begun.task_id, {}))]
+        writes = [TaskWrites(begun.task_id, "", asked)]
+        return Commit({"configurable": ref}, writes=writes)
 
     def _note_asking(self, config: RunnableConfig, task: TaskWrites) -> None:
         written = dict(task.writes)
@@ -202,6 +422,10 @@ class RunSaver(BridgedSaver):
             "Code before an interrupt() has to do the same thing each time it runs."
         )
         raise GraphInterrupt(())
+
+
+def _get_ns(commit: Commit) -> str:
+    return str(commit.config["configurable"].get("checkpoint_ns", ""))
 
 
 class _CheckedAnswers(list[Any]):

@@ -51,7 +51,7 @@ class BridgedSaver(BaseCheckpointSaver[int]):
 
     def get_tuple(self, config: Any) -> ForeignTuple | None:
         """Reads the addressed checkpoint, or the newest of the namespace."""
-        return self._convert_tuple(self._perform(self._saver.get_tuple, self._locate(config)))
+        return self._convert_tuple(self._perform(self._load, config))
 
     def list(
         self,
@@ -78,8 +78,7 @@ class BridgedSaver(BaseCheckpointSaver[int]):
 
     async def aget_tuple(self, config: Any) -> ForeignTuple | None:
         """Like get_tuple."""
-        found = await self._aperform(self._saver.get_tuple, self._locate(config))
-        return self._convert_tuple(found)
+        return self._convert_tuple(await self._aperform(self._load, config))
 
     async def alist(
         self,
@@ -120,6 +119,10 @@ class BridgedSaver(BaseCheckpointSaver[int]):
     def _name(self, config: RunnableConfig) -> Any:
         """Returns coordinates with us as the graph itself names them."""
         return config
+
+    def _load(self, config: Any) -> CheckpointTuple | None:
+        """Reads a checkpoint that a graph addresses."""
+        return self._saver.get_tuple(self._locate(config))
 
     def _find(self, config: Any, filter: Any, before: Any, limit: int | None) -> Iterator[Any]:
         ours = None if config is None else self._locate(config)

@@ -67,11 +67,17 @@ class ServedCalls:
 
 
 def _refuse(call: _Call) -> None:
-    call.answer.set_exception(RuntimeError("The thread that has the connections has left."))
+    _settle(call.answer, _raise, RuntimeError("The thread that has the connections has left."))
+
+
+def _raise(error: Exception) -> None:
+    raise error
 
 
 def _settle(future: Future[Any], function: Callable[..., Any], *args: Any) -> None:
-    """Makes a call; what comes of it is the future's."""
+    """Makes a call, unless nobody waits for it any more; what comes of it is the future's."""
+    if not future.set_running_or_notify_cancel():
+        return
     try:
         future.set_result(function(*args))
     except BaseException as error:

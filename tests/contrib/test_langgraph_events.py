@@ -1,0 +1,320 @@
+"""A worker that is killed (-9) at each commit of a LangGraph graph: its events are as without.
+
+Each point is a process and a run of its own, which takes some seconds a case.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import re
+import threading
+import time
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from operator import itemgetter
+from typing import Any, NamedTuple
+
+import pytest
+from langgraph.checkpoint.memory import InMemorySaver
+
+from hitl_django.checkpoints import DjangoSaver
+from hitl_django.contrib.langchain import message_buffer
+from hitl_django.contrib.langgraph.chunk_ledger import ChunkLedger
+from hitl_django.contrib.langgraph.saver import BridgedSaver
+from hitl_django.graph_registry import registry
+from hitl_django.models import Run, RunEvent
+from hitl_django.worker.sweeper import sweep
+from tests import processes
+from tests.chaos import recovery
+
+from . import event_victim
+
+pytestmark = [pytest.mark.crash, pytest.mark.django_db(transaction=True)]
+
+#: What is another in each run.
+_OWN = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f-]{22}|[0-9a-f]{32}|\d{4}-\d\d-\d\dT[\d:.+]+")
+
+
+@pytest.fixture(autouse=True)
+def impatient(settings: Any, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    settings.HITL = recovery.IMPATIENT
+    monkeypatch.setattr(message_buffer, "SECONDS", 0)
+    with registry.hide_graphs():
+        yield
+
+
+def settle() -> None:
+    """Lets sweeps, workers and the reviewer go on until all runs have ended."""
+    deadline = time.monotonic() + recovery.PATIENCE
+    while Run.objects.filter(state__in=Run.LIVE).exists():
+        assert time.monotonic() < deadline, list(Run.objects.values("state", "error"))
+        sweep()
+        paused = Run.objects.filter(state="interrupted")
+        answered = sum(event_victim.answer(run.pk) for run in paused)
+        if not recovery.deliver() + answered:
+            threading.Event().wait(0.02)
+
+
+class Told(NamedTuple):
+    """What a run tells: its events in their order, and what models say by their tasks."""
+
+    events: list[str]
+    said: list[str]
+
+
+def read_events(run: Any) -> Told:
+    """Reads what a run tells, without what is its own."""
+    events = RunEvent.objects.filter(run=run).order_by("seq")
+    assert [event.seq for event in events] == list(range(1, len(events) + 1))
+    told = [(event.ns, event.kind, event.data) for event in events]
+    return Told(list_lines(told), sorted(_read_words(events)))
+
+
+def list_lines(chunks: Iterable[tuple[str, str, Any]]) -> list[str]:
+    """Returns chunks as lines, in their order.
+
+    LangGraph leaves one thing open: tasks of one super-step run on threads, whose chunks come in
+    any order. So between two chunks of the step itself those of its tasks are sorted by the task;
+    each task's own stay in their order.
+    """
+    lines: list[str] = []
+    of_tasks: list[tuple[str, str]] = []
+    for ns, kind, data in chunks:
+        if kind not in event_victim.MODES or kind == "messages":
+            continue
+        task = _find_task(kind, data)
+        if not task:
+            lines += [line for _, line in sorted(of_tasks, key=itemgetter(0))]
+            of_tasks = []
+        if kind == "checkpoints":
+            data = [data["metadata"]["step"], data["next"], data["values"]]
+        elif kind == "tasks":
+            data = {key: value for key, value in data.items() if key != "metadata"}
+        line = f"{ns} {kind} {json.dumps(data, sort_keys=True)}"
+        of_tasks.append((task, _OWN.sub("", line)))
+    return [*lines, *(line for _, line in sorted(of_tasks, key=itemgetter(0)))]
+
+
+def _find_task(kind: str, data: Any) -> str:
+    """Returns what names the task that a chunk is of; "" where it is of the super-step itself."""
+    if kind == "tasks" and ("result" in data or list(data["triggers"]) == ["__pregel_push"]):
+        about = [data.get("result"), data.get("interrupts"), "result" in data or data["input"]]
+        return _find_name(about) or f"@{data['name']}"
+    if isinstance(data, dict) and data.get("__interrupt__"):
+        return _find_name(data["__interrupt__"])
+    return _find_name(data) if kind in ("updates", "custom") else ""
+
+
+def _find_name(data: Any) -> str:
+    found = re.search(r"@\w+", json.dumps(data))
+    return found[0] if found else ""
+
+
+def _read_words(events: Iterable[RunEvent]) -> Iterator[str]:
+    """Yields what models say, a line for each task: by the workers that went on with it.
+
+    Who dies has said the beginning; the last says all, before the task's end is told. A task that
+    leaves its graph has none.
+    """
+    said: dict[str, dict[int, str]] = {}
+    for event in events:
+        data: Any = event.data
+        if event.kind == "messages":
+            message, metadata = data
+            parts = said.setdefault(metadata["langgraph_checkpoint_ns"], {})
+            attempt = metadata["run_attempt"]
+            assert attempt >= max(parts, default=0)
+            parts[attempt] = parts.get(attempt, "") + message["content"]
+        elif event.kind == "tasks" and "result" in data and not data["interrupts"]:
+            for ns in [ns for ns in said if ns.endswith(data["id"])]:
+                yield _read_last(ns, said.pop(ns))
+    for ns, parts in said.items():
+        yield f"{_read_last(ns, parts)} and leaves"
+
+
+def _read_last(ns: str, parts: dict[int, str]) -> str:
+    *broken, whole = parts.values()
+    assert all(whole.startswith(part) for part in broken), parts
+    return f"{_OWN.sub('', ns)} {whole}"
+
+
+def count_kinds(told: Told) -> Counter[str]:
+    return Counter(line.split()[0] for line in told.events if line.startswith(" "))
+
+
+def test_nothing_is_told_again_after_an_answer() -> None:
+    """The other tests compare with a run like this."""
+    event_victim.register_graphs()
+    event_victim.live("telling_asking", "0")
+    told = read_events(Run.objects.get().pk)
+    kinds = {"values": 9, "checkpoints": 7, "tasks": 16, "updates": 9, "custom": 14}
+    assert count_kinds(told) == kinds
+    assert sum("__interrupt__" in line for line in told.events) == 4
+    assert not [line for line in told.events if "__metadata__" in line]
+    assert len(told.said) == 6
+
+
+@pytest.mark.parametrize(
+    "graph", ["telling_plain", "telling_nested", "telling_cached", "telling_leaving"]
+)
+def test_a_run_tells_what_langgraph_streams(graph: str) -> None:
+    event_victim.register_graphs()
+    event_victim.live(graph, "0")
+    theirs: Any = event_victim.GRAPHS[graph]()
+    theirs.checkpointer = InMemorySaver()
+    modes = [mode for mode in event_victim.MODES if mode != "messages"]
+    chunks = theirs.stream(
+        {"said": []}, {"configurable": {"thread_id": "1"}}, stream_mode=modes, subgraphs=True
+    )
+    streamed = [("|".join(ns), kind, data) for ns, kind, data in chunks]
+    assert read_events(Run.objects.get().pk).events == list_lines(streamed)
+
+
+def test_a_graph_that_stores_nothing_tells_with_the_task_that_calls_it() -> None:
+    event_victim.register_graphs()
+    event_victim.live("telling_async_unsaved", "0")
+    events = list(RunEvent.objects.filter(ns__startswith="call:").values_list("kind", flat=True))
+    assert events == ["values", "tasks", "custom", "updates", "tasks", "values"]
+    kinds = count_kinds(read_events(Run.objects.get().pk))
+    assert kinds["custom"] == kinds["updates"] == 2
+
+
+@pytest.mark.parametrize(
+    "graphs",
+    [
+        ("telling_asking", "telling_async", "telling_exit"),
+        ("telling_nested_asking", "telling_async_nested", "telling_exit_nested"),
+        ("telling_persistent_calls", "telling_async_persistent"),
+        ("telling_broken", "telling_async_broken", "telling_exit_broken"),
+    ],
+    ids=itemgetter(0),
+)
+def test_a_run_tells_the_same_whatever_its_durability(graphs: Sequence[str]) -> None:
+    event_victim.register_graphs()
+    for graph in graphs:
+        event_victim.live(graph, graph)
+    sync, *others = [read_events(run.pk) for run in Run.objects.order_by("created_at")]
+    assert len(sync.events) > 15
+    for told in others:
+        assert told == sync
+
+
+def test_at_its_exit_a_run_tells_all_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    told: list[int] = []
+    commit_all: Callable[..., None] = DjangoSaver.commit_all
+
+    def counted(self: Any, commits: Any) -> None:
+        told.append(sum(len(commit.chunks) for commit in commits))
+        commit_all(self, commits)
+
+    monkeypatch.setattr(DjangoSaver, "commit_all", counted)
+    event_victim.register_graphs()
+    event_victim.live("telling_exit_nested", "0")
+    pauses = list(RunEvent.objects.filter(kind__in=["interrupted", "succeeded"]))
+    assert len(pauses) == 2
+    # The input; what led to the pause, and the pause; what led to the end, and the end.
+    assert [number > 1 for number in told] == [False, True, False, True, False]
+
+
+def test_at_its_exit_a_run_has_told_of_a_graph_below_that_was_called_again() -> None:
+    """Its second call goes on from what the first has stored."""
+    event_victim.register_graphs()
+    for graph in ("telling_persistent_calls", "telling_exit_persistent"):
+        event_victim.live(graph, graph)
+    sync, late = [read_events(run.pk) for run in Run.objects.order_by("created_at")]
+    assert late.events[0].startswith("call ")
+    assert sorted(late.events) == sorted(sync.events)
+
+
+@pytest.mark.parametrize(
+    ("graph", "node"),
+    [
+        ("telling_async", "left"),
+        ("telling_async_nested", "inner"),
+        ("telling_async_awaited", "left"),
+    ],
+)
+def test_nothing_is_stored_before_the_checkpoint_that_it_stands_on(
+    graph: str, node: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """LangGraph begins a super-step while its checkpoint is stored, here until a task has ended."""
+    stored: set[str] = set()
+    has_ended = threading.Event()
+    commit_all: Callable[..., None] = DjangoSaver.commit_all
+    add_chunk: Callable[..., Any] = ChunkLedger.add_chunk
+    put: Callable[..., Any] = BridgedSaver.put
+    aput: Callable[..., Any] = BridgedSaver.aput
+
+    def check(self: Any, commits: Any) -> None:
+        for commit in commits:
+            if commit.writes:
+                assert commit.config["configurable"]["checkpoint_id"] in stored
+            if commit.checkpoint is not None:
+                stored.add(commit.checkpoint["id"])
+        commit_all(self, commits)
+
+    def note(self: Any, chunk: Any) -> Any:
+        if chunk[1] == "tasks" and "result" in chunk[2] and chunk[2]["name"] == node:
+            has_ended.set()
+        return add_chunk(self, chunk)
+
+    def is_late(config: Any, metadata: Any) -> bool:
+        return not config["configurable"].get("checkpoint_ns") and metadata["step"] == 1
+
+    def store_late(self: Any, config: Any, checkpoint: Any, metadata: Any, *args: Any) -> Any:
+        assert not is_late(config, metadata) or has_ended.wait(60)
+        return put(self, config, checkpoint, metadata, *args)
+
+    async def astore_late(
+        self: Any, config: Any, checkpoint: Any, metadata: Any, *args: Any
+    ) -> Any:
+        assert not is_late(config, metadata) or await asyncio.to_thread(has_ended.wait, 60)
+        return await aput(self, config, checkpoint, metadata, *args)
+
+    event_victim.register_graphs()
+    monkeypatch.setattr(DjangoSaver, "commit_all", check)
+    monkeypatch.setattr(ChunkLedger, "add_chunk", note)
+    monkeypatch.setattr(BridgedSaver, "put", store_late)
+    monkeypatch.setattr(BridgedSaver, "aput", astore_late)
+    event_victim.live(graph, "0")
+    assert Run.objects.get().state == "succeeded"
+    assert has_ended.is_set()
+
+
+@pytest.mark.promise("P6")
+@pytest.mark.parametrize("graph", event_victim.GRAPHS)
+def test_a_kill_after_any_commit_loses_and_doubles_no_event(graph: str) -> None:
+    """What a kill before a commit leaves behind is what one after the commit before it does."""
+    ours, theirs = processes.SERVER.Pipe(duplex=False)
+    process = processes.start(event_victim.die_everywhere, graph, theirs)
+    assert ours.poll(processes.PATIENCE)
+    runs = ours.recv()
+    process.join(processes.PATIENCE)
+    assert runs > 5
+
+    event_victim.register_graphs()
+    for key in map(str, range(1, runs + 1)):
+        event_victim.start(graph, key)
+    settle()
+    event_victim.live(graph, "undisturbed")
+    assert set(Run.objects.values_list("state", "error")) == {("succeeded", "")}
+    wanted = read_events(Run.objects.get(key="undisturbed").pk)
+    for run in Run.objects.order_by("created_at"):
+        assert read_events(run.pk) == wanted, run.key
+
+
+@pytest.mark.promise("P6")
+@pytest.mark.parametrize("graph", ["telling_persistent", "telling_async_nested"])
+def test_a_run_whose_workers_are_all_killed_loses_and_doubles_no_event(graph: str) -> None:
+    ours, theirs = processes.SERVER.Pipe(duplex=False)
+    process = processes.start(event_victim.die_again_and_again, graph, theirs)
+    assert ours.poll(processes.PATIENCE)
+    assert ours.recv() > 3
+    process.join(processes.PATIENCE)
+
+    event_victim.register_graphs()
+    event_victim.live(graph, "undisturbed")
+    assert set(Run.objects.values_list("state", "error")) == {("succeeded", "")}
+    killed, undisturbed = [read_events(run.pk) for run in Run.objects.order_by("created_at")]
+    assert killed == undisturbed
