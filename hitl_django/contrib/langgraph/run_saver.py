@@ -235,20 +235,22 @@ class RunSaver(BridgedSaver):
     def _store_messages(self) -> None:
         root = {"thread_id": self._thread_id, "checkpoint_ns": ""}
         try:
-            if taken := self._take_messages(self._stored):
+            if taken := self._take_spoken(self._stored):
                 self._saver.commit(Commit({"configurable": root}, chunks=taken))
         except BaseException as error:
             self._fail(error)
             raise
 
-    def _take_messages(self, stored: Mapping[str, str]) -> list[Chunk]:
+    def _take_spoken(self, stored: Mapping[str, str], *, whole: bool = False) -> list[Chunk]:
         """Removes and returns what is said by tasks whose checkpoint is stored.
 
-        ``stored`` are the newest by namespace.
+        ``stored`` are the newest by namespace. ``whole`` is with what isn't to be stored yet.
         """
         taken: list[Chunk] = []
         with self._lock:
-            spoken, self._spoken = [*self._spoken, *self._messages.take()], []
+            if whole:
+                self._spoken += self._messages.take()
+            spoken, self._spoken = self._spoken, []
             for chunk in spoken:
                 stands = self._ledger.stands(chunk[2][1][_NS], stored)
                 (taken if stands else self._spoken).append(chunk)
@@ -365,7 +367,7 @@ class RunSaver(BridgedSaver):
             for written in commit.writes:
                 base = commit.config["configurable"]["checkpoint_id"]
                 kept += self._ledger.take_of_task(ns, base, written)
-        commits[0].chunks = [*self._take_messages(stored), *sort_chunks(kept)]
+        commits[0].chunks = [*self._take_spoken(stored, whole=True), *sort_chunks(kept)]
         self._saver.commit_all([*begun, *commits])
         for commit in commits:
             for task in commit.writes:
