@@ -15,6 +15,7 @@ from hitl_django.audit import ChainCheck
 from hitl_django.json_text.sanitize import escape_invisible, format_count
 
 from .printing import add_json_argument, print_json
+from .progress import Progress
 from .start import open_input
 
 HELP = (
@@ -32,7 +33,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def perform(command: BaseCommand, options: Mapping[str, Any]) -> None:
     """Names the first bad entry of each thread, and says how many are attested by a later one."""
     count = attested = 0
-    for found in _check(options["file"]):
+    progress = Progress(command.stderr)
+    for found in _check(options["file"], progress):
+        progress.clear()
         attested += len(found.get("attested", ()))
         count += "entry" in found
         if options["json"]:
@@ -59,14 +62,15 @@ def _format_fault(fault: Mapping[str, Any]) -> str:
     return f"{line}{escape_invisible(fault['thread'])}: entry {fault['entry']}"
 
 
-def _check(file: str | None) -> Iterator[dict[str, Any]]:
+def _check(file: str | None, progress: Progress) -> Iterator[dict[str, Any]]:
     if file is None:
-        for checked in audit.check_threads():
+        for checked in progress.count(audit.check_threads(), "thread", "threads"):
             fault = {} if checked.fault is None else {"entry": checked.fault}
-            yield _describe(checked.thread_id, fault, checked.attested)
+            if fault or checked.attested:
+                yield _describe(checked.thread_id, fault, checked.attested)
         return
     with open_input(file) as (source, _):
-        yield from check_lines(source)
+        yield from check_lines(progress.count(source, "entry", "entries"))
 
 
 def check_lines(lines: Iterable[bytes]) -> Iterator[dict[str, Any]]:

@@ -68,6 +68,19 @@ def test_a_changed_file_is_found_and_says_where(record: Path, change: Any) -> No
     assert said.endswith(("is broken.", "are broken."))
 
 
+@pytest.mark.parametrize("is_file", [False, True])
+def test_a_terminal_sees_how_far_it_is(
+    record: Path, monkeypatch: pytest.MonkeyPatch, is_file: bool
+) -> None:
+    monkeypatch.setattr("hitl_django.management.progress.TERMINAL_INTERVAL", 0.0)
+    err = io.StringIO()
+    err.isatty = lambda: True  # type: ignore[method-assign]
+    file = str(record) if is_file else None
+    call_command("hitl", "verify-audit", file=file, stdout=io.StringIO(), stderr=err, no_color=True)
+    assert ("\r1 entry" if is_file else "\r1 thread") in err.getvalue()
+    assert err.getvalue().endswith("\r")
+
+
 def test_a_changed_row_is_found(record: Path) -> None:
     first = AuditEntry.objects.filter(seq=2).order_by("pk").first()
     assert first is not None

@@ -305,7 +305,9 @@ class TestEarlierReleases:
         assert find_name("lena") == find_key(lena) == set()
         assert forgotten.left == []
         assert find_faults() == {}
-        attested = {found.thread_id: found.attested for found in audit.check_threads()}
+        attested = {
+            found.thread_id: found.attested for found in audit.check_threads() if found.attested
+        }
         assert attested
         assert all(seq <= last for found in attested.values() for seq in found)
         told = {each["thread"]: each["attested"] for each in check_export(export())}
@@ -621,7 +623,7 @@ class TestTheArchive:
         for name in names:
             services.restore_thread(name)
         assert find_faults() == {}
-        assert list(audit.check_threads())
+        assert any(found.attested for found in audit.check_threads())
 
     def test_what_of_it_is_shown_has_no_salts(self, lena: User) -> None:
         name = Thread.objects.values_list("thread_id", flat=True)[0]
