@@ -58,6 +58,8 @@ class Replayed:
             else:
                 sequence = "setval(pg_get_serial_sequence('hitl_django_thread', 'id'), %s, false)"
                 cursor.execute(f"SELECT {sequence}", [self.last + 1])
+                # Or each row would first be looked for among the dead ones of its key.
+                cursor.execute(f"VACUUM {', '.join(_list_tables())}")
 
     def __call__(self) -> int:
         for transaction in self.transactions:
@@ -71,6 +73,12 @@ class Replayed:
 
         ended = Run.objects.filter(thread__gt=self.last, state=Run.State.SUCCEEDED)
         return Checkpoint.objects.filter(thread__gt=self.last).count(), ended.count()
+
+
+def _list_tables() -> list[str]:
+    from hitl_django.archive.thread_tables import THREAD_TABLES
+
+    return [model._meta.db_table for model in THREAD_TABLES]
 
 
 @contextmanager
