@@ -67,11 +67,9 @@ class ServedCalls:
 
 
 def _refuse(call: _Call) -> None:
-    _settle(call.answer, _raise, RuntimeError("The thread that has the connections has left."))
-
-
-def _raise(error: Exception) -> None:
-    raise error
+    if call.answer.set_running_or_notify_cancel():
+        error = RuntimeError("The thread that has the connections has left.")
+        call.answer.set_exception(error)
 
 
 def _settle(future: Future[Any], function: Callable[..., Any], *args: Any) -> None:
