@@ -37,8 +37,7 @@ from hitl_django.models import (
     WebhookEndpoint,
 )
 
-#: Through what people without an account decide.
-LINK = "link"
+from .reviews import links
 
 #: Columns with the names of users as they were then, each with the foreign key beside it.
 LABELS: Mapping[type[Model], Mapping[str, str]] = {
@@ -223,11 +222,11 @@ class Person:
             found.append(Q(**{f"{label}__in": self.names, f"{key}__isnull": True}))
         asked = {question for question, _ in self.guests}
         if model is Decision:
-            found.append(Q(via=LINK, interrupt__in=asked))
+            found.append(Q(via=links.VIA, interrupt__in=asked))
         if model is ReviewLink and self.email:
             found.append(Q(email__iexact=self.email))
         if model is AuditEntry:
-            found += [Q(via=LINK, subject__in=asked), Q(verb__in=list(audit.GUESTS))]
+            found += [Q(via=links.VIA, subject__in=asked), Q(verb__in=list(audit.GUESTS))]
             # Each is read: a column that may be encrypted can't be asked for a name.
             return reduce(or_, [*found, Q(verb__in=list(audit.NAMES))])
         for column in NAMES.get(model, {}):
@@ -286,7 +285,7 @@ class Person:
         return places
 
     def _is_guest(self, via: str, question: Any, name: str) -> bool:
-        return via == LINK and (str(question), name) in self.guests
+        return via == links.VIA and (str(question), name) in self.guests
 
     def _find_columns_of_entry(self, entry: AuditEntry) -> Iterator[str]:
         places = {*self.find_places(entry)}
