@@ -64,14 +64,19 @@ def read_values() -> Iterator[tuple[str, Any]]:
                 yield from (
                     (f"{table}.{name}", value) for name, value in zip(names, row, strict=True)
                 )
+    for row in read_rows():
+        for field in row._meta.concrete_fields:
+            yield f"{row._meta.model_name}.{field.name}", getattr(row, field.attname)
+
+
+def read_rows() -> Iterator[Any]:
+    """Yields all rows, and in the place of archived threads those in their documents."""
     for model in list_models():
         rows = list(model._base_manager.all())
         if model is ArchivedThread:
             documents = [archive.read_document(row) for row in rows]
             rows = [row for each in documents for found in each.values() for row in found]
-        for row in rows:
-            for field in row._meta.concrete_fields:
-                yield f"{row._meta.model_name}.{field.name}", getattr(row, field.attname)
+        yield from rows
 
 
 def find_name(name: str) -> set[str]:
@@ -88,17 +93,12 @@ def find_name(name: str) -> set[str]:
 def find_key(user: User) -> set[str]:
     """Returns the foreign keys, and the entries, that lead to a user."""
     found = set()
-    for model in list_models():
-        rows = list(model._base_manager.all())
-        if model is ArchivedThread:
-            documents = [archive.read_document(row) for row in rows]
-            rows = [row for each in documents for found_rows in each.values() for row in found_rows]
-        for row in rows:
-            keys = [getattr(row, f"{key}_id") for key in list_keys(type(row))]
-            if isinstance(row, AuditEntry):
-                keys.append(row.detail.get("actor_id"))
-            if str(user.pk) in map(str, keys):
-                found.add(row._meta.model_name)
+    for row in read_rows():
+        keys = [getattr(row, f"{key}_id") for key in list_keys(type(row))]
+        if isinstance(row, AuditEntry):
+            keys.append(row.detail.get("actor_id"))
+        if str(user.pk) in map(str, keys):
+            found.add(row._meta.model_name)
     return found
 
 
