@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Any
 from uuid import UUID
 
@@ -70,6 +70,16 @@ def settle(answering: bool = True) -> None:
             return
         assert time.monotonic() < deadline, list(Run.objects.filter(state__in=DUE).values())
         threading.Event().wait(0.02)
+
+
+def finish(answer: Callable[[], int]) -> None:
+    """Lets sweeps, workers and a reviewer of one's own go on until all runs have ended."""
+    deadline = time.monotonic() + PATIENCE
+    while Run.objects.filter(state__in=Run.LIVE).exists():
+        assert time.monotonic() < deadline, list(Run.objects.values("state", "error"))
+        sweep()
+        if not deliver() + answer():
+            threading.Event().wait(0.02)
 
 
 def state_of(run: UUID | str) -> str:

@@ -203,15 +203,24 @@ def die_everywhere(graph: str, path: Path, told: Any, *, after: bool) -> None:
     They are forked from this one, which has loaded all they need.
     """
     register_agents(path)
-    number, survivors = 0, 0
-    while survivors < 2:
+
+    def begin(number: int) -> None:
+        kill_at_commit(number, str(number), after=after)
+        live(graph, str(number))
+
+    told.send(count_children(begin, survivors=2))
+
+
+def count_children(begin: Callable[[int], None], *, survivors: int = 1) -> int:
+    """Has one child after the other do the work, until so many came to its end; counts them all."""
+    number, ended = 0, 0
+    while ended < survivors:
         number += 1
         child = os.fork()
         if child == 0:
-            kill_at_commit(number, str(number), after=after)
-            live(graph, str(number))
+            begin(number)
             os._exit(0)
         _, status = os.waitpid(child, 0)
         assert os.WIFSIGNALED(status) or os.WEXITSTATUS(status) == 0, status
-        survivors += not os.WIFSIGNALED(status)
-    told.send(number)
+        ended += not os.WIFSIGNALED(status)
+    return number

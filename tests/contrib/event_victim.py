@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import operator
-import os
 from collections import Counter
 from collections.abc import Callable, Iterator
 from datetime import timedelta
@@ -329,35 +328,23 @@ def go_on(run: Any) -> None:
 def die_everywhere(graph: str, told: Any) -> None:
     """Has one process after the other killed after each commit; tells how many runs there were."""
     register_graphs()
-    number, survivors = 0, 0
-    while survivors < 1:
-        number += 1
-        child = os.fork()
-        if child == 0:
-            agent_victim.kill_at_commit(number, str(number), after=True)
-            live(graph, str(number))
-            os._exit(0)
-        _, status = os.waitpid(child, 0)
-        assert os.WIFSIGNALED(status) or os.WEXITSTATUS(status) == 0, status
-        survivors += not os.WIFSIGNALED(status)
-    told.send(number)
+
+    def begin(number: int) -> None:
+        agent_victim.kill_at_commit(number, str(number), after=True)
+        live(graph, str(number))
+
+    told.send(agent_victim.count_children(begin))
 
 
 def die_again_and_again(graph: str, told: Any) -> None:
     """Has each worker of a run killed after its fifth commit; tells how many there were."""
     register_graphs()
     run = start(graph, "killed")
-    number, survivors = 0, 0
-    while survivors < 1:
-        number += 1
+
+    def begin(number: int) -> None:
         Thread.objects.update(lease_until=timezone.now() - timedelta(hours=1))
-        connection.close()
-        child = os.fork()
-        if child == 0:
-            agent_victim.kill_at_commit(5, "killed", after=True)
-            go_on(run)
-            os._exit(0)
-        _, status = os.waitpid(child, 0)
-        assert os.WIFSIGNALED(status) or os.WEXITSTATUS(status) == 0, status
-        survivors += not os.WIFSIGNALED(status)
-    told.send(number)
+        agent_victim.kill_at_commit(5, "killed", after=True)
+        go_on(run)
+
+    connection.close()
+    told.send(agent_victim.count_children(begin))

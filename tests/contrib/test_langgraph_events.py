@@ -9,7 +9,6 @@ import asyncio
 import json
 import re
 import threading
-import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from operator import itemgetter
@@ -24,7 +23,6 @@ from hitl_django.contrib.langgraph.chunk_ledger import ChunkLedger
 from hitl_django.contrib.langgraph.saver import BridgedSaver
 from hitl_django.graph_registry import registry
 from hitl_django.models import Run, RunEvent
-from hitl_django.worker.sweeper import sweep
 from tests import processes
 from tests.chaos import recovery
 
@@ -44,16 +42,9 @@ def impatient(settings: Any, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
         yield
 
 
-def settle() -> None:
-    """Lets sweeps, workers and the reviewer go on until all runs have ended."""
-    deadline = time.monotonic() + recovery.PATIENCE
-    while Run.objects.filter(state__in=Run.LIVE).exists():
-        assert time.monotonic() < deadline, list(Run.objects.values("state", "error"))
-        sweep()
-        paused = Run.objects.filter(state="interrupted")
-        answered = sum(event_victim.answer(run.pk) for run in paused)
-        if not recovery.deliver() + answered:
-            threading.Event().wait(0.02)
+def answer_paused() -> int:
+    """Answers one question of each run that waits; returns how many."""
+    return sum(event_victim.answer(run.pk) for run in Run.objects.filter(state="interrupted"))
 
 
 class Told(NamedTuple):
@@ -296,7 +287,7 @@ def test_a_kill_after_any_commit_loses_and_doubles_no_event(graph: str) -> None:
     event_victim.register_graphs()
     for key in map(str, range(1, runs + 1)):
         event_victim.start(graph, key)
-    settle()
+    recovery.finish(answer_paused)
     event_victim.live(graph, "undisturbed")
     assert set(Run.objects.values_list("state", "error")) == {("succeeded", "")}
     wanted = read_events(Run.objects.get(key="undisturbed").pk)

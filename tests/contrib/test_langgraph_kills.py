@@ -6,8 +6,6 @@ of LangChain's with each decision of their middleware, a supervisor of two, and 
 
 from __future__ import annotations
 
-import threading
-import time
 from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
@@ -19,7 +17,6 @@ from django.db.models import Count
 from hitl_django import services
 from hitl_django.graph_registry import registry
 from hitl_django.models import Decision, Interrupt, Run
-from hitl_django.worker.sweeper import sweep
 from tests import processes
 from tests.chaos import recovery
 
@@ -45,16 +42,6 @@ def impatient(settings: Any) -> Iterator[None]:
         yield
 
 
-def settle() -> None:
-    """Lets sweeps, workers and the reviewer go on until all runs have ended."""
-    deadline = time.monotonic() + recovery.PATIENCE
-    while Run.objects.filter(state__in=Run.LIVE).exists():
-        assert time.monotonic() < deadline, list(Run.objects.values("state", "error"))
-        sweep()
-        if not recovery.deliver() + agent_victim.answer():
-            threading.Event().wait(0.02)
-
-
 @pytest.mark.promise("P6")
 @pytest.mark.promise("P7")
 @pytest.mark.parametrize("after", [False, True], ids=["before", "after"])
@@ -74,7 +61,7 @@ def test_a_kill_at_any_commit_loses_and_doubles_nothing(
     agent_victim.register_agents(path)
     for key in map(str, range(1, runs + 1)):
         services.start(graph, {"messages": [("user", key)]}, key=key)
-    settle()
+    recovery.finish(agent_victim.answer)
 
     assert set(Run.objects.values_list("state", flat=True)) == {"succeeded"}
     lines = path.read_text().split("\n")
