@@ -10,6 +10,9 @@ from . import markdown, sources
 
 #: Why a run goes from one state to another.
 REASONS: Mapping[tuple[str, str], str] = {
+    ("WAITING", "QUEUED"): "The runs of its thread before it have ended.",
+    ("WAITING", "FAILED"): "Its input is none that today's graph takes.",
+    ("WAITING", "CANCELLED"): "Somebody cancels it.",
     ("QUEUED", "RUNNING"): "A worker claims it.",
     ("QUEUED", "PARKED"): "Workers claimed it several times and got nowhere.",
     ("QUEUED", "CANCELLED"): "Somebody cancels it.",
@@ -26,6 +29,7 @@ REASONS: Mapping[tuple[str, str], str] = {
     ("INTERRUPTED", "QUEUED"): "Somebody decides, or the question expires.",
     ("INTERRUPTED", "PARKED"): "The question expires.",
     ("INTERRUPTED", "CANCELLED"): "Somebody cancels it, or the question expires.",
+    ("FAILED", "WAITING"): "An operator retries it, and it never began.",
     ("FAILED", "QUEUED"): "An operator retries it.",
     ("FAILED", "CANCELLED"): "Somebody cancels it.",
     ("PARKED", "QUEUED"): "An operator retries it.",
@@ -49,7 +53,7 @@ def picture() -> str:
     graph = StateGraph(dict)
     for state in sources.load(sources.RUN).State:
         graph.add_node(state.name, lambda state: {})
-    graph.add_edge(START, "QUEUED")
+    graph.add_edge(START, "QUEUED").add_edge(START, "WAITING")
     for before, after in transitions():
         graph.add_edge(before, after)
     laid_out = sources.load(sources.LAYOUT)(graph.compile())

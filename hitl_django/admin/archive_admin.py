@@ -29,7 +29,9 @@ class EndedStateFilter(admin.SimpleListFilter):
     parameter_name = "state"
 
     def lookups(self, request: HttpRequest, model_admin: Any) -> list[tuple[str, str]]:
-        return [(state.value, str(state.label)) for state in Run.State if state not in Run.LIVE]
+        return [
+            (state.value, str(state.label)) for state in Run.State if state not in Run.UNFINISHED
+        ]
 
     def queryset(self, request: HttpRequest, queryset: QuerySet[Any]) -> QuerySet[Any]:
         return queryset.filter(state=self.value()) if self.value() else queryset

@@ -181,7 +181,7 @@ class RunOperations:
                 message = format_recorded(words, f"fork {run.pk}")
                 self.message_user(request, message, messages.SUCCESS)
                 return HttpResponseRedirect(self.url("change", request, made.id))
-        newest = Run.objects.filter(thread=run.thread_id).order_by("-created_at", "-pk").first()
+        newest = Run.select_newest(Run.objects.filter(thread=run.thread_id)).first()
         return self.page(
             request,
             run,

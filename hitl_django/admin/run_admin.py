@@ -45,6 +45,7 @@ ERROR_LENGTH = 160
 STUCK = (Run.State.FAILED, Run.State.PARKED)
 
 EXPLAINED = {
+    Run.State.WAITING: _("It begins when the runs of its thread before it have ended."),
     Run.State.QUEUED: _("It waits for a worker."),
     Run.State.RUNNING: _("A worker advances it now."),
     Run.State.INTERRUPTED: _("It goes on when its questions are answered."),
@@ -178,7 +179,7 @@ class RunAdmin(NewestSearch, StartPages, BulkRunPages):
     def _newer(self, request: HttpRequest, run: Run) -> Run | None:
         """Returns the run that took this one's place; it can't be retried then."""
         runs = Run.objects.filter(thread=run.thread_id).only("pk", "state")
-        newest = runs.order_by("-created_at", "-pk").first()
+        newest = Run.select_newest(runs, besides=run).first()
         if newest is None or newest.pk == run.pk:
             return None
         return self.visible(request, runs.filter(pk=newest.pk)).first()

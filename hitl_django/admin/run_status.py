@@ -13,6 +13,7 @@ from hitl_django.models import Decision, Run
 from hitl_django.services import WorkerHealth
 
 LINES = {
+    Run.State.WAITING: _("The run waits for those of its thread before it."),
     Run.State.QUEUED: _("Waiting for a worker."),
     Run.State.RUNNING: _("A worker advances the run now."),
     Run.State.INTERRUPTED: _("The run waits for an answer."),

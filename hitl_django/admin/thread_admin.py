@@ -92,7 +92,7 @@ class ThreadAdmin(NewestSearch):
 
     def get_queryset(self, request: HttpRequest) -> QuerySet[Any]:
         runs = select_visible(Run.objects.filter(thread=OuterRef("pk")), request.user)
-        newest = runs.order_by("-created_at", "-pk")
+        newest = Run.select_newest(runs)
         rows = super().get_queryset(request).select_related("subject_type").defer("metadata")
         return rows.annotate(
             newest_state=Subquery(newest.values("state")[:1], output_field=CharField()),
@@ -119,15 +119,15 @@ class ThreadAdmin(NewestSearch):
     def show(self, request: HttpRequest, thread: Thread) -> HttpResponse:
         """Shows where a thread is and what happened to it."""
         runs = select_visible(Run.objects.filter(thread=thread), request.user)
-        newest = list(runs.defer("error", "traceback").order_by("-created_at", "-pk")[:MAX_RUNS])
-        may = bool(newest) and get_policy().may_operate(request.user, newest[0])
+        newest = Run.select_newest(runs.defer(*Run.LARGE_TEXTS)).first()
+        may = newest is not None and get_policy().may_operate(request.user, newest)
         return self.page(
             request,
             thread,
             "thread.html",
             title=_("Thread %(id)s") % {"id": thread.thread_id},
-            runs=newest,
-            newest=newest[0] if newest else None,
+            runs=runs.defer(*Run.LARGE_TEXTS).order_by("-created_at", "-pk")[:MAX_RUNS],
+            newest=newest,
             may_operate=may,
             about=link_subject(thread, request),
             picture=services.thread_picture(thread.thread_id),

@@ -50,7 +50,7 @@ def visible_threads(user: Any) -> QuerySet[Thread]:
 
 def select_with_last_run(user: Any) -> QuerySet[Thread]:
     """Returns the threads that ``user`` may see, with the last of the runs that they may see."""
-    latest = visible_runs(user).filter(thread=OuterRef("pk")).order_by("-created_at", "-pk")
+    latest = Run.select_newest(visible_runs(user).filter(thread=OuterRef("pk")))
     return visible_threads(user).annotate(
         last_run=Subquery(latest.values("pk")[:1]), last_state=Subquery(latest.values("state")[:1])
     )

@@ -29,7 +29,7 @@ def select_archivable(using: str, days: float) -> QuerySet[Thread]:
     """
     before = Now() - timedelta(days=days)
     rested = Q(restored_at__isnull=True) | Q(restored_at__lt=before)
-    threads = Thread.objects.using(using).filter(rested, ended_at__lt=before)
+    threads = Thread.objects.using(using).filter(rested, ended_at__lt=before, has_waiting=False)
     for reference in _foreign_references():
         threads = threads.exclude(reference)
     return threads
@@ -121,7 +121,7 @@ def _make_archived(rows: ArchivedRows) -> ArchivedThread:
         key=runs[0].key if runs else None,
         subject_type_id=thread.subject_type_id,
         subject_id=thread.subject_id,
-        state=runs[-1].state if runs else "",
+        state=_find_last_state(runs),
         runs=len(runs),
         questions=len(rows[Interrupt]),
         started_at=thread.created_at,
@@ -129,6 +129,12 @@ def _make_archived(rows: ArchivedRows) -> ArchivedThread:
         document=document,
         digest=its_digest,
     )
+
+
+def _find_last_state(runs: Sequence[Run]) -> str:
+    """Returns the state of the newest run, or of the newest that has begun."""
+    begun = [run for run in runs if run.input is None] or runs
+    return begun[-1].state if begun else ""
 
 
 def _clear_dangling(using: str, model: type[models.Model], rows: Sequence[Any]) -> None:

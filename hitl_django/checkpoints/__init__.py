@@ -9,8 +9,8 @@ is read.
 
 from __future__ import annotations
 
-from .codec import digest_value
+from .codec import digest_value, pack_text, unpack_text
 from .coordinates import ThreadKey
 from .django_saver import DjangoSaver, Fence
 
-__all__ = ["DjangoSaver", "Fence", "ThreadKey", "digest_value"]
+__all__ = ["DjangoSaver", "Fence", "ThreadKey", "digest_value", "pack_text", "unpack_text"]

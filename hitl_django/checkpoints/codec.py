@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 from collections.abc import Sequence
 from typing import Any
 
@@ -51,6 +52,23 @@ def verify(data: Any, stored: str, what: str) -> bytes:
 def unpack(data: Any, stored: str, what: str) -> Any:
     """Returns the value that was packed, or raises CorruptPayloadError."""
     return codec.decode(verify(data, stored, what))
+
+
+def pack_text(value: Any) -> str:
+    """Returns a value's bytes as text, for a column of text; raises where it can't be stored."""
+    return base64.b64encode(codec.encode(value)).decode()
+
+
+def unpack_text(text: str, stored: str, what: str) -> Any:
+    """Returns the value that pack_text was given; ``stored`` is its digest.
+
+    CorruptPayloadError where that isn't the text's.
+    """
+    try:
+        data = base64.b64decode(text, validate=True)
+    except ValueError as fault:
+        raise CorruptPayloadError(f"The stored {what} is damaged: it is no base64.") from fault
+    return unpack(data, stored, what)
 
 
 def digest_value(value: Any) -> str:

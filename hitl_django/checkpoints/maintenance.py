@@ -96,13 +96,13 @@ def refuse_live_thread(using: str, thread_id: str) -> None:
 
 def refuse_live(using: str, **which: Any) -> None:
     """Raises RunStateError if one of these runs is still under way: it needs its history."""
-    live = Run.objects.using(using).filter(state__in=Run.LIVE, **which)
+    live = Run.objects.using(using).filter(state__in=Run.UNFINISHED, **which)
     found = live.values_list("pk", "state", named=True).first()
     if found is not None:
         raise RunStateError(
             f"Run {found.pk} is {found.state} and needs its history, so it is kept.",
             state=found.state,
-            allowed=sorted(set(Run.State.values) - set(Run.LIVE)),
+            allowed=sorted(set(Run.State.values) - set(Run.UNFINISHED)),
         )
 
 

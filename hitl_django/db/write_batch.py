@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import lru_cache
-from typing import Any
+from typing import Any, NamedTuple
 
 from django.db import OperationalError, connections, models, transaction
 
@@ -15,10 +15,20 @@ from .prepared_query import PreparedSelect, PreparedUpdate
 Row = tuple[Any, ...]
 #: What is raised where an UPDATE has no row.
 Refusal = type[Exception] | Exception
-#: What has to match a row, its values, and what is raised where it doesn't.
-Guard = tuple[PreparedSelect | PreparedUpdate, dict[str, Any], Refusal | None]
 #: Rows of one statement on PostgreSQL whose text is kept: of more there are too many texts.
 FEW = 20
+
+
+class Guard(NamedTuple):
+    """What has to match a row, its values, and what is raised where it doesn't.
+
+    ``receive`` is called with what it returns, where all of the batch is written.
+    """
+
+    statement: PreparedSelect | PreparedUpdate
+    values: dict[str, Any]
+    error: Refusal | None = None
+    receive: Callable[[Row], object] | None = None
 
 
 class Prefetch:
@@ -65,20 +75,23 @@ class WriteBatch:
         statement: PreparedUpdate,
         values: dict[str, Any],
         error: Refusal | None = None,
+        receive: Callable[[Row], object] | None = None,
     ) -> None:
         """Adds an UPDATE that has to match a row: else nothing is written, and ``error`` is raised.
+
+        ``receive`` is called with the columns that it returns, as a function of ``after_write`` is.
 
         Such an UPDATE waits for whoever has locked the row, and sees what they left there. What
         else the statement reads it may have read before, so nothing that is written here may
         depend on rows other than these.
         """
-        self._guards.append((statement, values, error))
+        self._guards.append(Guard(statement, values, error, receive))
 
     def lock(
         self, statement: PreparedSelect, values: dict[str, Any], error: type[Exception]
     ) -> None:
         """Adds a SELECT that locks a row, before anything else; otherwise like ``guard``."""
-        self._guards.insert(0, (statement, values, error))
+        self._guards.insert(0, Guard(statement, values, error))
 
     def lock_ahead(
         self, statement: PreparedSelect, values: dict[str, Any], error: type[Exception]
@@ -188,7 +201,7 @@ class WriteBatch:
 
     def _refuse_missing(self, found: list[Row]) -> None:
         if len(found) < len(self._guards):
-            error = self._guards[len(found)][2]
+            error = self._guards[len(found)].error
             if error is not None:
                 raise error
 
@@ -196,6 +209,9 @@ class WriteBatch:
         if len(found) == len(self._guards):
             for function in (*self._before, *self._after):
                 function()
+            for guard, row in zip(self._guards, found, strict=True):
+                if guard.receive is not None:
+                    guard.receive(row)
 
     def _is_one(self, connection: Any) -> bool:
         """Says whether all of it is one statement, which needs no transaction around it."""
@@ -209,14 +225,14 @@ class WriteBatch:
         if others or len(rows) > 1:
             return False
         # Whether the row was found shows in whether the other was written.
-        reads = [isinstance(statement, PreparedSelect) for statement, _, _ in self._guards]
+        reads = [isinstance(guard.statement, PreparedSelect) for guard in self._guards]
         return not reads or (reads == [True] and insert.writes_each)
 
     def _run_single(self, connection: Any, cursor: Any) -> list[Row]:
         if not (self._guards and self._inserted):
             return self._run_in_turn(connection, cursor)
-        [(statement, values, _)], [(insert, rows)] = self._guards, self._inserted
-        condition, known = statement.ready(connection, values)
+        [guard], [(insert, rows)] = self._guards, self._inserted
+        condition, known = guard.statement.ready(connection, guard.values)
         text = insert.provided(connection, condition)
         cursor.execute(text, [*insert.parameters(connection, rows), *known])
         return [()] * cursor.rowcount
@@ -229,8 +245,9 @@ class WriteBatch:
             cursor.execute(first.keyed(connection), begun)
             self._set_key(cursor.fetchall())
         found: list[Row] = []
-        for statement, values, _ in self._guards:
-            text, parameters = statement.ready(connection, values)
+        for guard in self._guards:
+            statement = guard.statement
+            text, parameters = statement.ready(connection, guard.values)
             if isinstance(statement, PreparedUpdate) and statement.returning:
                 text = f"{text} RETURNING {statement.columns(connection)}"
             cursor.execute(text, parameters)
@@ -275,8 +292,8 @@ class WriteBatch:
         if self._first is not None:
             first, row, key = self._first
             parameters += first.parameters(connection, [first.values_of(row)])
-        for statement, values, _ in self._guards:
-            parameters += statement.ready(connection, values)[1]
+        for guard in self._guards:
+            parameters += guard.statement.ready(connection, guard.values)[1]
         for insert, rows in self._inserted:
             parameters += insert.parameters(connection, rows, key)
         parts = tuple(
@@ -286,15 +303,15 @@ class WriteBatch:
             ]
         )
         compose = _kept if sum(count for _, count, _ in parts) <= FEW else _compose
-        guards = tuple([statement for statement, _, _ in self._guards])
+        guards = tuple([guard.statement for guard in self._guards])
         return compose(connection.alias, first, guards, parts), parameters
 
     def _split(self, rows: list[Row]) -> list[Row]:
         """Takes the one row apart into those of the required UPDATEs that have one."""
         found: list[Row] = []
         row = rows[0] if rows else ()
-        for statement, _, _ in self._guards:
-            width = 1 + len(statement.returning)
+        for guard in self._guards:
+            width = 1 + len(guard.statement.returning)
             if not row or row[0] is None:
                 break
             found.append(row[1:width])

@@ -12,6 +12,19 @@ from .fence import RunFence
 from .lease import Lease
 from .renewal import keep_renewed
 from .thread_lock import lock_thread
-from .transitions import park, release
+from .transitions import describe_error, park, release
+from .waiting_runs import enqueue_next, select_waiting
 
-__all__ = ["Lease", "RunFence", "claim", "keep_renewed", "lock_thread", "park", "release", "renew"]
+__all__ = [
+    "Lease",
+    "RunFence",
+    "claim",
+    "describe_error",
+    "enqueue_next",
+    "keep_renewed",
+    "lock_thread",
+    "park",
+    "release",
+    "renew",
+    "select_waiting",
+]

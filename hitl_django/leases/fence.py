@@ -6,11 +6,11 @@ from collections.abc import Sequence
 from functools import partial
 
 from hitl_django.checkpoints import lease_queries
-from hitl_django.db.write_batch import WriteBatch
+from hitl_django.db.write_batch import Row, WriteBatch
 from hitl_django.engine.savers.checkpoint import Outcome
 from hitl_django.errors import LeaseLostError
 
-from . import interrupts, queries, transitions
+from . import interrupts, queries, transitions, waiting_runs
 from .lease import Lease, lease_duration
 
 
@@ -32,9 +32,17 @@ class RunFence:
         elif outcome is None:
             batch.guard(lease_queries.HOLD, {**key, "duration": lease_duration()}, LeaseLostError)
         else:
-            statement = queries.REST if transitions.ends_run(outcome) else lease_queries.LET_GO
-            statement = queries.ASK if outcome.questions else statement
-            batch.guard(statement, key, LeaseLostError)
+            statement, receive = lease_queries.LET_GO, None
+            if outcome.questions:
+                statement = queries.ASK
+            elif transitions.ends_run(outcome):
+                statement, receive = queries.REST, partial(self._enqueue_next, batch.using)
+            batch.guard(statement, key, LeaseLostError, receive)
+
+    def _enqueue_next(self, using: str, rested: Row) -> None:
+        (has_waiting,) = rested
+        if has_waiting:
+            waiting_runs.enqueue_next_at_once(using, self.lease.thread.pk)
 
     def flag_changed(self, batch: WriteBatch, questions: Sequence[str]) -> None:
         """Marks interrupts that were answered and have since been raised with other words."""

@@ -129,11 +129,12 @@ GIVE_BACK = PreparedUpdate(
     lambda: {"lease_until": None, "lease_owner": "", "attempts": F("attempts") - 1},
 )
 
-#: As LET_GO, and the thread has come to rest.
+#: As LET_GO, and the thread has come to rest. Returns whether runs wait for that.
 REST = PreparedUpdate(
     Thread,
     FENCED,
     lambda: {"lease_until": None, "lease_owner": "", "attempts": 0, "ended_at": Now()},
+    returning=("has_waiting",),
 )
 
 #: As LET_GO, and the thread has had an interrupt.

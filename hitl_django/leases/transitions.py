@@ -55,7 +55,7 @@ def finish(lease: Lease, batch: WriteBatch, outcome: Outcome, step: int | None) 
         state = Run.State.INTERRUPTED
     elif state in _END_STATES.values() and lease.has_asked and _has_waiting(lease, using):
         batch.before_commit(partial(interrupts.withdraw_interrupts, lease, using))
-    _leave(lease, state, batch, *_describe_error(outcome.error), step=step, detail=detail)
+    _leave(lease, state, batch, *describe_error(outcome.error), step=step, detail=detail)
     if state == Run.State.QUEUED:
         dispatcher.enqueue(lease.run_id, batch)
     batch.after_write(partial(_send_signals, lease, state, using))
@@ -90,7 +90,7 @@ def _pause_behind_lock(lease: Lease, outcome: Outcome, using: str, last_event: i
     state = Run.State.QUEUED if answered else Run.State.INTERRUPTED
     batch = WriteBatch(using)
     detail = {} if answered else {"questions": waiting}
-    _leave(lease, state, batch, *_describe_error(None), detail=detail)
+    _leave(lease, state, batch, *describe_error(None), detail=detail)
     if answered:
         dispatcher.enqueue(lease.run_id, batch)
     batch.run()
@@ -118,7 +118,7 @@ def release(lease: Lease, error: BaseException, *, to_park: bool) -> None:
     state = Run.State.PARKED if to_park else Run.State.QUEUED
     # Zero rows: another worker has taken over, and the run is its business now.
     batch.guard(lease_queries.FREE, lease.fence_values(), LeaseLostError)
-    _leave(lease, state, batch, *_describe_error(error))
+    _leave(lease, state, batch, *describe_error(error))
     batch.after_write(partial(_send_signals, lease, state, batch.using))
     batch.commit(durable=True)
 
@@ -151,7 +151,7 @@ def _leave(
         outbox.publish(batch, event, lease.graph, **ids)
 
 
-def _describe_error(error: BaseException | None) -> tuple[str, str]:
+def describe_error(error: BaseException | None) -> tuple[str, str]:
     """Returns an error in a line and as a traceback, without the values of variables."""
     if error is None:
         return "", ""

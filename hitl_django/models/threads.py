@@ -48,6 +48,8 @@ class Thread(models.Model):
     asked = models.BooleanField(default=False)
     #: When its last run ended; NULL while one is under way. The retention goes by it.
     ended_at = models.DateTimeField(db_default=None, null=True, editable=False)
+    #: Whether runs wait until it is free (Run.State.WAITING).
+    has_waiting = models.BooleanField(db_default=False, editable=False)
     #: When it came back from the archive; it isn't archived again for as long as at first.
     restored_at = models.DateTimeField(db_default=None, null=True, editable=False)
 
@@ -78,6 +80,11 @@ class Thread(models.Model):
                 condition=models.Q(ended_at__isnull=False),
                 name="hitl_thread_graph_ended",
             ),
+            models.Index(
+                fields=["ended_at"],
+                condition=models.Q(has_waiting=True, ended_at__isnull=False),
+                name="hitl_thread_next",
+            ),
         ]
         permissions: ClassVar = [("view_thread_state", _("Can view a thread's state"))]
 
@@ -91,6 +98,7 @@ class Run(models.Model):
     class State(models.TextChoices):
         """The state of a run; TRANSITIONS has the states that may follow."""
 
+        WAITING = "waiting", _("waiting for its turn")
         QUEUED = "queued", _("queued")
         RUNNING = "running", _("running")
         INTERRUPTED = "interrupted", _("waiting for an answer")
@@ -101,6 +109,7 @@ class Run(models.Model):
 
     #: From each state, the states that may follow.
     TRANSITIONS: ClassVar[dict[str, frozenset[str]]] = {
+        State.WAITING: frozenset({State.QUEUED, State.FAILED, State.CANCELLED}),
         State.QUEUED: frozenset({State.RUNNING, State.PARKED, State.CANCELLED}),
         State.RUNNING: frozenset(
             {
@@ -114,7 +123,7 @@ class Run(models.Model):
             }
         ),
         State.INTERRUPTED: frozenset({State.QUEUED, State.PARKED, State.CANCELLED}),
-        State.FAILED: frozenset({State.QUEUED, State.CANCELLED}),
+        State.FAILED: frozenset({State.QUEUED, State.WAITING, State.CANCELLED}),
         State.PARKED: frozenset({State.QUEUED, State.CANCELLED}),
         State.SUCCEEDED: frozenset(),
         State.CANCELLED: frozenset(),
@@ -127,6 +136,12 @@ class Run(models.Model):
         State.INTERRUPTED,
         State.PARKED,
     )
+
+    #: The states of a run that has not ended.
+    UNFINISHED: ClassVar[tuple[str, ...]] = (*LIVE, State.WAITING)
+
+    #: Columns that may be long, which lists don't show.
+    LARGE_TEXTS: ClassVar[tuple[str, ...]] = ("input", "error", "traceback")
 
     #: A run in one of these states will come to see an answer.
     ANSWERABLE: ClassVar[tuple[str, ...]] = (State.INTERRUPTED, State.QUEUED, State.RUNNING)
@@ -148,6 +163,9 @@ class Run(models.Model):
     events = models.CharField(max_length=100, blank=True)
     last_event = models.PositiveIntegerField(default=0)
     first_event = models.PositiveIntegerField(default=1)
+    #: The input of a run that waits for its turn, and of one that came to nothing while it did: as
+    #: text (checkpoints.pack_text), since it may be no JSON. NULL: it is part of the state.
+    input = EncryptedTextField(null=True, db_default=None, editable=False)
     #: What it was started with besides its input (services.RunOptions); NULL is nothing.
     options = EncryptedJSONField(null=True, blank=True, editable=False)
     error = EncryptedTextField(_("error"), blank=True)
@@ -187,6 +205,7 @@ class Run(models.Model):
             models.CheckConstraint(
                 condition=models.Q(
                     state__in=[
+                        "waiting",
                         "queued",
                         "running",
                         "interrupted",
@@ -236,6 +255,16 @@ class Run(models.Model):
 
     @classmethod
     def exists_live(cls) -> models.Exists:
-        """Returns the condition, on threads, that one has a run which has not ended."""
+        """Returns the condition, on threads, that one has a run which is under way."""
         live = cls.objects.filter(thread=models.OuterRef("pk"), state__in=cls.LIVE)
         return models.Exists(live)
+
+    @classmethod
+    def select_newest(
+        cls, runs: models.QuerySet[Run], *, besides: Run | None = None
+    ) -> models.QuerySet[Run]:
+        """Returns those of the runs that have begun, the newest first; this one in any case."""
+        begun = models.Q(input__isnull=True)
+        if besides is not None:
+            begun |= models.Q(pk=besides.pk)
+        return runs.filter(begun).order_by("-created_at", "-pk")

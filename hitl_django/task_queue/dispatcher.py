@@ -8,8 +8,10 @@ reviewer's side imports the worker.
 
 from __future__ import annotations
 
+import threading
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
+from collections import deque
+from collections.abc import Callable, Mapping, Sequence
 from functools import cache, partial
 
 from django.core.checks import CheckMessage
@@ -26,6 +28,8 @@ DELIVER = "hitl_django.notifications.webhooks.deliver"
 SWEEP = "hitl_django.worker.sweep"
 #: All that messages with an argument name.
 FUNCTIONS = frozenset({ADVANCE, DELIVER})
+#: Calls within one another of a dispatcher that calls at once; each is some twenty frames.
+DEEPEST = 10
 
 
 class Dispatcher(ABC):
@@ -79,11 +83,39 @@ class Dispatcher(ABC):
 class InlineDispatcher(Dispatcher):
     """Calls the function in this process, right after the commit: for tests and scripts.
 
-    Nothing recovers what this process drops, so it is no queue.
+    Nothing recovers what this process drops, so it is no queue. Calls within calls are made in
+    their turn from a certain depth on, as each run that waits for another is begun by its end.
     """
 
     def enqueue(self, function: str, argument: str) -> None:
-        transaction.on_commit(partial(import_string(function), argument), using=write_alias())
+        call = partial(import_string(function), argument)
+        transaction.on_commit(partial(_nesting.perform, call), using=write_alias())
+
+
+class _Nesting(threading.local):
+    """Calls of this thread that are made within one another."""
+
+    def __init__(self) -> None:
+        self.depth = 0
+        self.left: deque[Callable[[], object]] = deque()
+
+    def perform(self, call: Callable[[], object]) -> None:
+        """Makes a call, or leaves it to the outermost where it would be too deep."""
+        if self.depth >= DEEPEST:
+            self.left.append(call)
+            return
+        self.depth += 1
+        try:
+            call()
+            while self.depth == 1 and self.left:
+                self.left.popleft()()
+        finally:
+            self.depth -= 1
+            if not self.depth:
+                self.left.clear()
+
+
+_nesting = _Nesting()
 
 
 def get_dispatcher() -> Dispatcher:

@@ -238,8 +238,8 @@ def _batches(threads: QuerySet[Thread], size: int) -> Iterator[list[int]]:
 
 
 def _at_rest(using: str, days: float) -> QuerySet[Thread]:
-    """Returns the threads whose last run ended before."""
-    return Thread.objects.using(using).filter(ended_at__lt=_before(days))
+    """Returns the threads whose last run ended before, and that no run waits for."""
+    return Thread.objects.using(using).filter(ended_at__lt=_before(days), has_waiting=False)
 
 
 def _of_graph(rows: QuerySet[Row], graph: str | None) -> QuerySet[Row]:

@@ -27,6 +27,7 @@ from hitl_django.errors import LeaseLostError
 from hitl_django.graph_registry import compatibility, registry, state_migration
 from hitl_django.graph_registry.registry import PINNED
 from hitl_django.leases import Lease, RunFence
+from hitl_django.services.runs.waiting import begin_waiting
 from hitl_django.task_queue import dispatcher
 
 from .observers import AroundTask, Stretch, combine_around, observe_stretch
@@ -81,7 +82,10 @@ def _work_on(lease: Lease, stretches: Sequence[Stretch]) -> tuple[str, BaseExcep
 
 def _claim(run: UUID) -> Lease | None:
     try:
-        return leases.claim(run)
+        lease = leases.claim(run)
+        if lease is None and (next_run := begin_waiting(run)) is not None:
+            lease = leases.claim(next_run)
+        return lease
     except Exception:
         # The database is out of reach. The run stays as it is, and the sweep finds it.
         logger.exception("run %s could not be claimed", run, extra={"run_id": str(run)})

@@ -51,7 +51,7 @@ def sweep() -> list[UUID]:
     _run_steps("questions", services.expire_due, services.warn_expiring, services.mark_overdue)
     _run_steps("undo", services.resume_due)
     _run_steps("schedules", services.start_due)
-    run_ids = _enqueue_overdue()
+    run_ids = _enqueue_again(_overdue()) + _enqueue_again(_overdue_to_begin())
     _run_steps("channels", channels.sweep_channels)
     _run_steps("webhooks", webhooks.enqueue_due, webhooks.remove_old)
     _run_steps("shapes", compatibility.remove_unused_shapes)
@@ -109,12 +109,12 @@ def _retain(
 
 
 @retry_on_conflict
-def _enqueue_overdue() -> list[UUID]:
+def _enqueue_again(runs: QuerySet[Run]) -> list[UUID]:
     using = write_alias()
     with transaction.atomic(using=using):
         # Two sweeps at once take different runs, so none is enqueued twice and neither waits.
         # SQLite has one writer at a time: the second one finds the marks of the first.
-        overdue = _overdue().select_for_update(skip_locked=True, no_key=True, of=("self",))
+        overdue = runs.select_for_update(skip_locked=True, no_key=True, of=("self",))
         run_ids = list(overdue.values_list("pk", flat=True)[: hitl.SWEEP_BATCH])
         if not run_ids:
             return []
@@ -168,6 +168,15 @@ def _overdue() -> QuerySet[Run]:
         state__in=(Run.State.QUEUED, Run.State.RUNNING), hinted_at__lt=enqueued_before
     )
     return due.filter(_untended()).order_by("hinted_at")
+
+
+def _overdue_to_begin() -> QuerySet[Run]:
+    """Returns the runs that wait for a thread which is free: no worker got the message."""
+    enqueued_before = Now() - timedelta(seconds=hitl.SWEEP_SECONDS)
+    waiting = Run.objects.using(write_alias()).filter(
+        thread__has_waiting=True, thread__ended_at__isnull=False, state=Run.State.WAITING
+    )
+    return waiting.filter(hinted_at__lt=enqueued_before).order_by("hinted_at")
 
 
 def _untended() -> Q:

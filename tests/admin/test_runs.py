@@ -16,7 +16,7 @@ from django.utils.html import escape
 from hitl_django import START, StateGraph, interrupt, services
 from hitl_django.graph_registry import registry
 from hitl_django.graph_registry.registry import ReviewPolicy
-from hitl_django.models import Checkpoint, Decision, Interrupt, Run, WorkerHeartbeat
+from hitl_django.models import Checkpoint, Decision, Interrupt, Run, Thread, WorkerHeartbeat
 from tests import graphs
 
 from .conftest import list_of, make_question, page_of
@@ -242,6 +242,23 @@ def test_a_run_that_has_not_begun_is_at_no_step(browse: Browse) -> None:
     for page in (list_of("run"), page_of(run.id, "run"), page_of(thread, "thread")):
         shown = browse("engineer").get(page).content.decode()
         assert "tep -1" not in shown, page
+
+
+def test_a_run_that_waits_for_its_turn_says_so_and_can_be_cancelled(browse: Browse) -> None:
+    first, second = (
+        services.start("approval", {"text": text}, thread_id="t", on_pending="wait")
+        for text in ("one", "two")
+    )
+    page = browse("operator").get(page_of(second.id, "run")).content.decode()
+    assert "waiting for its turn" in page
+    assert "It begins when the runs of its thread before it have ended." in page
+    assert "The thread has gone on in a newer run." not in page
+    assert "Cancel the run…" in page
+    page = browse("operator").get(page_of(first.id, "run")).content.decode()
+    assert "The thread has gone on in a newer run." not in page
+    page = browse("engineer").get(page_of(Thread.objects.get().pk, "thread")).content.decode()
+    assert "waiting for its turn" in page
+    assert '<span class="hitl-state hitl-state-queued">queued</span>' in page.partition("<h2")[0]
 
 
 def test_no_sentence_of_the_admin_ends_in_two_full_stops(browse: Browse) -> None:

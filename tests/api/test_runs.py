@@ -8,6 +8,7 @@ import pytest
 from django.contrib.auth.models import Group, Permission
 
 from hitl_django.models import AuditEntry, Run, Thread
+from hitl_django.worker import runner
 
 pytestmark = pytest.mark.django_db
 
@@ -205,6 +206,23 @@ def test_who_may_not_cancel_a_run_can_not_discard_what_it_asks(
     assert (entry.subject, entry.detail["type"]) == (str(question.run_id), "discard")
     new = {**BODY, "thread_id": "another", "on_pending": "discard"}
     assert starter.post("runs", body=new).status_code == 202  # there is nothing to discard
+
+
+def test_a_run_waits_for_its_turn_where_that_is_asked_for(api: Any, invoice: str) -> None:
+    body = {**BODY, "thread_id": "one", "on_pending": "wait"}
+    first, second = (api.post("runs", body=body).json() for _ in range(2))
+    assert [first["state"], second["state"]] == ["queued", "waiting"]
+    assert [row["id"] for row in api.get("runs", query="state=waiting").json()["results"]] == [
+        second["id"]
+    ]
+    # The state of the thread is that of its run, and not of what comes after.
+    thread = api.get("thread", "one").json()
+    assert (thread["state"], thread["run"]) == ("queued", first["id"])
+    refused = api.post("runs", body={**BODY, "thread_id": "one"})
+    assert (refused.status_code, refused.json()["run_state"]) == (409, "queued")
+    assert api.post("run-cancel", second["id"], body={}).json()["state"] == "cancelled"
+    runner.advance(first["id"])
+    assert api.get("run", first["id"]).json()["state"] == "interrupted"
 
 
 def test_a_thread_that_runs_takes_no_second_run(api: Any, invoice: str) -> None:

@@ -1,7 +1,7 @@
 """What holds of every thread whatever has happened: looked up in the rows, through the ORM alone.
 
-I1 to I4, I6 to I11 and I13 hold at every moment between two transactions. I5 and I12 are about what
-has come to rest: nothing is left to do that nobody will do.
+I1 to I4, I6 to I11, I13 and I14 hold at every moment between two transactions. I5 and I12 are about
+what has come to rest: nothing is left to do that nobody will do.
 
 I1  one chain of checkpoints in each namespace, so one head
 I2  a task's writes of one kind are there once, on a checkpoint that is there
@@ -18,6 +18,8 @@ I11 what is stored decodes, and encodes to its digest again
 I12 no message is about a run that isn't there
 I13 a run's events are numbered without a gap, the last state they tell is its own, and each task
     that counted is told of once
+I14 a run that waits for its turn has its input, one that has begun has none, and a thread says
+    whether runs wait for it
 """
 
 from __future__ import annotations
@@ -108,8 +110,8 @@ def faults(pks: Iterable[int] | None = None, effects: Effects | None = None) -> 
 
 def faults_of(record: Record, effects: Effects | None = None) -> Iterator[str]:
     """Yields what doesn't hold of one thread."""
-    held = (chains, writes, answers, rest, epochs, conservation, history, attempts, digests, told)
-    for check in held:
+    held = (chains, writes, answers, rest, epochs, conservation, history, attempts, digests)
+    for check in (*held, told, turns):
         for fault in check(record):
             yield f"{check.__name__}: {fault}"
     if effects is not None:
@@ -123,6 +125,7 @@ def unfinished(bound: timedelta = timedelta(0)) -> list[str]:
         Q(thread__lease_until__isnull=True) | Q(thread__lease_until__lt=Now() - bound),
         state=Run.State.RUNNING,
     )
+    left |= Q(state=Run.State.WAITING, hinted_at__lt=Now() - bound, thread__ended_at__isnull=False)
     return [f"run {run.pk} is {run.state} and left alone" for run in Run.objects.filter(left)]
 
 
@@ -350,6 +353,18 @@ def told(record: Record) -> Iterator[str]:
     counted = tasks_of(record) if record.checkpoints and recorded else []
     for task in set(counted).difference(tasks):
         yield f"task {task} counts and isn't told of"
+
+
+def turns(record: Record) -> Iterator[str]:
+    """I14."""
+    waiting = [run.pk for run in record.runs if run.state == Run.State.WAITING]
+    if record.thread.has_waiting != bool(waiting):
+        yield f"the thread has_waiting {record.thread.has_waiting}, and {len(waiting)} runs wait"
+    for run in record.runs:
+        if run.state == Run.State.WAITING and run.input is None:
+            yield f"run {run.pk} waits without an input"
+        if run.state in (*Run.LIVE, Run.State.SUCCEEDED) and run.input is not None:
+            yield f"run {run.pk} is {run.state}, and its input waits"
 
 
 # What a thread holds.

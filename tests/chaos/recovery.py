@@ -23,7 +23,7 @@ from .graphs import reply
 PATIENCE = 120
 #: Short enough for a test to wait for, long enough for a worker that lives.
 IMPATIENT = {"LEASE_SECONDS": 1, "HEARTBEAT_SECONDS": 0.3, "SWEEP_SECONDS": 0.05}
-DUE = (Run.State.QUEUED, Run.State.RUNNING)
+DUE = (Run.State.QUEUED, Run.State.RUNNING, Run.State.WAITING)
 
 
 def deliver(times: int = 1, most: int | None = None) -> int:

@@ -51,7 +51,7 @@ def reachable(state: str) -> set[str]:
     found = {state}
     for _ in Run.State:
         for one in list(found):
-            found |= set(Run.TRANSITIONS[one]) if one in DUE else set()
+            found |= set(Run.TRANSITIONS[one]) if one in (*DUE, Run.State.WAITING) else set()
     return found
 
 
@@ -109,20 +109,25 @@ class Runs(RuleBasedStateMachine):
             info = services.start(graph, INPUTS[graph], key=key)
             assert (info.created, info.id, info.state) == (False, run, self.states[run])
 
-    @rule(which=WHICH, on_pending=st.sampled_from(["refuse", "discard"]))
+    @rule(which=WHICH, on_pending=st.sampled_from(["refuse", "discard", "wait"]))
     def continue_thread(self, which: int, on_pending: str) -> None:
         if (run := self.run(which)) is None:
             return
         row = Run.objects.select_related("thread").get(pk=run)
         live = Run.objects.filter(thread=row.thread, state__in=Run.LIVE).first()
+        is_waited_for = Run.objects.filter(thread=row.thread, state="waiting").exists()
         given = {"thread_id": row.thread.thread_id, "on_pending": on_pending}
-        if live is None or (live.state == "interrupted" and on_pending == "discard"):
+        discards = live is not None and live.state == "interrupted" and on_pending == "discard"
+        if on_pending == "wait" and (is_waited_for or live is not None):
+            info = services.start(row.graph, INPUTS[row.graph], **given)
+            self.expect(info.id, "waiting")
+        elif not is_waited_for and (live is None or discards):
             info = services.start(row.graph, INPUTS[row.graph], **given)
             self.expect(info.id, "queued")
             if live is not None:
                 self.expect(live.pk, "cancelled")
         else:
-            asks = live.state == "interrupted"
+            asks = live is not None and live.state == "interrupted" and not discards
             with pytest.raises(OpenQuestionsError if asks else RunStateError):
                 services.start(row.graph, INPUTS[row.graph], **given)
 
@@ -168,10 +173,10 @@ class Runs(RuleBasedStateMachine):
         if (run := self.run(which)) is None:
             return
         row = Run.objects.get(pk=run)
-        newest = Run.objects.filter(thread=row.thread).order_by("-created_at", "-pk")[0]
-        if self.states[run] in ("failed", "parked") and newest == row:
+        begun = Run.select_newest(Run.objects.filter(thread=row.thread), besides=row)
+        if self.states[run] in ("failed", "parked") and begun[0] == row:
             services.retry(run)
-            self.expect(run, "queued")
+            self.expect(run, "queued" if row.input is None else "waiting")
         else:
             with pytest.raises(RunStateError):
                 services.retry(run)
@@ -181,19 +186,20 @@ class Runs(RuleBasedStateMachine):
     @rule(which=WHICH)
     def advance(self, which: int) -> None:
         if (run := self.run(which)) is not None:
-            before = self.states[run]
-            runner.advance(str(run))
-            self.expect(run, *(reachable(before) if before in DUE else [before]))
+            self.advance_one(str(run))
 
     @rule()
     def deliver(self) -> None:
         if testing.run_ids:
-            run = testing.run_ids.pop(0)
-            before = {str(pk): state for pk, state in self.states.items()}
-            runner.advance(run)
-            for pk in self.states:
-                if str(pk) == run:
-                    self.expect(pk, *reachable(before[run]))
+            self.advance_one(testing.run_ids.pop(0))
+
+    def advance_one(self, run: str) -> None:
+        """Advances a run, or where it isn't due, the next that waits for its thread."""
+        runner.advance(run)
+        for pk in list(self.states):
+            beside = Run.objects.filter(thread__runs=run, pk=pk, state__in=Run.State.values)
+            if str(pk) == run or (self.states[pk] == "waiting" and beside.exists()):
+                self.expect(pk, *reachable(self.states[pk]))
 
     @rule(which=WHICH)
     def claim_and_stall(self, which: int) -> None:

@@ -240,6 +240,14 @@ def vote(question: str, given: dict[str, Any], number: int, nth: int, after: boo
         services.decide(question, **given, by=person, key="once")
 
 
+def advance(run: str, nth: int, after: bool) -> None:
+    """Carries out all messages, that for this run first, until it comes to its n-th statement."""
+    with armed(Bomb(nth, after)):
+        runner.advance(run)
+        while recovery.deliver():
+            pass
+
+
 def start_due(nth: int, after: bool) -> None:
     """Starts what schedules are due for, until it comes to its n-th statement."""
     with connection.execute_wrapper(Bomb(nth, after)):

@@ -305,7 +305,7 @@ def test_pruning_that_was_cut_short_is_completed_by_the_next(
 
 
 @pytest.mark.django_db
-@pytest.mark.parametrize("state", Run.LIVE)
+@pytest.mark.parametrize("state", Run.UNFINISHED)
 def test_what_a_live_run_needs_is_not_deleted(state: str) -> None:
     saver = DjangoSaver()
     run = Run(graph="approval", state=state)
@@ -325,7 +325,7 @@ def test_what_a_live_run_needs_is_not_deleted(state: str) -> None:
 
 
 @pytest.mark.django_db
-@pytest.mark.parametrize("state", sorted({*Run.State.values} - {*Run.LIVE}))
+@pytest.mark.parametrize("state", sorted({*Run.State.values} - {*Run.UNFINISHED}))
 def test_what_no_live_run_needs_is_deleted_whatever_others_need(state: str) -> None:
     saver = DjangoSaver()
     runs = {"t": Run(graph="x", state=state), "other": Run(graph="x", state=Run.State.RUNNING)}

@@ -214,6 +214,16 @@ def start_due(number: int, schedule: str) -> str:
     return f"started:{len(services.start_due())}"
 
 
+def line_up(number: int, thread: str) -> str:
+    """Half start a run behind those of a thread, half are workers that take up any of them."""
+    if number % 2:
+        run = services.start("steps", {"log": [str(number)]}, thread_id=thread, on_pending="wait")
+        return f"started:{run.id}"
+    for pk in Run.objects.filter(thread__thread_id=thread).values_list("pk", flat=True):
+        runner.advance(str(pk))
+    return "worked:"
+
+
 def take_over(number: int, question: str) -> str:
     return f"held:{services.claim(question, by=person(number), take_over=True).holder_label}"
 
@@ -233,6 +243,7 @@ ACTS: dict[str, Callable[[int, str], str]] = {
     "undo": undo,
     "propose": propose,
     "last": last,
+    "line_up": line_up,
     "sweep": sweep,
     "repeat": repeat,
     "start": start,

@@ -28,7 +28,7 @@ from hitl_django.models import (
 )
 from hitl_django.notifications import webhooks
 from tests import processes
-from tests.chaos import invariants
+from tests.chaos import invariants, recovery
 from tests.notifications.receiver import Receiver, answering
 
 from . import contenders
@@ -393,6 +393,26 @@ def test_answers_and_workers_never_miss_each_other(
     figures(
         f"{2 * rounds} runs, 2 reviewers and 3 workers at each: no answer lost, none taken twice"
     )
+
+
+@pytest.mark.promise("P8")
+def test_starts_behind_one_another_and_workers_never_miss_each_other(rounds: int) -> None:
+    threads = [f"thread {number}" for number in range(rounds)]
+    for thread in threads:
+        services.start("steps", {"log": ["first"]}, thread_id=thread)
+    said = race("line_up", threads)
+    assert {sort(words).keys() == {"started", "worked"} for words in said.values()} == {True}
+    # No sweep: who ended a run has told of the next, or who started that found none before it.
+    while recovery.deliver():
+        pass
+    assert set(Run.objects.values_list("state", flat=True)) == {"succeeded"}
+    assert invariants.faults() == []
+    for thread in threads:
+        runs = Run.objects.filter(thread__thread_id=thread).order_by("created_at", "pk")
+        assert runs.count() == 1 + PROCESSES // 2
+        log = services.run_result(runs.last().pk)["log"]
+        given = [word for word in log if word == "first" or word.isdigit()]
+        assert len(given) == len(set(given)) == runs.count()
 
 
 @pytest.mark.promise("P1")

@@ -48,7 +48,8 @@ OTHERS = {
     "PendingWrite": "ns checkpoint_id task_id task_path data digest",
     "ReviewLink": "secret_digest name email decisions payload_digest",
     "Run": (
-        "graph graph_version fingerprint key input_digest state events options error traceback"
+        "graph graph_version fingerprint key input_digest state events input options error "
+        "traceback"
     ),
     "RunEvent": "kind ns data",
     "SavedFilter": "name query",

@@ -11,6 +11,7 @@ from django.contrib.auth.models import User
 from django.db import connection
 
 from hitl_django import services
+from hitl_django.checkpoints import DjangoSaver
 from hitl_django.engine.errors import ThreadNotFound
 from hitl_django.errors import NotAllowedError, RunNotFound, RunStateError
 from hitl_django.models import Run, Thread
@@ -40,12 +41,15 @@ def test_a_result_is_plain_json_whatever_the_state_holds(advance: Advance) -> No
 
 def test_a_state_that_another_run_moved_on_is_not_the_first_ones_result(advance: Advance) -> None:
     runs = []
-    for number in range(2):
+    for number in range(3):
         runs.append(services.start("steps", {"log": [str(number)]}, thread_id="t"))
         advance()
-    with pytest.raises(RunStateError, match="later run"):
-        services.run_result(runs[0].id)
-    assert len(services.run_result(runs[1].id)["log"]) == 12
+    assert [len(services.run_result(run.id)["log"]) for run in runs] == [6, 12, 18]
+    DjangoSaver().prune(["t"])
+    for run in runs[:2]:
+        with pytest.raises(RunStateError, match="pruned"):
+            services.run_result(run.id)
+    assert len(services.run_result(runs[2].id)["log"]) == 18
 
 
 def test_each_thread_has_its_own_state_and_result(advance: Advance) -> None:

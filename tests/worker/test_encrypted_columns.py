@@ -67,7 +67,7 @@ READABLE = {
     "Delivery": {"data"},
 }  # fmt: skip
 ENCRYPTED = {
-    "Run": {"options", "error", "traceback"},
+    "Run": {"input", "options", "error", "traceback"},
     "Interrupt": {"why", "payload", "response_schema", "proposal", "expiry"},
     "Decision": {"value", "refusal", "reason", "patch"},
     "SecondLook": {"reason"},

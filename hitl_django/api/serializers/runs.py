@@ -50,10 +50,10 @@ class StartBody(Body):
     )
     metadata = JSONObject(required=False, help_text="Kept with a new thread, for you.")
     on_pending = Choice(
-        choices=["refuse", "discard"],
+        choices=["refuse", "discard", "wait"],
         required=False,
-        help_text="Whether a thread whose questions are open is refused (409), or loses them: for "
-        "who may cancel its run (403).",
+        help_text="Whether a thread with a run that hasn't ended is refused (409), loses its open "
+        "questions, for who may cancel that run (403), or gets the new run when that has ended.",
     )
     events = serializers.ListField(
         child=Choice(choices=KINDS),
@@ -112,8 +112,7 @@ class RunDetailSerializer(RunSerializer):
     interrupts = InterruptSerializer(many=True, help_text="The open questions.")
     error = serializers.CharField(help_text="For operators.")
     result = AnyJSON(
-        help_text="The state it ended with, for who may see state and for who started it, until a "
-        "later run changes it."
+        help_text="The state it ended with, for who may see state and for who started it."
     )
 
 

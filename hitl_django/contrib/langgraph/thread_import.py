@@ -133,7 +133,8 @@ class _Import:
                 f"There is a thread {self.thread_id!r} here that was not imported."
             )
         answered = Decision.objects.using(using).filter(interrupt__thread=thread).exists()
-        if answered or not known <= {(one.ns, one.checkpoint_id) for one in self.found}:
+        has_gone_on = answered or thread.has_waiting
+        if has_gone_on or not known <= {(one.ns, one.checkpoint_id) for one in self.found}:
             raise ThreadExistsError(
                 f"The thread {self.thread_id!r} has gone on both here and there since it was "
                 "imported; it stays as it is here."

@@ -71,12 +71,11 @@ class MultitaskStrategy(Choice):
     """What becomes of another run of a thread that is busy."""
 
     default_error_messages: ClassVar[dict[str, Any]] = {
-        "invalid_choice": "Has to be reject: no inputs wait before a thread that is busy, and its "
-        "run is cancelled by a request of its own."
+        "invalid_choice": "Has to be enqueue or reject: a run is cancelled by a request of its own."
     }
 
     def __init__(self, **kwargs: Any) -> None:
-        super().__init__(choices=["reject"], **kwargs)
+        super().__init__(choices=["enqueue", "reject"], **kwargs)
 
 
 class NodeNames(serializers.Field):

@@ -23,6 +23,7 @@ PENDING, RUNNING, ERROR, SUCCESS, INTERRUPTED = (
     "interrupted",
 )
 RUN_STATUS: dict[str, str] = {
+    Run.State.WAITING: PENDING,
     Run.State.QUEUED: PENDING,
     Run.State.RUNNING: RUNNING,
     Run.State.INTERRUPTED: INTERRUPTED,
@@ -31,7 +32,7 @@ RUN_STATUS: dict[str, str] = {
     Run.State.PARKED: ERROR,
     Run.State.CANCELLED: INTERRUPTED,
 }
-#: A thread's, by the state of its newest run; without any it is idle.
+#: A thread's, by the state of its newest run that has begun; without any it is idle.
 THREAD_STATUS: dict[str | None, str] = {
     None: "idle",
     Run.State.QUEUED: "busy",
@@ -113,7 +114,7 @@ def build_run(run: Run) -> dict[str, Any]:
         "status": RUN_STATUS[run.state],
         "metadata": {**(run.options or {}).get("metadata", {}), "graph_id": run.graph},
         "kwargs": {},
-        "multitask_strategy": "reject",
+        "multitask_strategy": "reject" if run.input is None else "enqueue",
         "cancel_reason": None,
     }
 

@@ -53,8 +53,8 @@ def begin_run(user: Any, thread_id: str | None, body: dict[str, Any]) -> Begun:
             [("assistant_id", f"the thread belongs to the graph {thread.graph!r}")],
         )
     command, given = body.get("command") or {}, body.get("input")
-    checkpoint_id = _read_checkpoint_id(body)
-    if checkpoint_id is not None and checkpoint_id == _find_newest_checkpoint(thread):
+    newest, checkpoint_id = _find_newest_run(user, thread), _read_checkpoint_id(body)
+    if checkpoint_id is not None and _is_shown_now(checkpoint_id, thread, newest):
         # A client names the state that it shows with all that it sends; that is no other place.
         checkpoint_id = None
     if command:
@@ -64,8 +64,14 @@ def begin_run(user: Any, thread_id: str | None, body: dict[str, Any]) -> Begun:
         as_node = None if given is None else INPUT
         return _fork(user, thread, checkpoint_id, body, values=given, as_node=as_node)
     if given is None:
-        return _go_on(user, thread, body)
-    return _start(user, graph, thread.thread_id, body)
+        return _go_on(user, thread, newest, body)
+    if "multitask_strategy" in body:
+        waits = body["multitask_strategy"] == "enqueue"
+    else:
+        # What clients expect who don't say: the input waits for a run that goes on by itself. One
+        # that people have to do something about may never end, so that is said.
+        waits = newest is not None and _goes_on(newest)
+    return _start(user, graph, thread.thread_id, body, waits=waits)
 
 
 def list_kinds(body: dict[str, Any]) -> list[str]:
@@ -82,11 +88,14 @@ def _begin_anew(user: Any, graph: str, thread_id: str | None, body: dict[str, An
     return _start(user, graph, thread_id, body)
 
 
-def _start(user: Any, graph: str, thread_id: str | None, body: dict[str, Any]) -> Begun:
+def _start(
+    user: Any, graph: str, thread_id: str | None, body: dict[str, Any], *, waits: bool = False
+) -> Begun:
     run = services.start(
         graph,
         body.get("input"),
         thread_id=thread_id,
+        on_pending="wait" if waits else "refuse",
         events=list_kinds(body),
         options=_read_options(body),
         by=user,
@@ -138,12 +147,11 @@ def _fork(
     return Begun(run.id, run.thread_id, 0)
 
 
-def _go_on(user: Any, thread: Thread, body: dict[str, Any]) -> Begun:
+def _go_on(user: Any, thread: Thread, run: Run | None, body: dict[str, Any]) -> Begun:
     """Goes on from where a thread stands: past a breakpoint, after a failure, or after an update.
 
     Where it waits for answers nothing is gone on with.
     """
-    run = _find_newest_run(user, thread)
     if run is None:
         raise EmptyInputError("The thread has nothing to go on with; give it input.")
     if run.state in (Run.State.FAILED, Run.State.PARKED):
@@ -162,7 +170,12 @@ def _go_on(user: Any, thread: Thread, body: dict[str, Any]) -> Begun:
 
 def _find_newest_run(user: Any, thread: Thread) -> Run | None:
     runs = querysets.visible_runs(user).filter(thread=thread)
-    return runs.order_by("-created_at", "-pk").first()
+    return Run.select_newest(runs).first()
+
+
+def _goes_on(run: Run) -> bool:
+    """Says whether a run goes on by itself."""
+    return run.state in BUSY or run.resumes_at is not None
 
 
 def _refuse_busy(thread: Thread, run: Run | None) -> None:
@@ -209,9 +222,20 @@ def _read_checkpoint_id(body: dict[str, Any]) -> str | None:
     return found
 
 
-def _find_newest_checkpoint(thread: Thread) -> str | None:
+def _is_shown_now(checkpoint_id: str, thread: Thread, run: Run | None) -> bool:
+    """Says whether a checkpoint is what is shown of a thread.
+
+    That is the newest; and while a run goes on, any that it stored, or that it went on from.
+    """
     rows = Checkpoint.objects.using(write_alias()).filter(thread=thread, ns="")
-    return rows.order_by("-checkpoint_id").values_list("checkpoint_id", flat=True).first()
+    newest_first = rows.order_by("-checkpoint_id").values_list("checkpoint_id", flat=True)
+    if checkpoint_id == newest_first.first():
+        return True
+    if run is None or not _goes_on(run):
+        return False
+    # The ids of both are made of the time, and a run's before those of what it stores.
+    before = newest_first.filter(checkpoint_id__lt=str(run.pk)).first()
+    return before is not None and before <= checkpoint_id
 
 
 def _read_goto(value: Any) -> Any:

@@ -16,6 +16,7 @@ from hitl_django.permissions import get_policy
 from hitl_django.services import EventInfo, EventPage, EventReader
 
 from .bodies import STREAM_MODES
+from .documents import PENDING, RUN_STATUS, RUNNING
 
 #: What a run that came to nothing is called, where an SDK wants a name.
 FAILURES = {
@@ -136,8 +137,9 @@ class RunStream:
 def read_values(run: Run, user: Any) -> Any:
     """Returns the values of a run's thread with what it asks; None where they aren't to be seen."""
     try:
-        if not get_policy().may_view_state(user, run.thread):
-            return services.run_result(run.pk, by=user)  # who started it sees what came of it
+        if run.state == Run.State.SUCCEEDED or not get_policy().may_view_state(user, run.thread):
+            # Another run may have begun since; and who started one sees what came of it.
+            return services.run_result(run.pk, by=user)
         state = services.thread_state(run.thread.thread_id, by=user)
     except HitlError:  # of a graph that isn't there any more, say
         return None
@@ -153,7 +155,7 @@ def read_outcome(run_id: UUID, user: Any) -> Any:
     """Returns what waiting for a run comes to: the state's values, or why there are none."""
     run = Run.objects.select_related("thread").get(pk=run_id)
     failure = describe_failure(run, user)
-    goes_on = run.state in (Run.State.QUEUED, Run.State.RUNNING) or run.resumes_at is not None
+    goes_on = RUN_STATUS[run.state] in (PENDING, RUNNING) or run.resumes_at is not None
     if failure is None and goes_on:
         failure = {"error": "Timeout", "message": "The run goes on. Join it to wait for it again."}
     if failure is None and not get_policy().may_view_result(user, run):

@@ -210,8 +210,10 @@ def send_outcome(request: Request, reader: EventReader, headers: dict[str, str])
     def show(_: bool) -> Any:
         return read_outcome(reader.run_id, request.user)
 
+    # Asked before it is read: a run may end between the two.
+    is_over = reader.is_over()
     response = Response(show(True), headers=headers)
-    if reader.is_over():
+    if is_over:
         return response
     return answer_once(request._request, response, None, reader.is_over, bool, show)
 

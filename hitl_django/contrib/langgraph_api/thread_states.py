@@ -13,6 +13,7 @@ from hitl_django.api import querysets
 from hitl_django.api.invalid_params import InvalidParam
 from hitl_django.api.operations import operation
 from hitl_django.api.problems import InvalidRequest
+from hitl_django.models import Run
 from hitl_django.permissions import get_policy
 
 from .bodies import AgentStateQuery, HistoryBody, HistoryQuery, StateAtBody, StateChangeBody
@@ -45,7 +46,7 @@ def read_state(
 def sees_errors(user: Any, thread_id: str) -> bool:
     """Says whether the user is told why a task of a thread failed."""
     runs = querysets.visible_runs(user).filter(thread__thread_id=thread_id)
-    run = runs.order_by("-created_at", "-pk").first()
+    run = Run.select_newest(runs).first()
     return run is not None and get_policy().may_operate(user, run)
 
 

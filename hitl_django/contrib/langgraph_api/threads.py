@@ -138,7 +138,7 @@ class ThreadCopy(AgentResource):
 
 def show_thread(thread: Thread, user: Any, wanted: list[str] | None = None) -> dict[str, Any]:
     """Returns a thread as the user may see it, with what takes reading where that is wanted."""
-    run = querysets.visible_runs(user).filter(thread=thread).order_by("-created_at", "-pk").first()
+    run = Run.select_newest(querysets.visible_runs(user).filter(thread=thread)).first()
     questions: Any = ()
     if thread.asked and (not wanted or "interrupts" in wanted):
         questions = (
@@ -196,7 +196,7 @@ def _filter_by_status(rows: QuerySet[Thread], status: str) -> QuerySet[Thread]:
     runs = Run.objects.using(write_alias()).filter(thread=OuterRef("pk"))
     if status in ("busy", "interrupted"):  # a run that has such a state is a thread's newest
         return rows.filter(Exists(runs.filter(state__in=states)))
-    newest = Subquery(runs.order_by("-created_at", "-pk").values("state")[:1])
+    newest = Subquery(Run.select_newest(runs).values("state")[:1])
     rows = rows.alias(newest=newest)
     found = rows.filter(newest__in=[state for state in states if state is not None])
     return found | rows.filter(newest=None) if None in states else found
@@ -204,7 +204,7 @@ def _filter_by_status(rows: QuerySet[Thread], status: str) -> QuerySet[Thread]:
 
 def _sort(rows: QuerySet[Thread], body: Mapping[str, Any], user: Any) -> QuerySet[Thread]:
     """Sorts threads by what the user is shown of them."""
-    runs = querysets.visible_runs(user).filter(thread=OuterRef("pk")).order_by("-created_at", "-pk")
+    runs = Run.select_newest(querysets.visible_runs(user).filter(thread=OuterRef("pk")))
     states = Checkpoint.objects.filter(thread=OuterRef("pk"), ns="").order_by("-checkpoint_id")
     words = [When(state=state, then=Value(word)) for state, word in THREAD_STATUS.items() if state]
     status = Case(*words, output_field=CharField())

@@ -23,7 +23,6 @@ from hitl_django.services.reviews import queue_filters
 #: What a gauge that counts rows shows at most.
 MOST = 10_000
 #: States in which somebody or something is waited for.
-LIVE = (Run.State.QUEUED, Run.State.RUNNING, Run.State.INTERRUPTED, Run.State.PARKED)
 
 
 class HitlCollector(Collector):
@@ -53,8 +52,8 @@ class HitlCollector(Collector):
     def _collect_runs(self) -> Iterable[Metric]:
         live = _gauge("runs", "Runs that have not ended.", "state")
         rows = Run.objects.using(write_alias()).order_by()
-        for state in LIVE:
-            live.add_metric([state.value], rows.filter(state=state)[:MOST].count())
+        for state in Run.UNFINISHED:
+            live.add_metric([state], rows.filter(state=state)[:MOST].count())
         yield live
 
     def _collect_workers(self) -> Iterable[Metric]:

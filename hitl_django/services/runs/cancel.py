@@ -7,12 +7,14 @@ from typing import Any
 from django.db.models import F
 from django.db.models.functions import Now
 
-from hitl_django import notifications, signals
+from hitl_django import leases, notifications, signals
 from hitl_django.db.write_batch import WriteBatch
 from hitl_django.errors import RunStateError
 from hitl_django.models import Delivery, Interrupt, Run, Thread
 from hitl_django.models.review import get_closed_columns
 from hitl_django.notifications import outbox
+
+from .waiting import note_waiting
 
 CANCELLABLE = tuple(
     state for state, following in Run.TRANSITIONS.items() if Run.State.CANCELLED in following
@@ -39,15 +41,10 @@ def cancel_run(batch: WriteBatch, run: Run, thread: Thread, *, questions: str) -
             state=run.state,
             allowed=CANCELLABLE,
         )
-    # What was tried in vain was this run's, and the next one of the thread begins with none of it.
-    freed: dict[str, Any] = {"attempts": 0}
     if run.state in Run.LIVE:  # there is one of these at most
-        freed["ended_at"] = Now()
-    if run.state == Run.State.RUNNING:
-        # The worker isn't asked to stop but shut out: with another epoch on the thread its next
-        # commit matches no row, and it gives up.
-        freed |= {"epoch": F("epoch") + 1, "lease_owner": "", "lease_until": None}
-    Thread.objects.using(using).filter(pk=thread.pk).update(**freed)
+        _free_thread(batch, run, thread)
+    elif run.state == Run.State.WAITING:
+        note_waiting(thread)
     interrupts = Interrupt.objects.using(using)
     waiting = interrupts.filter(run=run, status=Interrupt.Status.PENDING)
     notifications.append_event(batch, run, Run.State.CANCELLED)
@@ -65,3 +62,15 @@ def cancel_run(batch: WriteBatch, run: Run, thread: Thread, *, questions: str) -
         state=run.state,
     )
     return closed
+
+
+def _free_thread(batch: WriteBatch, run: Run, thread: Thread) -> None:
+    # What was tried in vain was this run's, and the next one of the thread begins with none of it.
+    freed: dict[str, Any] = {"attempts": 0, "ended_at": Now()}
+    if run.state == Run.State.RUNNING:
+        # The worker isn't asked to stop but shut out: with another epoch on the thread its next
+        # commit matches no row, and it gives up.
+        freed |= {"epoch": F("epoch") + 1, "lease_owner": "", "lease_until": None}
+    Thread.objects.using(batch.using).filter(pk=thread.pk).update(**freed)
+    if thread.has_waiting:
+        leases.enqueue_next(batch, thread.pk)

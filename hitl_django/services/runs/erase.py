@@ -46,13 +46,13 @@ def forget(thread_id: str, *, by: Any = None, via: str = "code") -> None:
             thread.delete(using=write_alias())  # nobody did anything with it
             return
         runs = Run.objects.using(write_alias()).filter(thread=thread)
-        live = runs.filter(state__in=Run.LIVE).first()
+        live = runs.filter(state__in=Run.UNFINISHED).first()
         if live is not None:
             raise RunStateError(
                 f"Run {live.pk} is {live.state}; a thread can be forgotten when its runs have "
                 "ended. Nothing was erased.",
                 state=live.state,
-                allowed=sorted(set(Run.State.values) - set(Run.LIVE)),
+                allowed=sorted(set(Run.State.values) - set(Run.UNFINISHED)),
             )
         DjangoSaver().delete_thread(thread_id)
         decisions = Decision.objects.filter(interrupt__thread=thread)
@@ -62,7 +62,9 @@ def forget(thread_id: str, *, by: Any = None, via: str = "code") -> None:
         Interrupt.objects.filter(thread=thread).update(**ERASED_COLUMNS)
         RunEvent.objects.filter(run__in=runs).delete()
         ReviewLink.objects.filter(interrupt__thread=thread).update(email="")
-        runs.update(options=None, error="", traceback="", first_event=F("last_event") + 1)
+        runs.update(
+            input=None, options=None, error="", traceback="", first_event=F("last_event") + 1
+        )
         # There is nothing left that it could go on from.
         runs.filter(state=Run.State.FAILED).update(state=Run.State.CANCELLED)
         Thread.objects.filter(pk=thread.pk).update(metadata={}, subject_type=None, subject_id="")

@@ -39,6 +39,7 @@ from ..results import RunInfo
 from .cancel import cancel_run
 from .options import RunOptions
 from .state import find_graph_of_run, find_thread
+from .waiting import refuse_if_waited_for
 
 #: What a thread's newest run may be for another to take its place: the worker of one that runs
 #: has to have been silent for longer than its lease.
@@ -67,9 +68,9 @@ def fork(
     "__input__" they are new input, or a Command with an update, or nodes to go to. ``events`` and
     ``options`` are those of the run before, unless others are given.
 
-    Refused with RunStateError while a worker holds the thread, and with ``keep_queued`` where its
-    newest run is queued; with CheckpointNotFound without such a checkpoint, GraphChangedError where
-    today's graph can't go on from it.
+    Refused with RunStateError while a worker holds the thread or runs wait for it, and with
+    ``keep_queued`` where its newest run is queued; with CheckpointNotFound without such a
+    checkpoint, GraphChangedError where today's graph can't go on from it.
     """
     using = write_alias()
     with denied_log.record_denial("fork", by=by, via=via):
@@ -93,6 +94,7 @@ def fork(
             if keep_queued:
                 refuse_if_queued(last)
             refuse_unless_free(thread, last, checkpoint_id)
+            refuse_if_waited_for(thread)
             key = ThreadKey(thread.pk, thread.thread_id, thread.epoch)
             compatibility.refuse_if_changed(
                 key, find_run_of(base, last).fingerprint, registered, checkpoint_id=checkpoint_id
@@ -127,7 +129,7 @@ def fork(
 def find_operated(thread_id: str, by: Any) -> tuple[Thread, Run]:
     """Returns a thread and its newest run, if the user may operate it."""
     thread = find_thread(thread_id, by)
-    runs = Run.objects.using(write_alias()).select_related("thread").order_by("-created_at", "-pk")
+    runs = Run.select_newest(Run.objects.using(write_alias()).select_related("thread"))
     run = find_row(select_visible(runs, by), NoSuchThread, thread=thread)
     message = "You may not go on from a checkpoint of this thread."
     refuse_unless_may(by, get_policy().may_operate, run, message)

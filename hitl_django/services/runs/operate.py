@@ -26,6 +26,7 @@ from .. import denied_log
 from ..results import RunInfo
 from .cancel import cancel_run
 from .state import find_later_run
+from .waiting import note_waiting
 
 RETRYABLE = (Run.State.FAILED, Run.State.PARKED)
 #: Runs that are looked for at once.
@@ -75,15 +76,20 @@ def cancel(
 
 @retry_on_conflict
 def retry(run_id: UUID | str, *, by: Any = None, via: str = "code") -> RunInfo:
-    """Queues a failed or parked run again; it goes on from the last thing it stored."""
+    """Queues a failed or parked run again; it goes on from the last thing it stored.
+
+    One that failed before it began waits for its turn again.
+    """
     refusal = denied_log.record_denial("retry", by=by, via=via)
     with refusal, transaction.atomic(using=write_alias()):
         run, thread = _operated(run_id, by)
         before = str(run.state)
         _refuse_if_overtaken(run)
+        # One that never began has nothing to go on from but its input.
+        after = Run.State.QUEUED if run.input is None else Run.State.WAITING
         # Zero rows: somebody else retried or cancelled it, or it never failed.
         queued = Run.objects.filter(pk=run.pk, state__in=RETRYABLE).update(
-            state=Run.State.QUEUED,
+            state=after,
             error="",
             traceback="",
             finished_at=None,
@@ -96,9 +102,12 @@ def retry(run_id: UUID | str, *, by: Any = None, via: str = "code") -> RunInfo:
                 state=before,
                 allowed=RETRYABLE,
             )
-        Thread.objects.filter(pk=thread.pk).update(attempts=0, ended_at=None)
+        if after == Run.State.WAITING:
+            note_waiting(thread)
+        else:
+            Thread.objects.filter(pk=thread.pk).update(attempts=0, ended_at=None)
         batch = WriteBatch(write_alias())
-        notifications.append_event(batch, run, Run.State.QUEUED, reason="retried")
+        notifications.append_event(batch, run, after, reason="retried")
         detail = {"from": before}
         audit.append(batch, thread, "retry", by=by, via=via, subject=str(run.pk), detail=detail)
         dispatcher.enqueue(run.pk, batch)
@@ -145,7 +154,8 @@ def is_overtaken() -> Exists:
     """Returns the condition, on runs, that the thread has a newer one, in the database's order."""
     is_newer = Q(created_at__gt=OuterRef("created_at"))
     is_newer |= Q(created_at=OuterRef("created_at"), pk__gt=OuterRef("pk"))
-    return Exists(Run.objects.filter(thread=OuterRef("thread")).filter(is_newer))
+    begun = Run.objects.filter(thread=OuterRef("thread"), input__isnull=True)
+    return Exists(begun.filter(is_newer))
 
 
 def _operated(run_id: UUID | str, by: Any) -> tuple[Run, Thread]:

@@ -76,7 +76,7 @@ def thread_picture(thread_id: str, *, by: Any = None, ident: str = "hitl-graph")
 
 def _build_position(thread: Thread, registered: RegisteredGraph) -> Position:
     using = write_alias()
-    run = Run.objects.using(using).filter(thread=thread).order_by("-created_at", "-pk").first()
+    run = Run.select_newest(Run.objects.using(using).filter(thread=thread)).first()
     head = stored_position.read_head(using, thread.pk)
     if run is None or head is None:
         return Position(thread.graph)

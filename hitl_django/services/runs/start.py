@@ -11,7 +11,7 @@ from django.db import IntegrityError, transaction
 from django.db.models import Model
 
 from hitl_django import audit, leases
-from hitl_django.checkpoints import DjangoSaver, ThreadKey, digest_value, thread_rows
+from hitl_django.checkpoints import ThreadKey, digest_value, pack_text, thread_rows
 from hitl_django.db.alias import write_alias
 from hitl_django.db.clock import read_clock
 from hitl_django.db.retry import retry_on_conflict
@@ -24,7 +24,7 @@ from hitl_django.errors import (
     NotAllowedError,
     RunStateError,
 )
-from hitl_django.graph_registry import compatibility, registry, state_migration
+from hitl_django.graph_registry import compatibility, registry
 from hitl_django.graph_registry.registry import RegisteredGraph
 from hitl_django.models import Interrupt, Run, Thread
 from hitl_django.models.events import encode_kinds
@@ -36,11 +36,13 @@ from .. import denied_log, queries
 from ..results import RunInfo
 from .archive import bring_back, is_archived
 from .cancel import cancel_run
+from .input_submission import submit_input
 from .options import RunOptions
 from .subjects import SubjectKey, find_subject
 from .threads import check_metadata, check_names
+from .waiting import refuse_if_crowded, refuse_if_waited_for
 
-ON_PENDING = ("refuse", "discard")
+ON_PENDING = ("refuse", "discard", "wait")
 
 
 @retry_on_conflict
@@ -63,12 +65,14 @@ def start(
 
     The same ``key`` and input give the run that is there already (``created`` is False); the same
     key with another input, or where somebody else's run is not for ``by`` to see, is an
-    IdempotencyKeyReusedError. ``thread_id`` continues a thread, or
-    names a new one; a thread whose questions are open is refused with OpenQuestionsError, or with
-    ``on_pending="discard"`` loses them, which needs the permission to cancel its run. ``subject``
-    is the object that the thread is about, or its key, for whoever may see it. ``events`` names
-    which events the run records, where those aren't its graph's, and ``options`` has what else is
-    otherwise for this run.
+    IdempotencyKeyReusedError. ``thread_id`` continues a thread, or names a new one. ``on_pending``
+    says what becomes of a thread with a run that hasn't ended: it is refused, with
+    OpenQuestionsError where its questions are open and RunStateError else; with "discard" it loses
+    those questions, which needs the permission to cancel its run; with "wait" the new run waits
+    for its turn, begins when those before it have ended, however they do, and loses no question.
+    ``subject`` is the object that the thread is about, or its key, for whoever may see it.
+    ``events`` names which events the run records, where those aren't its graph's, and ``options``
+    has what else is otherwise for this run.
 
     With ``skip_permission_checks`` the run is the user's, who needs no permission of ours: for a
     view of the product's own that has made sure that they may, and of what they give.
@@ -91,7 +95,7 @@ def start(
         subject = find_subject(subject, asked)
     request = _Start(
         registered, input, digest_value(input), by, asked, via, key, subject, thread_id, metadata,
-        on_pending == "discard", registered.events if events is None else encode_kinds(events),
+        on_pending, registered.events if events is None else encode_kinds(events),
         None if options is None else options.encode(registered),
     )  # fmt: skip
 
@@ -125,7 +129,7 @@ class _Start:
     subject: Model | None
     thread_id: str | None
     metadata: dict[str, Any] | None
-    discard: bool
+    on_pending: str
     events: str
     options: dict[str, Any] | None
 
@@ -181,18 +185,62 @@ class _Start:
             started = self.found()
             if started is not None:
                 return started
-            self._take_over(thread)
+            self._refuse_unless_fitting(thread)
+            self._settle_subject(thread)
+            if self._has_to_wait(thread):
+                return self._wait(thread)
         batch = WriteBatch(write_alias())
-        run = self._write(thread, batch, is_new=is_new)
+        discard = not is_new and self._take_over(thread)
+        run = self._write(thread, batch, is_new=is_new, discard=discard)
+        batch.run()
+        run.thread = thread
+        return RunInfo.from_row(run, created=True)
+
+    def _has_to_wait(self, thread: Thread) -> bool:
+        if self.on_pending != "wait":
+            return False
+        live = Run.objects.using(write_alias()).filter(thread=thread, state__in=Run.LIVE)
+        return thread.has_waiting or live.exists()
+
+    def _wait(self, thread: Thread) -> RunInfo:
+        """Adds a run that waits for its turn; its input stands in its row until it begins."""
+        refuse_if_crowded(thread)
+        batch = WriteBatch(write_alias())
+        run = self._new_run(thread, state=Run.State.WAITING, input=pack_text(self.input))
+        run.last_event = EventLog.for_run(run).append_state(batch, Run.State.WAITING)
+        batch.insert(queries.NEW_WAITING_RUN, [queries.NEW_WAITING_RUN.values_of(run)])
+        self._record(thread, run, batch)
+        Thread.objects.using(write_alias()).filter(pk=thread.pk).update(has_waiting=True)
         batch.run()
         run.thread = thread
         return RunInfo.from_row(run, created=True)
 
     def _write(
-        self, thread: Thread, batch: WriteBatch, *, is_new: bool = True, has_row: bool = True
+        self,
+        thread: Thread,
+        batch: WriteBatch,
+        *,
+        is_new: bool = True,
+        has_row: bool = True,
+        discard: bool = False,
     ) -> Run:
         """Adds a run to the batch, with its input, its audit entry and a message to a worker."""
-        run = queries.RUN.new(
+        run = self._new_run(thread)
+        log = EventLog.for_run(run)
+        log.append_state(batch, Run.State.QUEUED, reason="started")
+        submit_input(
+            self.registered, thread, run, self.input, log,
+            discard=discard, batch=batch if is_new else None,
+        )  # fmt: skip
+        run.last_event = log.last
+        batch.insert(queries.NEW_RUN, [queries.NEW_RUN.values_of(run)])
+        self._record(thread, run, batch, has_row=has_row)
+        dispatcher.enqueue(run.pk, batch)
+        return run
+
+    def _new_run(self, thread: Thread, **values: Any) -> Run:
+        compatibility.store_shape(self.registered)
+        return queries.RUN.new(
             thread_id=thread.pk,
             graph=self.registered.name,
             graph_version=self.registered.version,
@@ -203,13 +251,10 @@ class _Start:
             started_by_label=audit.label_user(self.by),
             events=self.events,
             options=registry.note_pin(self.registered, self.options),
+            **values,
         )
-        compatibility.store_shape(self.registered)
-        log = EventLog.for_run(run)
-        log.append_state(batch, Run.State.QUEUED, reason="started")
-        self._submit(thread, run, log, batch if is_new else None)
-        run.last_event = log.last
-        batch.insert(queries.NEW_RUN, [queries.NEW_RUN.values_of(run)])
+
+    def _record(self, thread: Thread, run: Run, batch: WriteBatch, *, has_row: bool = True) -> None:
         audit.append(
             batch,
             thread,
@@ -220,23 +265,6 @@ class _Start:
             detail={"graph": run.graph, "version": run.graph_version, "input": self.digest},
             is_new=not has_row,
         )
-        dispatcher.enqueue(run.pk, batch)
-        return run
-
-    def _submit(self, thread: Thread, run: Run, log: EventLog, batch: WriteBatch | None) -> None:
-        key = ThreadKey(thread.pk, thread.thread_id, thread.epoch)
-        saver = DjangoSaver(key, batch=batch, append_events=log.append_chunks)
-        config: dict[str, Any] = {
-            "configurable": {"thread_id": thread.thread_id, "checkpoint_ns": ""},
-            "metadata": {"run_id": str(run.pk)},
-        }
-        if self.discard:
-            config["configurable"]["discard_pending"] = True
-        graph = self.registered.graph
-        if batch is None and self.registered.migrate_state is not None:
-            newest = saver.get_tuple(config)
-            graph = state_migration.migrate_state(self.registered, newest).graph
-        graph.with_saver(saver).submit(self.input, config, modes=log.modes)
 
     def _found_or_made(self, thread_id: str) -> tuple[Thread, bool]:
         while True:
@@ -268,8 +296,8 @@ class _Start:
             about["subject_id"] = str(self.subject.pk)
         return about
 
-    def _take_over(self, thread: Thread) -> None:
-        """Makes sure that the thread is free for a new run."""
+    def _refuse_unless_fitting(self, thread: Thread) -> None:
+        """Raises for a thread that the user may not see, or that is another graph's."""
         if self.asked is not None:
             found = Thread.objects.using(write_alias()).filter(pk=thread.pk)
             if not select_visible(found, self.asked).exists():
@@ -279,22 +307,26 @@ class _Start:
                 f"The thread {thread.thread_id!r} belongs to the graph {thread.graph!r}.",
                 [("thread_id", f"belongs to the graph {thread.graph!r}")],
             )
-        self._settle_subject(thread)
+
+    def _take_over(self, thread: Thread) -> bool:
+        """Makes sure that the thread is free for a new run; says whether that drops a pause."""
         runs = Run.objects.using(write_alias()).filter(thread=thread)
         live = runs.filter(state__in=Run.LIVE).first()
         if live is not None:
             self._replace(live, thread)
+        else:
+            refuse_if_waited_for(thread)
         Thread.objects.using(write_alias()).filter(pk=thread.pk).update(
             ended_at=None, graph=self.registered.name
         )
-        latest = runs.order_by("-created_at", "-pk").first()
+        latest = Run.select_newest(runs).first()
         if latest is None:
-            return
+            return self.on_pending == "discard"
         # What a run asked was withdrawn when it was cancelled or failed: nobody can answer it any
         # more, though the thread's newest checkpoint still waits.
-        self.discard = True
         key = ThreadKey(thread.pk, thread.thread_id, thread.epoch)
         compatibility.refuse_if_changed(key, latest.fingerprint, self.registered, new_input=True)
+        return True
 
     def _settle_subject(self, thread: Thread) -> None:
         """Makes sure that the thread is about what the run is to be about."""
@@ -317,7 +349,7 @@ class _Start:
                 state=live.state,
                 allowed=[Run.State.INTERRUPTED, Run.State.SUCCEEDED, Run.State.FAILED],
             )
-        if not self.discard:
+        if self.on_pending != "discard":
             interrupts = Interrupt.objects.using(write_alias())
             waiting = interrupts.filter(run=live, status=Interrupt.Status.PENDING)
             waiting = select_visible(waiting, self.by)
@@ -325,6 +357,7 @@ class _Start:
                 f"The thread {thread.thread_id!r} waits for answers, which a new run would lose.",
                 [str(pk) for pk in waiting.values_list("pk", flat=True)],
             )
+        refuse_if_waited_for(thread)
         message = "You may not cancel the run that waits for answers."
         refuse_unless_may(self.asked, get_policy().may_operate, live, message)
         batch = WriteBatch(write_alias())

@@ -195,20 +195,33 @@ def run_result(run_id: UUID | str, schema: Any = None, *, by: Any = None) -> Any
     """Returns the state values that a run ended with: as plain JSON, or as a ``schema`` of yours.
 
     That is a TypedDict, a dataclass or a pydantic model, such as the graph's state; values that
-    don't fit it are pydantic's ValidationError.
+    don't fit it are pydantic's ValidationError. Of a thread that has gone on since it is the last
+    that the run stored.
 
-    RunStateError for a run that hasn't succeeded, and for one whose thread has gone on since: only
-    the newest state of a thread is its result. NotAllowedError where it is not for the user.
+    RunStateError for a run that hasn't succeeded, and where that was pruned. NotAllowedError where
+    it is not for the user.
     """
     runs = Run.objects.using(write_alias()).select_related("thread")
     run = find_row(select_visible(runs, by), RunNotFound, pk=run_id)
     if by is not None and not get_policy().may_view_result(by, run):
         raise NotAllowedError("You may not see what came of this run.")
-    _refuse_if_not_last(run)
+    _refuse_unless_succeeded(run)
 
     graph = find_graph_of_run(run).graph.with_saver(DjangoSaver())
     config = {"configurable": {"thread_id": run.thread.thread_id, "checkpoint_ns": ""}}
-    values = graph.get_state(config).values
+    if find_later_run(run) is None:
+        values = graph.get_state(config).values
+    else:
+        stored = graph.get_state_history(config, filter={"run_id": str(run.pk)}, limit=1)
+        last = next(iter(stored), None)
+        if last is None:
+            raise RunStateError(
+                "A later run of the thread has changed its state, and what this one ended with was "
+                "pruned.",
+                state=str(run.state),
+                allowed=[Run.State.SUCCEEDED],
+            )
+        values = last.values
     return render_json(values) if schema is None else coerce(schema, values)
 
 
@@ -222,7 +235,7 @@ def find_graph_of_thread(thread: Thread) -> RegisteredGraph:
     """Returns the version of the graph that a thread's newest run goes on with."""
     if len(registry.list_versions(thread.graph)) > 1:
         runs = Run.objects.using(write_alias()).filter(thread=thread, graph=thread.graph)
-        newest = runs.order_by("-created_at", "-pk").first()
+        newest = Run.select_newest(runs).first()
         if newest is not None:
             return find_graph_of_run(newest)
     return registry.get_graph(thread.graph)
@@ -245,22 +258,18 @@ def render_json(values: Any) -> Any:
     return json.loads(to_json(values, inf_nan_mode="strings", bytes_mode="base64", fallback=str))
 
 
-def _refuse_if_not_last(run: Run) -> None:
+def _refuse_unless_succeeded(run: Run) -> None:
     done = [Run.State.SUCCEEDED]
     if run.state not in done:
         raise RunStateError(f"The run is {run.state}.", state=str(run.state), allowed=done)
-    if find_later_run(run) is not None:
-        raise RunStateError(
-            "A later run of the thread has changed its state.", state=str(run.state), allowed=done
-        )
 
 
 def find_later_run(run: Run) -> UUID | None:
-    """Returns the id of the thread's newest run; None where that is the given one.
+    """Returns the id of the thread's newest run that has begun; None where that isn't later.
 
     In the database's own order. On SQLite a moment that was read is another text than the one
     stored, so comparing with it would find the same run later than itself, once in a thousand.
     """
     runs = Run.objects.using(write_alias()).filter(thread=run.thread_id)
-    newest = runs.order_by("-created_at", "-pk").values_list("pk", flat=True).first()
+    newest = Run.select_newest(runs, besides=run).values_list("pk", flat=True).first()
     return None if newest == run.pk else newest

@@ -126,7 +126,7 @@ def change_metadata(
     """
     with denied_log.record_denial("change_metadata", by=by, via=via):
         found = find_thread(thread_id, by)
-        run = Run.objects.using(write_alias()).filter(thread=found).order_by("-created_at").first()
+        run = Run.select_newest(Run.objects.using(write_alias()).filter(thread=found)).first()
         if run is None:
             _refuse_unless_may_start(found.graph, by, via)
         elif by is not None and run.started_by_id != by.pk:

@@ -18,9 +18,11 @@ from langgraph_sdk.errors import (
 )
 
 from hitl_django import services
+from hitl_django.contrib.langgraph_api import runs as agent_runs
 from hitl_django.models import AuditEntry, Decision, Interrupt, Run
 from hitl_django.permissions import ModelPermissionPolicy
 from hitl_django.services.runs import fork
+from hitl_django.worker import runner
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
@@ -214,10 +216,7 @@ def test_a_run_goes_on_from_a_checkpoint_anew_or_with_other_input(client: Any) -
     assert values["log"] == ["hello", "greeted", "closed", "more", "greeted", "closed"]
 
 
-@pytest.mark.parametrize("options", [{}, {"multitask_strategy": "reject"}])
-def test_a_thread_that_is_busy_takes_no_other_run(
-    options: dict[str, Any], client: Any, settings: Any
-) -> None:
+def test_a_thread_that_is_busy_takes_no_other_run(client: Any, settings: Any) -> None:
     thread, _ = start(client, "plain")
     earlier = client.threads.get_history(thread)[1]["checkpoint"]
     settings.HITL = {"DISPATCH": "tests.contrib.langgraph_api.test_streams.Nobody"}
@@ -232,7 +231,7 @@ def test_a_thread_that_is_busy_takes_no_other_run(
         {"command": {"update": {"log": ["told"]}}, "checkpoint": earlier},
     ):
         with pytest.raises(ConflictError) as refused:
-            client.runs.create(thread, "plain", **given, **options)
+            client.runs.create(thread, "plain", **given, multitask_strategy="reject")
         answer = refused.value.response
         assert answer.headers["Content-Type"].startswith("application/problem+json")
         assert "queued" in answer.json()["detail"]
@@ -257,7 +256,106 @@ def test_a_run_that_is_queued_at_the_last_moment_keeps_its_place(
     assert sorted(Run.objects.values_list("state", flat=True)) == ["queued", "succeeded"]
 
 
-@pytest.mark.parametrize("strategy", ["enqueue", "interrupt", "rollback"])
+def told_to_nobody(client: Any, settings: Any, **options: Any) -> tuple[str, list[Any]]:
+    """Starts two runs on a thread, of which no worker hears."""
+    settings.HITL = {
+        "DISPATCH": "tests.contrib.langgraph_api.test_streams.Nobody",
+        "EVENT_WAITERS": 20,
+    }
+    thread = client.threads.create()["thread_id"]
+    runs = [
+        client.runs.create(thread, "plain", input={"log": [name]}, **options)
+        for name in ("one", "two")
+    ]
+    return thread, runs
+
+
+@pytest.mark.parametrize("options", [{}, {"multitask_strategy": "enqueue"}])
+def test_an_input_waits_for_the_run_before(
+    options: dict[str, Any], client: Any, settings: Any
+) -> None:
+    thread, runs = told_to_nobody(client, settings, **options)
+    assert [run["status"] for run in runs] == ["pending", "pending"]
+    assert [run["multitask_strategy"] for run in runs] == ["reject", "enqueue"]
+    assert client.threads.get(thread)["status"] == "busy"
+    assert len(client.runs.list(thread, status="pending")) == 2
+    with ThreadPoolExecutor() as joining:
+        found = [joining.submit(client.runs.join, thread, run["run_id"]) for run in runs]
+        parts = joining.submit(lambda: [*client.runs.join_stream(thread, runs[1]["run_id"])])
+        runner.advance(runs[0]["run_id"])
+        # Nobody was told of the second, which any message for its thread begins.
+        runner.advance(runs[0]["run_id"])
+        first, second = (each.result()["log"] for each in found)
+    assert first == ["one", "greeted", "closed"]
+    assert second == [*first, "two", "greeted", "closed"]
+    assert [part.event for part in parts.result()].count("metadata") == 1
+    assert client.threads.get(thread)["status"] == "idle"
+    # What came of the first can still be asked for.
+    assert client.runs.join(thread, runs[0]["run_id"])["log"] == first
+
+
+def test_a_run_that_ends_just_when_it_is_looked_at_has_not_timed_out(
+    client: Any, settings: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    thread, runs = told_to_nobody(client, settings)
+    read = agent_runs.read_outcome
+
+    def read_and_end_it(*given: Any) -> Any:
+        outcome = read(*given)
+        runner.advance(runs[0]["run_id"])
+        return outcome
+
+    monkeypatch.setattr(agent_runs, "read_outcome", read_and_end_it)
+    assert client.runs.join(thread, runs[0]["run_id"])["log"] == ["one", "greeted", "closed"]
+
+
+def test_an_input_that_waits_can_be_taken_back(client: Any, settings: Any) -> None:
+    thread, runs = told_to_nobody(client, settings)
+    client.runs.cancel(thread, runs[1]["run_id"])
+    for _ in range(2):
+        runner.advance(runs[0]["run_id"])
+    assert client.threads.get_state(thread)["values"]["log"] == ["one", "greeted", "closed"]
+    assert {run["status"] for run in client.runs.list(thread)} == {"success", "interrupted"}
+
+
+def test_a_client_that_shows_what_a_run_has_stored_waits_behind_it(
+    client: Any, settings: Any
+) -> None:
+    thread, _ = start(client, "plain")
+    shown = client.threads.get_history(thread)
+    settings.HITL = {"DISPATCH": "tests.contrib.langgraph_api.test_streams.Nobody"}
+    first = client.runs.create(thread, "plain", input={"log": ["one"]})
+    for checkpoint in (shown[0]["checkpoint"], client.threads.get_state(thread)["checkpoint"]):
+        made = client.runs.create(thread, "plain", input={"log": ["more"]}, checkpoint=checkpoint)
+        assert Run.objects.get(pk=made["run_id"]).state == "waiting"
+    with pytest.raises(ConflictError):  # another place is no place to wait at
+        client.runs.create(
+            thread, "plain", input={"log": ["more"]}, checkpoint=shown[1]["checkpoint"]
+        )
+    for _ in range(3):
+        runner.advance(first["run_id"])
+    log = client.threads.get_state(thread)["values"]["log"]
+    assert (log.count("more"), log.count("closed")) == (2, 4)
+
+
+def test_a_question_is_waited_for_only_where_that_is_said(client: Any) -> None:
+    thread, asked = start(client)
+    with pytest.raises(ConflictError):
+        client.runs.create(thread, "chat", input={"log": ["more"]})
+    waiting = client.runs.create(
+        thread, "chat", input={"log": ["more"]}, multitask_strategy="enqueue"
+    )
+    assert waiting["status"] == "pending"
+    assert client.threads.get(thread)["status"] == "interrupted"
+    assert [found["thread_id"] for found in client.threads.search(status="busy")] == []
+    client.runs.create(thread, "chat", command=GO_ON)
+    assert client.runs.get(thread, asked["run_id"])["status"] == "success"
+    assert client.runs.get(thread, waiting["run_id"])["status"] == "interrupted"
+    client.runs.create(thread, "chat", command=GO_ON)
+    assert client.runs.join(thread, waiting["run_id"])["log"].count("closed") == 2
+
+
+@pytest.mark.parametrize("strategy", ["interrupt", "rollback"])
 def test_what_becomes_of_a_busy_thread_is_never_another_thing_than_was_asked_for(
     strategy: str, client: Any
 ) -> None:
@@ -266,7 +364,7 @@ def test_what_becomes_of_a_busy_thread_is_never_another_thing_than_was_asked_for
         client.runs.create(thread, "plain", multitask_strategy=strategy, input={"log": []})
     (error,) = refused.value.response.json()["errors"]
     assert error["pointer"] == "/multitask_strategy"
-    assert error["detail"].startswith("Has to be reject: ")
+    assert error["detail"].startswith("Has to be enqueue or reject: ")
     assert not Run.objects.exists()
 
 

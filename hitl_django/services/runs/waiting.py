@@ -1,0 +1,137 @@
+"""begin_waiting: the next of the runs that wait until their thread is free."""
+
+from __future__ import annotations
+
+import logging
+from typing import Any
+from uuid import UUID
+
+from django.db import InterfaceError, OperationalError, transaction
+from django.db.models.functions import Now
+
+from hitl_django import leases, notifications, signals
+from hitl_django.checkpoints import ThreadKey, unpack_text
+from hitl_django.db.alias import write_alias
+from hitl_django.db.retry import retry_on_conflict
+from hitl_django.db.write_batch import WriteBatch
+from hitl_django.errors import RunStateError
+from hitl_django.graph_registry import compatibility, registry
+from hitl_django.graph_registry.registry import RegisteredGraph
+from hitl_django.models import Delivery, Run, Thread
+from hitl_django.notifications import EventLog, outbox
+
+from .input_submission import submit_input
+
+logger = logging.getLogger("hitl_django")
+
+#: Runs that wait for one thread.
+MOST_WAITING = 100
+
+
+@retry_on_conflict
+def begin_waiting(run_id: UUID) -> UUID | None:
+    """Queues the run that has waited longest for the thread of this one, if that is free.
+
+    Returns the run, for a worker to claim: it goes on as if it had been started now, with the
+    newest version of its graph. One that can't be has failed, and the next is tried. None where
+    none waits or the thread isn't free. UnknownGraphError where its graph isn't registered here: it
+    goes on waiting then, for a worker that has it.
+    """
+    using = write_alias()
+    waited_for = Run.objects.using(using).filter(pk=run_id, thread__has_waiting=True)
+    found = waited_for.only("thread").first()
+    if found is None:
+        return None
+    with transaction.atomic(using=using):
+        thread = leases.lock_thread(pk=found.thread_id)
+        runs = Run.objects.using(using).filter(thread=thread)
+        if runs.filter(state__in=Run.LIVE).exists():
+            return None
+        begun = None
+        while (run := leases.select_waiting(using, thread.pk).first()) is not None:
+            registered = registry.get_graph(run.graph)
+            try:
+                with transaction.atomic(using=using):
+                    _begin(run, thread, registered)
+            except (OperationalError, InterfaceError):
+                raise  # the database's own, which says nothing of the run
+            except Exception as error:  # whatever the graph's code raises at the input
+                _fail(run, thread, error)
+            else:
+                begun = run.pk
+                break
+        note_waiting(thread)
+    return begun
+
+
+def note_waiting(thread: Thread) -> None:
+    """Brings up to date whether runs wait for a thread, whose row is locked."""
+    thread.has_waiting = leases.select_waiting(write_alias(), thread.pk).exists()
+    thread.save(using=write_alias(), update_fields=["has_waiting"])
+
+
+def refuse_if_waited_for(thread: Thread) -> None:
+    """Raises RunStateError for a thread that runs wait for: another would begin before them."""
+    if thread.has_waiting and leases.select_waiting(write_alias(), thread.pk).exists():
+        raise RunStateError(
+            f"Runs wait for the thread {thread.thread_id!r}, and begin before any other. Cancel "
+            "them, or wait behind them.",
+            state=Run.State.WAITING,
+            allowed=sorted(set(Run.State.values) - set(Run.UNFINISHED)),
+        )
+
+
+def refuse_if_crowded(thread: Thread) -> None:
+    """Raises RunStateError for a thread that as many runs wait for as may."""
+    if leases.select_waiting(write_alias(), thread.pk).count() >= MOST_WAITING:
+        raise RunStateError(
+            f"So many runs wait for the thread {thread.thread_id!r} that no other may: "
+            f"{MOST_WAITING}.",
+            state=Run.State.WAITING,
+            allowed=sorted(set(Run.State.values) - set(Run.UNFINISHED)),
+        )
+
+
+def _begin(run: Run, thread: Thread, registered: RegisteredGraph) -> None:
+    using = write_alias()
+    assert run.input is not None
+    value = unpack_text(run.input, run.input_digest, f"input of run {run.pk}")
+    registered.graph.validate_input(value)
+    latest = Run.select_newest(Run.objects.using(using).filter(thread=thread)).first()
+    if latest is not None:
+        key = ThreadKey(thread.pk, thread.thread_id, thread.epoch)
+        compatibility.refuse_if_changed(key, latest.fingerprint, registered, new_input=True)
+    compatibility.store_shape(registered)
+    batch, log = WriteBatch(using), EventLog.for_run(run)
+    log.append_state(batch, Run.State.QUEUED, reason="started")
+    submit_input(registered, thread, run, value, log, discard=latest is not None)
+    batch.run()
+    changes: dict[str, Any] = {
+        "state": Run.State.QUEUED,
+        "input": None,
+        "graph_version": registered.version,
+        "fingerprint": registered.fingerprint,
+        "options": registry.note_pin(registered, run.options),
+        "last_event": log.last,
+        "queued_at": Now(),
+        "hinted_at": Now(),
+    }
+    Run.objects.using(using).filter(pk=run.pk).update(**changes)
+    Thread.objects.using(using).filter(pk=thread.pk).update(ended_at=None, attempts=0)
+
+
+def _fail(run: Run, thread: Thread, error: Exception) -> None:
+    using = write_alias()
+    # Its type alone: it may quote the input.
+    fields = {"run_id": str(run.pk), "thread_id": thread.thread_id, "graph": run.graph}
+    logger.warning("run %s can't begin: %s", run.pk, type(error).__name__, extra=fields)
+    line, full = leases.describe_error(error)
+    Run.objects.using(using).filter(pk=run.pk).update(
+        state=Run.State.FAILED, error=line, traceback=full, finished_at=Now()
+    )
+    batch = WriteBatch(using)
+    notifications.append_event(batch, run, Run.State.FAILED)
+    ids = {"run_id": run.pk, "thread_id": thread.thread_id}
+    outbox.publish(batch, Delivery.Event.RUN_FAILED, run.graph, **ids)
+    batch.run()
+    signals.send_on_commit(signals.run_failed, using=using, state=str(Run.State.FAILED), **fields)

@@ -1,0 +1,342 @@
+"""Runs that wait until their thread is free."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from django.contrib.auth.models import User
+from django.db.models.functions import Now
+
+from hitl_django import audit, services, signals
+from hitl_django.engine.errors import InvalidInputError
+from hitl_django.errors import NotAllowedError, RunStateError
+from hitl_django.graph_registry import registry
+from hitl_django.models import AuditEntry, Interrupt, Run, RunEvent, Thread
+from hitl_django.services.runs import waiting
+from hitl_django.worker import retention, runner
+from hitl_django.worker.sweeper import sweep
+from tests.graphs import FAILING
+
+Advance = Callable[[], int]
+
+
+def start(graph: str = "approval", given: Any = None, **options: Any) -> services.RunInfo:
+    return services.start(
+        graph, given or {"text": "x"}, thread_id="t", on_pending="wait", **options
+    )
+
+
+def states() -> list[str]:
+    rows = Run.objects.order_by("created_at", "pk")
+    return list(rows.values_list("state", flat=True))
+
+
+def thread() -> Thread:
+    return Thread.objects.get(thread_id="t")
+
+
+def answer() -> None:
+    services.decide(Interrupt.objects.get(status="pending").pk, "approve")
+
+
+def test_a_free_thread_is_not_waited_for(advance: Advance) -> None:
+    assert start().state == "queued"
+    advance()
+    answer()
+    advance()
+    assert start().state == "queued"
+    assert not thread().has_waiting
+
+
+@pytest.mark.promise("P20")
+def test_runs_begin_one_after_the_other_in_their_order(advance: Advance) -> None:
+    given = [{"log": [name]} for name in ("one", "two", "three")]
+    made = [start("steps", each) for each in given]
+    assert [each.state for each in made] == ["queued", "waiting", "waiting"]
+    assert all(each.created for each in made)
+    # All of them by the message of the first: each tells that the next may begin.
+    advance()
+    assert states() == ["succeeded"] * 3
+    assert not thread().has_waiting
+    log = services.run_result(made[2].id)["log"]
+    assert [name for name in log if name in ("one", "two", "three")] == ["one", "two", "three"]
+    assert not Run.objects.filter(input__isnull=False).exists()
+    assert audit.find_first_fault(thread()) is None
+
+
+def test_an_open_question_is_waited_for_and_not_lost(advance: Advance) -> None:
+    start(given={"text": "one"})
+    advance()
+    start(given={"text": "two"})
+    advance()
+    assert states() == ["interrupted", "waiting"]
+    assert thread().has_waiting
+    answer()
+    advance()
+    assert states() == ["succeeded", "interrupted"]
+    assert Interrupt.objects.get(status="pending").title == "Publish two?"
+
+
+def test_what_a_run_ended_with_is_its_own_whoever_comes_next(advance: Advance) -> None:
+    first, second = (start("steps", {"log": [name]}) for name in ("one", "two"))
+    advance()
+    assert "two" not in services.run_result(first.id)["log"]
+    assert "two" in services.run_result(second.id)["log"]
+
+
+def test_a_run_begins_when_the_one_before_is_cancelled(advance: Advance) -> None:
+    first = start()
+    advance()
+    start(given={"text": "two"})
+    services.cancel(first.id)
+    advance()
+    assert states() == ["cancelled", "interrupted"]
+
+
+def test_a_run_begins_when_the_one_before_has_failed(advance: Advance) -> None:
+    start("fragile", {"count": 1})
+    start("fragile", {"count": 2})
+    FAILING.add("work")
+    try:
+        advance()
+    finally:
+        FAILING.clear()
+    assert states() == ["failed", "failed"]
+    assert Run.objects.latest("created_at").input is None
+
+
+def test_a_parked_run_is_waited_for(advance: Advance) -> None:
+    first = start("steps", {"log": ["one"]})
+    start("steps", {"log": ["two"]})
+    Run.objects.filter(pk=first.id).update(state="parked")
+    advance()
+    assert states() == ["parked", "waiting"]
+    services.retry(first.id)
+    advance()
+    assert states() == ["succeeded", "succeeded"]
+
+
+def test_a_run_that_waits_can_be_cancelled(advance: Advance) -> None:
+    start()
+    second, third = start(), start(given={"text": "three"})
+    Thread.objects.update(attempts=2)
+    services.cancel(second.id)
+    assert thread().attempts == 2  # those of the run that is under way
+    assert thread().has_waiting
+    advance()
+    assert states() == ["interrupted", "cancelled", "waiting"]
+    services.cancel(third.id)
+    assert not thread().has_waiting
+    answer()
+    assert advance() == 1
+    assert states() == ["succeeded", "cancelled", "cancelled"]
+    assert services.run_result(Run.objects.earliest("created_at").pk)["text"] == "x"
+
+
+def test_no_other_run_begins_before_those_that_wait(advance: Advance) -> None:
+    start(given={"text": "one"})
+    advance()
+    start(given={"text": "two"})
+    checkpoint = None
+    for act in (
+        lambda: services.start("approval", {"text": "y"}, thread_id="t", on_pending="discard"),
+        lambda: services.fork("t", checkpoint),
+    ):
+        with pytest.raises(RunStateError, match="wait") as caught:
+            act()
+        assert caught.value.state == "waiting"
+    assert states() == ["interrupted", "waiting"]
+    # The run is over, and no worker has heard of it yet.
+    Run.objects.filter(state="interrupted").update(state="succeeded")
+    with pytest.raises(RunStateError, match="wait"):
+        services.start("approval", {"text": "y"}, thread_id="t")
+    assert start(given={"text": "three"}).state == "waiting"
+
+
+def test_an_update_of_the_state_comes_before_those_that_wait(advance: Advance) -> None:
+    start(given={"text": "one"})
+    advance()
+    start(given={"text": "two"})
+    services.update_state("t", {"answer": "told"}, as_node="ask")
+    advance()
+    assert states() == ["cancelled", "interrupted"]
+
+
+def test_what_waits_is_refused_as_any_other_start(
+    advance: Advance, user: Callable[..., User], unchanged: Callable[..., None]
+) -> None:
+    start()
+    unchanged()
+    with pytest.raises(InvalidInputError):
+        start(given=["no state"])
+    with pytest.raises(InvalidInputError, match="belongs to"):
+        start("steps", {"log": []})
+    unchanged()
+    with pytest.raises(NotAllowedError):
+        start(by=user("nina"))
+    unchanged(refused=1)
+
+
+def test_a_key_starts_one_run_though_that_waits(advance: Advance) -> None:
+    start()
+    first = start(key="k", given={"text": "two"})
+    again = start(key="k", given={"text": "two"})
+    assert (first.id, first.created, again.created) == (again.id, True, False)
+    assert len(states()) == 2
+
+
+def test_so_many_wait_and_no_more(advance: Advance, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(waiting, "MOST_WAITING", 2)
+    for _ in range(3):
+        start()
+    with pytest.raises(RunStateError, match="no other may: 2"):
+        start()
+    assert states() == ["queued", "waiting", "waiting"]
+
+
+def test_a_start_that_waits_is_recorded_when_it_is_asked_for(
+    advance: Advance, user: Callable[..., User]
+) -> None:
+    sam = user("sam", "start_run", "view_thread")
+    start(by=sam)
+    second = start(by=sam, given={"text": "two"}, via="api")
+    entry = AuditEntry.objects.get(subject=str(second.id))
+    assert (entry.verb, entry.actor_label, entry.via) == ("start", "sam", "api")
+    advance()
+    answer()
+    advance()
+    row = Run.objects.get(pk=second.id)
+    assert (row.started_by, row.state, row.input) == (sam, "interrupted", None)
+    kinds = RunEvent.objects.filter(run=row).order_by("seq").values_list("kind", "seq")
+    assert [kind for kind, _ in kinds if kind in Run.State.values] == [
+        "waiting",
+        "queued",
+        "interrupted",
+    ]
+    assert [seq for _, seq in kinds] == [*range(1, len(kinds) + 1)]
+    assert AuditEntry.objects.filter(subject=str(second.id)).count() == 1
+
+
+def test_one_that_can_not_begin_has_failed_and_the_next_begins(
+    advance: Advance, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    told = []
+    signals.run_failed.connect(lambda run_id, **kwargs: told.append(run_id), weak=False)
+    start(given={"text": "one"})
+    bad, good = start(given={"text": "bad"}), start(given={"text": "good"})
+    validate = type(registry.get_graph("approval").graph).validate_input
+
+    def refuse(graph: Any, given: Any) -> Any:
+        if given["text"] == "bad":
+            raise InvalidInputError("The input is not what it was.", [])
+        return validate(graph, given)
+
+    monkeypatch.setattr(type(registry.get_graph("approval").graph), "validate_input", refuse)
+    advance()
+    answer()
+    advance()
+    assert states() == ["succeeded", "failed", "interrupted"]
+    row = Run.objects.get(pk=bad.id)
+    assert "not what it was" in row.error
+    assert row.finished_at is not None
+    assert RunEvent.objects.filter(run=row, kind="failed").exists()
+
+    # A later run of the thread has begun, so it is too late for that.
+    with pytest.raises(RunStateError, match="newer run"):
+        services.retry(bad.id)
+    assert services.cancel(good.id).state == "cancelled"
+
+
+def test_one_that_failed_before_it_began_waits_again(
+    advance: Advance, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    start(given={"text": "one"})
+    bad = start(given={"text": "two"})
+    with monkeypatch.context() as patched:
+        patched.setattr(
+            type(registry.get_graph("approval").graph), "validate_input", lambda *given: 1 / 0
+        )
+        advance()
+        answer()
+        advance()
+    assert states() == ["succeeded", "failed"]
+    assert services.run_result(Run.objects.earliest("created_at").pk)["text"] == "one"
+    assert services.retry(bad.id).state == "waiting"
+    advance()
+    assert states() == ["succeeded", "interrupted"]
+    assert Interrupt.objects.get(status="pending").title == "Publish two?"
+
+
+def test_a_graph_that_is_not_registered_here_is_waited_for(
+    advance: Advance, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    first = start()
+    start(given={"text": "two"})
+    Run.objects.filter(pk=first.id).update(state="succeeded")
+    Thread.objects.update(ended_at=Now())
+    Run.objects.filter(state="waiting").update(graph="elsewhere")
+    advance()
+    assert "could not be claimed" in caplog.text
+    assert states() == ["succeeded", "waiting"]
+    Run.objects.filter(state="waiting").update(graph="approval")
+    waiting.begin_waiting(first.id)
+    assert states() == ["succeeded", "queued"]
+
+
+def test_the_sweep_finds_a_run_whose_message_was_lost(advance: Advance, settings: Any) -> None:
+    settings.HITL = {**settings.HITL, "SWEEP_SECONDS": 0.01}
+    first = start("steps", {"log": ["one"]})
+    second = start("steps", {"log": ["two"]})
+    Run.objects.filter(pk=first.id).update(state="succeeded")
+    assert second.id not in sweep()
+    Thread.objects.update(ended_at=Now())
+    Run.objects.update(hinted_at=Run.objects.get(pk=first.id).created_at)
+    assert second.id in sweep()
+    advance()
+    assert states() == ["succeeded", "succeeded"]
+
+
+def test_a_thread_that_is_waited_for_is_kept(advance: Advance) -> None:
+    first = start()
+    start()
+    Run.objects.filter(pk=first.id).update(state="succeeded")
+    Thread.objects.update(ended_at=Thread.objects.get().created_at)
+    assert retention.delete_ended(0, 10) == 0
+    assert retention.archive_ended(0, 10) == 0
+    with pytest.raises(RunStateError, match="is waiting"):
+        services.forget("t")
+
+
+def test_what_waited_in_vain_is_erased_with_the_thread(advance: Advance) -> None:
+    start()
+    second = start(given={"text": "secret"})
+    services.cancel(second.id)
+    services.cancel(Run.objects.earliest("created_at").pk)
+    assert Run.objects.get(pk=second.id).input is not None
+    services.forget("t")
+    assert not Run.objects.filter(input__isnull=False).exists()
+
+
+def test_an_archived_thread_comes_back_with_what_waited_in_vain(advance: Advance) -> None:
+    first = start("steps", {"log": ["one"]})
+    second = start("steps", {"log": ["two"]}, key="two")
+    services.cancel(second.id)
+    advance()
+    stored = Run.objects.get(pk=second.id).input
+    assert retention.archive_ended(0, 10) == 1
+    assert services.archived_thread("t").state == "succeeded"
+    start("steps", {"log": ["three"]})
+    assert Run.objects.get(pk=second.id).input == stored
+    advance()
+    assert Run.objects.get(pk=first.id).state == "succeeded"
+
+
+@pytest.mark.django_db(transaction=True)
+def test_a_long_line_is_done_in_one_process(settings: Any) -> None:
+    settings.HITL = {"DISPATCH": "tests.contrib.langgraph_api.test_streams.Nobody"}
+    runs = [start("steps", {"log": []}) for _ in range(1 + waiting.MOST_WAITING)]
+    settings.HITL = {"DISPATCH": "hitl_django.task_queue.dispatcher.InlineDispatcher"}
+    runner.advance(str(runs[0].id))
+    assert set(states()) == {"succeeded"}
