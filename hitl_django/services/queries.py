@@ -30,7 +30,7 @@ THREAD = RowMapper(Thread, now=models.DateTimeField())
 NEW_RUN = BulkInsert(Run, insertable_columns(Run), fresh=True)
 
 #: Adds a run that waits for its turn, and its input.
-NEW_WAITING_RUN = BulkInsert(Run, [*insertable_columns(Run), "input"], fresh=True)
+NEW_WAITING_RUN = BulkInsert(Run, [*insertable_columns(Run), "input", "created_at"], fresh=True)
 
 #: Records a decision, at the moment and over the claim that its audit entry names as well.
 NEW_DECISION = BulkInsert(

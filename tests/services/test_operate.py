@@ -94,6 +94,17 @@ def test_the_database_allows_one_live_run_per_thread(advance: Advance) -> None:
     Run.objects.create(thread=run.thread, graph="steps", state="failed")
 
 
+def test_cancelling_a_run_that_failed_leaves_the_thread_to_the_one_it_is_at(
+    advance: Advance,
+) -> None:
+    failed = in_state("failed")
+    Run.objects.create(thread=failed.thread, graph="steps")
+    Thread.objects.update(attempts=2, ended_at=None)
+    services.cancel(failed.pk)
+    thread = Thread.objects.get()
+    assert (thread.attempts, thread.ended_at) == (2, None)
+
+
 def test_cancelling_withdraws_the_questions(advance: Advance) -> None:
     info = services.start("panel", {"log": []})
     advance()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from datetime import timedelta
 from typing import Any
 
 import pytest
@@ -77,6 +78,20 @@ def test_an_open_question_is_waited_for_and_not_lost(advance: Advance) -> None:
     advance()
     assert states() == ["succeeded", "interrupted"]
     assert Interrupt.objects.get(status="pending").title == "Publish two?"
+
+
+def test_a_run_is_later_than_those_it_waits_for(advance: Advance) -> None:
+    """A transaction that waited for the thread began before the one that it waited for."""
+    start("steps", {"log": ["one"]})
+    Run.objects.update(created_at=Now() + timedelta(hours=1))
+    second = start("steps", {"log": ["two"]})
+    third = start("steps", {"log": ["three"]})
+    order = Run.objects.order_by("created_at", "pk").values_list("pk", flat=True)
+    assert list(order)[1:] == [second.id, third.id]
+    advance()
+    assert services.run_result(third.id)["log"].count("three") == 1
+    with pytest.raises(RunStateError):
+        services.retry(second.id)
 
 
 def test_what_a_run_ended_with_is_its_own_whoever_comes_next(advance: Advance) -> None:
