@@ -73,7 +73,7 @@ class GraphRun:
         state, outcome = self._calls.serve(partial(self._run, control))
         root: RunnableConfig = {"configurable": {**state.config["configurable"]}}
         asked = [
-            self._saver.record_asked(question)
+            self._saver.questions.record_asked(question)
             for question in outcome.questions
             if question.kind == "interrupt"
         ]
@@ -132,8 +132,8 @@ class GraphRun:
         return config
 
     def _build_outcome(self, state: Any, failure: Exception | None) -> Outcome:
-        if self._saver.misplaced is not None:
-            return Outcome("failed", next=state.next, error=self._saver.misplaced)
+        if self._saver.questions.misplaced is not None:
+            return Outcome("failed", next=state.next, error=self._saver.questions.misplaced)
         if isinstance(failure, GraphDrained):
             return Outcome("drained", next=state.next)
         if failure is not None:
@@ -141,7 +141,7 @@ class GraphRun:
             return Outcome("out_of_steps" if out else "failed", next=state.next, error=failure)
         if not state.tasks:
             return Outcome("finished")
-        questions = self._saver.list_questions(self._ledger.list_names())
+        questions = self._saver.questions.list_questions(self._ledger.list_names())
         if lost := {one.id for one in state.interrupts} - {q.interrupt.id for q in questions}:
             return Outcome("failed", next=state.next, error=_refuse_questions(state, lost))
         return Outcome(
@@ -155,7 +155,7 @@ class GraphRun:
 
         LangGraph takes a call without an input for one that goes on past it.
         """
-        if state.config["configurable"]["checkpoint_id"] in self._saver.passed:
+        if state.config["configurable"]["checkpoint_id"] in self._saver.questions.passed:
             return None
         before = self._graph.interrupt_before_nodes
         hits = [name for name in _list_nodes(state) if _is_named(name, before)]

@@ -1,86 +1,39 @@
-"""The saver of a worker's run of a LangGraph graph: fenced, on one thread, and never misread.
-
-LangGraph hands a task its answers by position, whatever it asks there. So what a task has asked is
-stored with its questions, and each answer is compared with that when it is taken.
-"""
+"""The saver of a worker's run of a LangGraph graph: fenced, on one thread, in due order."""
 
 from __future__ import annotations
 
 import asyncio
-import sys
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future, wait
 from contextlib import suppress
-from dataclasses import dataclass
 from functools import partial
 from threading import Lock
 from typing import Any, NamedTuple
 
 from langgraph._internal import _constants as keys
-from langgraph.errors import GraphInterrupt
-from langgraph.types import interrupt
 
 from hitl_django.contrib.langchain.message_buffer import MessageBuffer
-from hitl_django.engine import ids
 from hitl_django.engine.constants import (
     ASKED,
-    INTERRUPT,
     NS_END,
     NS_SEP,
-    NULL_TASK_ID,
-    PUSH,
-    RESUME,
 )
-from hitl_django.engine.errors import QuestionChangedError
-from hitl_django.engine.graph.subgraphs import split_path
-from hitl_django.engine.payload import check_json
 from hitl_django.engine.savers.checkpoint import BaseCheckpointSaver as OurSaver
 from hitl_django.engine.savers.checkpoint import (
     CheckpointTuple,
     Commit,
     PendingWrite,
-    Question,
     TaskWrites,
 )
-from hitl_django.engine.types import Chunk, Interrupt, RunnableConfig
-from hitl_django.services.runs.state import render_json
+from hitl_django.engine.types import Chunk
 
+from .asked_questions import AskedQuestions
 from .chunk_ledger import Beginning, ChunkLedger, KeptChunk, sort_chunks
 from .saver import BridgedSaver
 from .served_calls import ServedCalls
 
 #: By which the metadata of a message say whose it is.
 _NS = "langgraph_checkpoint_ns"
-
-
-@dataclass(frozen=True, slots=True)
-class AskingTask:
-    """A task that waits for answers: where it is stored, and how many it has."""
-
-    config: RunnableConfig
-    task_id: str
-    task_path: str
-    interrupts: Sequence[Interrupt]
-    answered: int
-
-    def called_by(self, other: AskingTask) -> bool:
-        """Returns whether another task has called this one, as functional graphs do."""
-        called = self.task_path.startswith(f"~{PUSH}, {other.task_path}, ")
-        return called and self.config == other.config
-
-    def list_questions(self, ns: str) -> Iterator[Question]:
-        """Yields what the task at a namespace asks itself; what is asked below it isn't its own."""
-        ref, name = self.config["configurable"], split_path(ns)[-1]
-        own = ids.make_interrupt_id(ns, self.answered)
-        for one in self.interrupts:
-            if one.id == own:
-                payload = render_json(one.value)
-                check_json(payload, "The question")
-                yield Question(
-                    Interrupt(payload, one.id, response_schema=one.response_schema),
-                    name, self.task_id, self.task_path, ref["checkpoint_ns"],
-                    ref["checkpoint_id"], self.answered,
-                )  # fmt: skip
 
 
 class _HeldWrites(NamedTuple):
@@ -97,8 +50,7 @@ class RunSaver(BridgedSaver):
     Each chunk goes with the commit of what it describes; what models say is stored before that,
     too, as they say it. Nothing is stored before the checkpoint that it stands on, which another
     worker wouldn't find; ``at_exit`` has all stored at once. ``failure`` is what the worker's
-    saver has raised, ``misplaced`` says which answer would have reached another question than its
-    own. ``passed`` are the checkpoints at whose breakpoint a person has let the run go on.
+    saver has raised.
     """
 
     def __init__(
@@ -114,11 +66,7 @@ class RunSaver(BridgedSaver):
         self._calls, self._thread_id, self._ledger = calls, thread_id, ledger
         self._at_exit = at_exit
         self.failure: BaseException | None = None
-        self.misplaced: QuestionChangedError | None = None
-        self.passed: set[str] = set()
-        self._asking: dict[str, AskingTask] = {}
-        #: What tasks have asked so far: hashes by position.
-        self._asked: dict[str, Mapping[str, str]] = {}
+        self.questions = AskedQuestions()
         #: What stores the writes of tasks whose end hasn't been emitted.
         self._held: dict[str, _HeldWrites] = {}
         #: What is stored at the exit.
@@ -261,32 +209,6 @@ class RunSaver(BridgedSaver):
         spoken = [*self._spoken, *self._messages.take()]
         return [*spoken, *self._ledger.take_rest(status)]
 
-    def list_questions(self, names: Mapping[str, str]) -> list[Question]:
-        """Returns what tasks ask that wait; ``names`` are their nodes by task id."""
-        found = [
-            question
-            for task in self._asking.values()
-            for question in task.list_questions(self._find_ns(task, names))
-        ]
-        return sorted(found, key=lambda one: (one.checkpoint_ns, one.task_path, one.task_id))
-
-    def _find_ns(self, task: AskingTask, names: Mapping[str, str]) -> str:
-        above = task.config["configurable"]["checkpoint_ns"]
-        for other in self._asking.values():
-            if task.called_by(other):
-                above = self._find_ns(other, names)
-        own = f"{names.get(task.task_id, '')}{NS_END}{task.task_id}"
-        return f"{above}{NS_SEP}{own}" if above else own
-
-    def record_asked(self, question: Question) -> Commit:
-        """Returns the commit that has the task remember what it has asked."""
-        asked = {
-            **self._asked.get(question.task_id, {}),
-            str(question.index): ids.hash_json(question.interrupt.value),
-        }
-        writes = [TaskWrites(question.task_id, question.task_path, [(ASKED, asked)])]
-        return Commit(self._asking[question.task_id].config, writes=writes)
-
     def _perform(self, function: Callable[..., Any], *args: Any) -> Any:
         self._raise_failure()
         try:
@@ -371,7 +293,7 @@ class RunSaver(BridgedSaver):
         self._saver.commit_all([*begun, *commits])
         for commit in commits:
             for task in commit.writes:
-                self._note_asking(commit.config, task)
+                self.questions.note_writes(commit.config, task)
         for ns, checkpoint_id in added.items():
             self._note_stored(ns, checkpoint_id)
 
@@ -389,63 +311,13 @@ class RunSaver(BridgedSaver):
             "checkpoint_ns": begun.ns,
             "checkpoint_id": begun.checkpoint_id,
         }
-        asked = [(ASKED, self._asked.get(begun.task_id, {}))]
+        asked = [(ASKED, self.questions.get_asked(begun.task_id))]
         writes = [TaskWrites(begun.task_id, "", asked)]
         return Commit({"configurable": ref}, writes=writes)
 
-    def _note_asking(self, config: RunnableConfig, task: TaskWrites) -> None:
-        written = dict(task.writes)
-        if INTERRUPT in written:
-            self._asking[task.task_id] = AskingTask(
-                config, task.task_id, task.task_path, written[INTERRUPT],
-                len(written.get(RESUME, ())),
-            )  # fmt: skip
-        else:
-            self._asking.pop(task.task_id, None)
-
     def _list_writes(self, found: CheckpointTuple) -> Sequence[PendingWrite]:
-        pending = found.pending_writes or ()
-        self._asked |= {task: value for task, name, value in pending if name == ASKED}
-        kept: list[PendingWrite] = []
-        for task, name, value in super()._list_writes(found):
-            if name != RESUME:
-                kept.append((task, name, value))
-            elif task == NULL_TASK_ID:
-                # To LangGraph it would be the answer to whatever is asked next.
-                self.passed.add(found.checkpoint["id"])
-            else:
-                given = _CheckedAnswers(value, self._asked.get(task, {}), self._refuse)
-                kept.append((task, name, given))
-        return kept
-
-    def _refuse(self, index: int) -> None:
-        self.misplaced = QuestionChangedError(
-            f"A node asks something else than was answered (question {index + 1} of its task). "
-            "Code before an interrupt() has to do the same thing each time it runs."
-        )
-        raise GraphInterrupt(())
+        return self.questions.check_answers(found, super()._list_writes(found))
 
 
 def _get_ns(commit: Commit) -> str:
     return str(commit.config["configurable"].get("checkpoint_ns", ""))
-
-
-class _CheckedAnswers(list[Any]):
-    """The answers of a task by position, each for the question that it was given to.
-
-    ``interrupt`` looks one up without saying what it asks, so its caller is looked at.
-    """
-
-    def __init__(
-        self, answers: Sequence[Any], asked: Mapping[str, str], refuse: Callable[[int], None]
-    ) -> None:
-        super().__init__(answers)
-        self._asked, self._refuse = asked, refuse
-
-    def __getitem__(self, index: Any) -> Any:
-        caller = sys._getframe(1)
-        if isinstance(index, int) and caller.f_code is interrupt.__code__:
-            asked = ids.hash_json(render_json(caller.f_locals["value"]))
-            if self._asked.get(str(index), asked) != asked:
-                self._refuse(index)
-        return super().__getitem__(index)
