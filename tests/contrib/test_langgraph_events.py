@@ -90,8 +90,11 @@ def list_lines(chunks: Iterable[tuple[str, str, Any]]) -> list[str]:
 def _find_task(kind: str, data: Any) -> str:
     """Returns what names the task that a chunk is of; "" where it is of the super-step itself."""
     if kind == "tasks" and ("result" in data or list(data["triggers"]) == ["__pregel_push"]):
-        about = [data.get("result"), data.get("interrupts"), "result" in data or data["input"]]
-        return _find_name(about) or f"@{data['name']}"
+        given = None if "result" in data else data["input"]
+        # Of two calls of one task each has its number; which begins first is open as well.
+        number = re.search(r'"number": (\d+)', json.dumps(given))
+        named = f"@{data['name']}{number[1] if number else ''}"
+        return _find_name([data.get("result"), data.get("interrupts"), given]) or named
     if isinstance(data, dict) and data.get("__interrupt__"):
         return _find_name(data["__interrupt__"])
     return _find_name(data) if kind in ("updates", "custom") else ""
