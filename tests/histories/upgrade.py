@@ -20,6 +20,7 @@ SCHEMAS = {
     "0.1": "0001_initial",
     "2026-11-23": "0002_store",
     "2026-11-25": "0011_message_events",
+    "2026-11-26": "0014_retention_by_graph",
 }
 
 
