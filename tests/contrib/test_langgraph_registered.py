@@ -630,6 +630,20 @@ def test_open_questions_are_not_lost_to_another_input(advance: Advance) -> None:
     assert last_word(run) == "yes"
 
 
+def test_an_input_waits_for_an_open_question(advance: Advance) -> None:
+    register_langgraph("often")(agents.ask_for(1))
+    first = start("often", GIVEN, thread_id="talk")
+    advance()
+    later = start("often", GIVEN, thread_id="talk", on_pending="wait")
+    assert later.state == "waiting"
+    for run, answer in ((first, "yes"), (later, "no")):
+        (question,) = waiting(run)
+        decide(question.pk, "respond", answer)
+        advance()
+    assert [last_word(run) for run in (first, later)] == ["yes", "no"]
+    assert len(result(later)["messages"]) == 2 * len(result(first)["messages"])
+
+
 @pytest.mark.django_db(transaction=True)
 @pytest.mark.parametrize("awaited", [False, True])
 def test_connections_that_nodes_open_are_closed_with_the_run(

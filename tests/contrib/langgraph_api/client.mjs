@@ -38,6 +38,12 @@ const joined = await read(
 const history = await client.threads.getHistory(thread.thread_id, { limit: 100 });
 const found = await client.threads.search({ metadata: { from: "node" }, status: "idle" });
 const answer = await client.runs.wait(thread.thread_id, "chat", { input: { log: ["again"] } });
+const queued = await client.runs.create(thread.thread_id, "chat", {
+  input: { log: ["later"] },
+  multitaskStrategy: "enqueue",
+});
+await client.runs.wait(thread.thread_id, "chat", { command: { resume: { approved: true } } });
+const later = await client.runs.join(thread.thread_id, queued.run_id);
 
 console.log(
   JSON.stringify({
@@ -49,5 +55,7 @@ console.log(
     history: history.length,
     found: found.length,
     asks: answer.__interrupt__.length,
+    queued: queued.status,
+    later: [later.log.at(-2), later.__interrupt__.length],
   }),
 );

@@ -48,3 +48,4 @@ def test_the_javascript_client_goes_the_whole_way(program: Path, address: str, a
     ]  # fmt: skip
     assert seen["last"]["log"] == ["hello", "greeted", "closed"]
     assert (seen["history"], seen["found"], seen["asks"]) == (5, 1, 1)
+    assert (seen["queued"], seen["later"]) == ("pending", ["later", 1])
