@@ -117,7 +117,9 @@ def _runs(request: HttpRequest, thread: Thread, until: datetime | None) -> Itera
     rows = rows.defer(*Run.LARGE_TEXTS)
     for run in _bounded(rows, "created_at", until):
         url = find_admin_page(Run, "change", run.pk, request=request)
-        yield HistoryEntry(run.created_at, "run", _("Run started"), "", run.started_by_label, url)
+        waits = run.state == Run.State.WAITING
+        label = _("Run waits for its turn") if waits else _("Run started")
+        yield HistoryEntry(run.created_at, "run", label, "", run.started_by_label, url)
     ended = rows.filter(finished_at__isnull=False)
     for run in _bounded(ended, "finished_at", until):
         url = find_admin_page(Run, "change", run.pk, request=request)

@@ -259,6 +259,7 @@ def test_a_run_that_waits_for_its_turn_says_so_and_can_be_cancelled(browse: Brow
     page = browse("engineer").get(page_of(Thread.objects.get().pk, "thread")).content.decode()
     assert "waiting for its turn" in page
     assert '<span class="hitl-state hitl-state-queued">queued</span>' in page.partition("<h2")[0]
+    assert (page.count("Run waits for its turn"), page.count("Run started")) == (1, 1)
 
 
 def test_no_sentence_of_the_admin_ends_in_two_full_stops(browse: Browse) -> None:
