@@ -61,7 +61,7 @@ def test_runs_are_listed_the_newest_first_and_by_state(hitl: GraphEnvironment) -
         (str(first.id), "interrupted", "k-1"),
     ]
     assert [row["id"] for row in lines("list", "runs", "--state", "interrupted")] == [str(first.id)]
-    with pytest.raises(CommandError, match=r"The state is one of queued, .*, not 'open'"):
+    with pytest.raises(CommandError, match=r"The state is one of waiting, queued, .*, not 'open'"):
         call("list", "runs", "--state", "open")
 
 
