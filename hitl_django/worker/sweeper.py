@@ -51,7 +51,7 @@ def sweep() -> list[UUID]:
     _run_steps("questions", services.expire_due, services.warn_expiring, services.mark_overdue)
     _run_steps("undo", services.resume_due)
     _run_steps("schedules", services.start_due)
-    run_ids = _enqueue_again(_overdue()) + _enqueue_again(_overdue_to_begin())
+    run_ids = _enqueue_overdue()
     _run_steps("channels", channels.sweep_channels)
     _run_steps("webhooks", webhooks.enqueue_due, webhooks.remove_old)
     _run_steps("shapes", compatibility.remove_unused_shapes)
@@ -109,13 +109,15 @@ def _retain(
 
 
 @retry_on_conflict
-def _enqueue_again(runs: QuerySet[Run]) -> list[UUID]:
+def _enqueue_overdue() -> list[UUID]:
     using = write_alias()
+    run_ids: list[UUID] = []
     with transaction.atomic(using=using):
-        # Two sweeps at once take different runs, so none is enqueued twice and neither waits.
-        # SQLite has one writer at a time: the second one finds the marks of the first.
-        overdue = runs.select_for_update(skip_locked=True, no_key=True, of=("self",))
-        run_ids = list(overdue.values_list("pk", flat=True)[: hitl.SWEEP_BATCH])
+        for overdue in (_overdue(), _overdue_to_begin()):
+            # Two sweeps at once take different runs, so none is enqueued twice and neither waits.
+            # SQLite has one writer at a time: the second one finds the marks of the first.
+            free = overdue.select_for_update(skip_locked=True, no_key=True, of=("self",))
+            run_ids += free.values_list("pk", flat=True)[: hitl.SWEEP_BATCH]
         if not run_ids:
             return []
         # Marked before they are enqueued, so that the next sweep looks at others first: with more
