@@ -2,19 +2,31 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import operator
+from collections.abc import Callable, Iterator
 from datetime import timedelta
-from typing import Any
+from typing import Annotated, Any, TypedDict
+from uuid import uuid4
 
 import pytest
 from django.contrib.auth.models import User
+from django.db import InterfaceError, OperationalError
 from django.db.models.functions import Now
 
-from hitl_django import audit, services, signals
+from hitl_django import END, START, StateGraph, audit, interrupt, services, signals, testing
 from hitl_django.engine.errors import InvalidInputError
 from hitl_django.errors import NotAllowedError, RunStateError
-from hitl_django.graph_registry import registry
-from hitl_django.models import AuditEntry, Interrupt, Run, RunEvent, Thread
+from hitl_django.graph_registry import compatibility, registry
+from hitl_django.models import (
+    AuditEntry,
+    Checkpoint,
+    Delivery,
+    GraphShape,
+    Interrupt,
+    Run,
+    RunEvent,
+    Thread,
+)
 from hitl_django.services.runs import waiting
 from hitl_django.worker import retention, runner
 from hitl_django.worker.sweeper import sweep
@@ -27,6 +39,15 @@ def start(graph: str = "approval", given: Any = None, **options: Any) -> service
     return services.start(
         graph, given or {"text": "x"}, thread_id="t", on_pending="wait", **options
     )
+
+
+def free_with_one_waiting(**options: Any) -> services.RunInfo:
+    """Leaves a thread whose run has ended, and whose next one nobody has begun."""
+    first = start(given={"text": "one"})
+    second = start(given={"text": "two"}, **options)
+    Run.objects.filter(pk=first.id).update(state="succeeded")
+    Thread.objects.filter(thread_id="t").update(ended_at=Now(), attempts=3)
+    return second
 
 
 def states() -> list[str]:
@@ -237,8 +258,6 @@ def test_a_start_that_waits_is_recorded_when_it_is_asked_for(
 def test_one_that_can_not_begin_has_failed_and_the_next_begins(
     advance: Advance, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    told = []
-    signals.run_failed.connect(lambda run_id, **kwargs: told.append(run_id), weak=False)
     start(given={"text": "one"})
     bad, good = start(given={"text": "bad"}), start(given={"text": "good"})
     validate = type(registry.get_graph("approval").graph).validate_input
@@ -255,6 +274,7 @@ def test_one_that_can_not_begin_has_failed_and_the_next_begins(
     assert states() == ["succeeded", "failed", "interrupted"]
     row = Run.objects.get(pk=bad.id)
     assert "not what it was" in row.error
+    assert "in refuse" in row.traceback
     assert row.finished_at is not None
     assert RunEvent.objects.filter(run=row, kind="failed").exists()
 
@@ -262,6 +282,37 @@ def test_one_that_can_not_begin_has_failed_and_the_next_begins(
     with pytest.raises(RunStateError, match="newer run"):
         services.retry(bad.id)
     assert services.cancel(good.id).state == "cancelled"
+
+
+def test_of_one_that_can_not_begin_everybody_is_told(
+    advance: Advance,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+    django_capture_on_commit_callbacks: Callable[..., Any],
+) -> None:
+    told: list[dict[str, Any]] = []
+
+    def hear(signal: Any, sender: Any, **about: Any) -> None:
+        told.append(about)
+
+    free_with_one_waiting()
+    bad = Run.objects.get(state="waiting")
+    services.create_webhook("https://hooks.example/")
+    monkeypatch.setattr(
+        type(registry.get_graph("approval").graph), "validate_input", lambda *given: 1 / 0
+    )
+    signals.run_failed.connect(hear)
+    with django_capture_on_commit_callbacks(execute=True):
+        assert waiting.begin_waiting(bad.pk) is None
+        assert told == []
+    ids = {"run_id": str(bad.pk), "thread_id": "t", "graph": "approval"}
+    assert told == [{**ids, "state": "failed"}]
+    sent = Delivery.objects.get().data
+    assert (sent["run_id"], sent["thread_id"]) == (str(bad.pk), "t")
+    (line,) = (
+        one for one in caplog.records if "can't begin: ZeroDivisionError" in one.getMessage()
+    )
+    assert {name: getattr(line, name) for name in ids} == ids
 
 
 def test_one_that_failed_before_it_began_waits_again(
@@ -355,3 +406,179 @@ def test_a_long_line_is_done_in_one_process(settings: Any) -> None:
     settings.HITL = {"DISPATCH": "hitl_django.task_queue.dispatcher.InlineDispatcher"}
     runner.advance(str(runs[0].id))
     assert set(states()) == {"succeeded"}
+
+
+class Noted(TypedDict, total=False):
+    text: str
+    log: Annotated[list[str], operator.add]
+
+
+class Counted(TypedDict, total=False):
+    text: str
+    log: int
+
+
+@pytest.fixture
+def deploy() -> Iterator[Callable[..., str]]:
+    """Replaces the graph "line" by one with a node that asks; returns its fingerprint."""
+    compatibility.clear_shapes()
+
+    def put(node: str = "ask", state: Any = Noted, **options: Any) -> str:
+        def ask(given: Any) -> Any:
+            return {"log": [interrupt(given["text"])]}
+
+        def build() -> Any:
+            return StateGraph(state).add_node(node, ask).add_edge(START, node).add_edge(node, END)
+
+        registry.unregister("line")
+        registry.register("line", **options)(build)
+        return registry.get_graph("line").fingerprint
+
+    yield put
+    registry.unregister("line")
+    compatibility.clear_shapes()
+
+
+def test_what_begins_is_as_if_it_had_been_started_now(
+    advance: Advance, deploy: Callable[..., str]
+) -> None:
+    deploy(version="1")
+    start("line", {"text": "one"})
+    second = start("line", {"text": "two"}, options=services.RunOptions(durability="exit"))
+    advance()
+    answer()
+    testing.run_ids.clear()
+    runner.advance(str(Run.objects.earliest("created_at").pk))
+    Run.objects.update(queued_at=Now() - timedelta(hours=1), hinted_at=Now() - timedelta(hours=1))
+    Thread.objects.update(attempts=3)
+    newest = deploy(version="2", pin=True, node="ask again")
+    GraphShape.objects.all().delete()
+
+    assert waiting.begin_waiting(second.id) == second.id
+    row, at = Run.objects.get(pk=second.id), thread()
+    assert (row.graph_version, row.fingerprint) == ("2", newest)
+    assert row.options == {"durability": "exit", registry.PINNED: True}
+    assert GraphShape.objects.filter(pk=newest).exists()
+    assert Run.objects.filter(
+        pk=row.pk,
+        queued_at__gt=Now() - timedelta(minutes=1),
+        hinted_at__gt=Now() - timedelta(minutes=1),
+    ).exists()
+    assert (at.attempts, at.ended_at, at.has_waiting) == (0, None, False)
+    assert RunEvent.objects.get(run=row, kind="queued").data == {"reason": "started"}
+
+
+def test_a_thread_that_its_graph_can_not_go_on_with_begins_nothing(
+    advance: Advance, deploy: Callable[..., str]
+) -> None:
+    deploy()
+    start("line", {"text": "one"})
+    second = start("line", {"text": "two"})
+    advance()
+    answer()
+    runner.advance(str(Run.objects.earliest("created_at").pk))
+    assert states() == ["succeeded", "waiting"]
+    deploy(state=Counted)
+    advance()
+    assert states() == ["succeeded", "failed"]
+    assert "channel 'log'" in Run.objects.get(pk=second.id).error
+
+
+def test_what_runs_of_other_threads_were_stored_under_is_nothing_to_it(
+    advance: Advance, deploy: Callable[..., str]
+) -> None:
+    deploy()
+    first = start("line", {"text": "one"})
+    second = start("line", {"text": "two"})
+    advance()
+    answer()
+    runner.advance(str(first.id))
+    deploy(state=Counted)
+    services.start("line", {"text": "x"}, thread_id="u")
+    deploy()
+    assert waiting.begin_waiting(second.id) == second.id
+    assert states() == ["succeeded", "queued", "queued"]
+
+
+def test_what_a_cancelled_run_was_at_need_not_be_there_any_more(
+    advance: Advance, deploy: Callable[..., str]
+) -> None:
+    deploy()
+    first = start("line", {"text": "one"})
+    start("line", {"text": "two"})
+    advance()
+    services.cancel(first.id)
+    deploy(node="ask again")
+    advance()
+    assert states() == ["cancelled", "interrupted"]
+
+
+def test_other_threads_have_nothing_to_do_with_it(advance: Advance) -> None:
+    second = free_with_one_waiting()
+    beside = [
+        services.start("approval", {"text": "x"}, thread_id="u", on_pending="wait").id
+        for _ in range(2)
+    ]
+    Thread.objects.filter(thread_id="u").update(attempts=2)
+    assert waiting.begin_waiting(uuid4()) is None
+    free = services.start("approval", {"text": "x"}, thread_id="free")
+    assert waiting.begin_waiting(free.id) is None
+    assert waiting.begin_waiting(beside[1]) is None
+    assert Run.objects.get(pk=second.id).state == "waiting"
+    assert waiting.begin_waiting(second.id) == second.id
+    rows = Run.objects.filter(pk__in=beside).order_by("created_at", "pk")
+    assert list(rows.values_list("state", flat=True)) == ["queued", "waiting"]
+    other = Thread.objects.get(thread_id="u")
+    assert (other.attempts, other.ended_at, other.has_waiting) == (2, None, True)
+
+
+@pytest.mark.parametrize("error", [OperationalError, InterfaceError])
+def test_what_the_database_refuses_is_no_failure_of_the_run(
+    advance: Advance,
+    monkeypatch: pytest.MonkeyPatch,
+    unchanged: Callable[[], None],
+    error: type[Exception],
+) -> None:
+    second = free_with_one_waiting()
+    unchanged()
+
+    def submit(*given: Any, **options: Any) -> None:
+        raise error("the server is away")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(waiting, "submit_input", submit)
+        with pytest.raises(error):
+            waiting.begin_waiting(second.id)
+    unchanged()
+
+
+def test_of_one_that_can_not_begin_nothing_is_left_half_written(
+    advance: Advance, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    second = free_with_one_waiting()
+    stored, submit = Checkpoint.objects.count(), waiting.submit_input
+
+    def submit_and_fail(*given: Any, **options: Any) -> None:
+        submit(*given, **options)
+        raise ValueError("the graph's own")
+
+    monkeypatch.setattr(waiting, "submit_input", submit_and_fail)
+    assert waiting.begin_waiting(second.id) is None
+    assert Checkpoint.objects.count() == stored
+    assert Run.objects.get(pk=second.id).state == "failed"
+
+    third = start(given={"text": "three"})
+    monkeypatch.setattr(waiting, "submit_input", submit)
+    monkeypatch.setattr(waiting, "note_waiting", lambda thread: 1 / 0)
+    Run.objects.filter(pk=third.id).update(state="waiting")
+    Thread.objects.update(has_waiting=True)
+    with pytest.raises(ZeroDivisionError):
+        waiting.begin_waiting(third.id)
+    assert Run.objects.get(pk=third.id).state != "failed"
+
+
+def test_a_thread_that_nobody_waits_for_any_more_takes_a_run(advance: Advance) -> None:
+    start("steps", {"log": ["one"]})
+    advance()
+    Thread.objects.update(has_waiting=True)
+    assert services.start("steps", {"log": ["two"]}, thread_id="t").state == "queued"
