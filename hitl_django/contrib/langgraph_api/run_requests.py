@@ -53,8 +53,8 @@ def begin_run(user: Any, thread_id: str | None, body: dict[str, Any]) -> Begun:
             [("assistant_id", f"the thread belongs to the graph {thread.graph!r}")],
         )
     command, given = body.get("command") or {}, body.get("input")
-    newest, checkpoint_id = _find_newest_run(user, thread), _read_checkpoint_id(body)
-    if checkpoint_id is not None and _is_shown_now(checkpoint_id, thread, newest):
+    checkpoint_id = _read_checkpoint_id(body)
+    if checkpoint_id is not None and _is_shown_now(user, thread, checkpoint_id):
         # A client names the state that it shows with all that it sends; that is no other place.
         checkpoint_id = None
     if command:
@@ -64,13 +64,8 @@ def begin_run(user: Any, thread_id: str | None, body: dict[str, Any]) -> Begun:
         as_node = None if given is None else INPUT
         return _fork(user, thread, checkpoint_id, body, values=given, as_node=as_node)
     if given is None:
-        return _go_on(user, thread, newest, body)
-    if "multitask_strategy" in body:
-        waits = body["multitask_strategy"] == "enqueue"
-    else:
-        # What clients expect who don't say: the input waits for a run that goes on by itself. One
-        # that people have to do something about may never end, so that is said.
-        waits = newest is not None and _goes_on(newest)
+        return _go_on(user, thread, body)
+    waits = _shall_wait(user, thread, body)
     return _start(user, graph, thread.thread_id, body, waits=waits)
 
 
@@ -147,11 +142,12 @@ def _fork(
     return Begun(run.id, run.thread_id, 0)
 
 
-def _go_on(user: Any, thread: Thread, run: Run | None, body: dict[str, Any]) -> Begun:
+def _go_on(user: Any, thread: Thread, body: dict[str, Any]) -> Begun:
     """Goes on from where a thread stands: past a breakpoint, after a failure, or after an update.
 
     Where it waits for answers nothing is gone on with.
     """
+    run = _find_newest_run(user, thread)
     if run is None:
         raise EmptyInputError("The thread has nothing to go on with; give it input.")
     if run.state in (Run.State.FAILED, Run.State.PARKED):
@@ -173,9 +169,20 @@ def _find_newest_run(user: Any, thread: Thread) -> Run | None:
     return Run.select_newest(runs).first()
 
 
-def _goes_on(run: Run) -> bool:
-    """Says whether a run goes on by itself."""
-    return run.state in BUSY or run.resumes_at is not None
+def _shall_wait(user: Any, thread: Thread, body: dict[str, Any]) -> bool:
+    """Says whether new input waits where the thread has a run that hasn't ended.
+
+    Clients who don't say expect it to: it waits for a run that goes on by itself. One that people
+    have to do something about may never end, so that has to be said.
+    """
+    if "multitask_strategy" in body:
+        return bool(body["multitask_strategy"] == "enqueue")
+    return _goes_on(_find_newest_run(user, thread))
+
+
+def _goes_on(run: Run | None) -> bool:
+    """Says whether there is a run that goes on by itself."""
+    return run is not None and (run.state in BUSY or run.resumes_at is not None)
 
 
 def _refuse_busy(thread: Thread, run: Run | None) -> None:
@@ -222,7 +229,7 @@ def _read_checkpoint_id(body: dict[str, Any]) -> str | None:
     return found
 
 
-def _is_shown_now(checkpoint_id: str, thread: Thread, run: Run | None) -> bool:
+def _is_shown_now(user: Any, thread: Thread, checkpoint_id: str) -> bool:
     """Says whether a checkpoint is what is shown of a thread.
 
     That is the newest; and while a run goes on, any that it stored, or that it went on from.
@@ -231,6 +238,7 @@ def _is_shown_now(checkpoint_id: str, thread: Thread, run: Run | None) -> bool:
     newest_first = rows.order_by("-checkpoint_id").values_list("checkpoint_id", flat=True)
     if checkpoint_id == newest_first.first():
         return True
+    run = _find_newest_run(user, thread)
     if run is None or not _goes_on(run):
         return False
     # The ids of both are made of the time, and a run's before those of what it stores.
