@@ -42,7 +42,9 @@ class RunFence:
     def _enqueue_next(self, using: str, rested: Row) -> None:
         (has_waiting,) = rested
         if has_waiting:
-            waiting_runs.enqueue_next_at_once(using, self.lease.thread.pk)
+            batch = WriteBatch(using)
+            waiting_runs.enqueue_next(batch, self.lease.thread.pk)
+            batch.commit()
 
     def flag_changed(self, batch: WriteBatch, questions: Sequence[str]) -> None:
         """Marks interrupts that were answered and have since been raised with other words."""

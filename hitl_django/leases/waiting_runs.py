@@ -20,16 +20,9 @@ def select_waiting(using: str, thread: int) -> QuerySet[Run]:
 def enqueue_next(batch: WriteBatch, thread: int) -> None:
     """Adds a message for the run that is next on a thread, if any waits.
 
-    A worker begins it then, where the thread is free (services.begin_waiting). Should the message
-    be lost, the sweep enqueues another.
+    A worker begins it then, where the thread is free (services/runs/waiting.py). Should the
+    message be lost, the sweep enqueues another.
     """
     found: UUID | None = select_waiting(batch.using, thread).values_list("pk", flat=True).first()
     if found is not None:
         dispatcher.enqueue(found, batch)
-
-
-def enqueue_next_at_once(using: str, thread: int) -> None:
-    """As ``enqueue_next``, in a batch of its own."""
-    batch = WriteBatch(using)
-    enqueue_next(batch, thread)
-    batch.commit()

@@ -197,7 +197,7 @@ class Runs(RuleBasedStateMachine):
         """Advances a run, or where it isn't due, the next that waits for its thread."""
         runner.advance(run)
         for pk in list(self.states):
-            beside = Run.objects.filter(thread__runs=run, pk=pk, state__in=Run.State.values)
+            beside = Run.objects.filter(thread__runs=run, pk=pk)
             if str(pk) == run or (self.states[pk] == "waiting" and beside.exists()):
                 self.expect(pk, *reachable(self.states[pk]))
 

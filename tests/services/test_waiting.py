@@ -72,7 +72,7 @@ def test_a_free_thread_is_not_waited_for(advance: Advance) -> None:
     assert not thread().has_waiting
 
 
-@pytest.mark.promise("P20")
+@pytest.mark.promise("P8")
 def test_runs_begin_one_after_the_other_in_their_order(advance: Advance) -> None:
     given = [{"log": [name]} for name in ("one", "two", "three")]
     made = [start("steps", each) for each in given]

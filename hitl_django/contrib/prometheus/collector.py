@@ -22,7 +22,6 @@ from hitl_django.services.reviews import queue_filters
 
 #: What a gauge that counts rows shows at most.
 MOST = 10_000
-#: States in which somebody or something is waited for.
 
 
 class HitlCollector(Collector):
