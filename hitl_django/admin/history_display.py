@@ -114,7 +114,7 @@ def _bounded(rows: QuerySet[Any], name: str, until: datetime | None) -> QuerySet
 
 def _runs(request: HttpRequest, thread: Thread, until: datetime | None) -> Iterator[HistoryEntry]:
     rows = select_visible(Run.objects.filter(thread=thread), request.user)
-    rows = rows.defer(*Run.LARGE_TEXTS)
+    rows = rows.defer(*Run.LARGE_COLUMNS)
     for run in _bounded(rows, "created_at", until):
         url = find_admin_page(Run, "change", run.pk, request=request)
         waits = run.state == Run.State.WAITING

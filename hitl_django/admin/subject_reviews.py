@@ -61,7 +61,7 @@ def list_reviews(request: HttpRequest, subject: Any) -> Reviews:
     pending = select_visible(asked, request.user)
     shown: Any = None
     if not runs.query.is_empty():
-        shown = list(runs.defer(*Run.LARGE_TEXTS).order_by("-created_at", "-pk")[:SHOWN])
+        shown = list(runs.defer(*Run.LARGE_COLUMNS).order_by("-created_at", "-pk")[:SHOWN])
     questions: Any = None
     if not pending.query.is_empty():
         rows = pending.defer(*LARGE_COLUMNS).order_by("created_at", "id")

@@ -119,14 +119,14 @@ class ThreadAdmin(NewestSearch):
     def show(self, request: HttpRequest, thread: Thread) -> HttpResponse:
         """Shows where a thread is and what happened to it."""
         runs = select_visible(Run.objects.filter(thread=thread), request.user)
-        newest = Run.select_newest(runs.defer(*Run.LARGE_TEXTS)).first()
+        newest = Run.select_newest(runs.defer(*Run.LARGE_COLUMNS)).first()
         may = newest is not None and get_policy().may_operate(request.user, newest)
         return self.page(
             request,
             thread,
             "thread.html",
             title=_("Thread %(id)s") % {"id": thread.thread_id},
-            runs=runs.defer(*Run.LARGE_TEXTS).order_by("-created_at", "-pk")[:MAX_RUNS],
+            runs=runs.defer(*Run.LARGE_COLUMNS).order_by("-created_at", "-pk")[:MAX_RUNS],
             newest=newest,
             may_operate=may,
             about=link_subject(thread, request),

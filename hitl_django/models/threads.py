@@ -141,7 +141,7 @@ class Run(models.Model):
     UNFINISHED: ClassVar[tuple[str, ...]] = (*LIVE, State.WAITING)
 
     #: Columns that may be long, which lists don't show.
-    LARGE_TEXTS: ClassVar[tuple[str, ...]] = ("input", "error", "traceback")
+    LARGE_COLUMNS: ClassVar[tuple[str, ...]] = ("input", "error", "traceback")
 
     #: A run in one of these states will come to see an answer.
     ANSWERABLE: ClassVar[tuple[str, ...]] = (State.INTERRUPTED, State.QUEUED, State.RUNNING)

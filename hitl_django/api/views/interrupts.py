@@ -65,7 +65,7 @@ REFUSALS = (
 
 def _find_runs(user: Any, questions: Sequence[Interrupt]) -> Iterator[tuple[str, Run]]:
     found = querysets.visible_runs(user).filter(pk__in={row.run_id for row in questions})
-    return ((str(run.pk), run) for run in found.defer(*Run.LARGE_TEXTS))
+    return ((str(run.pk), run) for run in found.defer(*Run.LARGE_COLUMNS))
 
 
 class InterruptList(Collection):

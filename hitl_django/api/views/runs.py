@@ -110,7 +110,7 @@ class RunList(RunResource, Collection):
     input_pointer = "/input"
 
     def get_queryset(self) -> QuerySet[Run]:
-        rows = querysets.visible_runs(self.request.user).defer(*Run.LARGE_TEXTS)
+        rows = querysets.visible_runs(self.request.user).defer(*Run.LARGE_COLUMNS)
         return rows.order_by("-created_at")
 
     @operation(
