@@ -29,9 +29,7 @@ class EndedStateFilter(admin.SimpleListFilter):
     parameter_name = "state"
 
     def lookups(self, request: HttpRequest, model_admin: Any) -> list[tuple[str, str]]:
-        return [
-            (state.value, str(state.label)) for state in Run.State if state not in Run.UNFINISHED
-        ]
+        return [(state.value, str(state.label)) for state in Run.State if state in Run.ENDED]
 
     def queryset(self, request: HttpRequest, queryset: QuerySet[Any]) -> QuerySet[Any]:
         return queryset.filter(state=self.value()) if self.value() else queryset

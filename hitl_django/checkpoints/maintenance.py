@@ -102,7 +102,7 @@ def refuse_live(using: str, **which: Any) -> None:
         raise RunStateError(
             f"Run {found.pk} is {found.state} and needs its history, so it is kept.",
             state=found.state,
-            allowed=sorted(set(Run.State.values) - set(Run.UNFINISHED)),
+            allowed=Run.ENDED,
         )
 
 

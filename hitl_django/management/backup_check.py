@@ -26,7 +26,6 @@ HELP = (
 )
 #: Threads that one query reads.
 PAGE = 200
-ENDED = (Run.State.SUCCEEDED, Run.State.FAILED, Run.State.CANCELLED)
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -90,5 +89,5 @@ def _find_unasked(thread: Thread) -> Iterator[str]:
     waiting = Q(state=Run.State.INTERRUPTED, resumes_at=None)
     for pk in runs.filter(waiting).exclude(Exists(own)).values_list("pk", flat=True):
         yield f"run {pk} waits, and nothing is asked"
-    for pk in asked.filter(run__state__in=ENDED).values_list("pk", flat=True):
+    for pk in asked.filter(run__state__in=Run.ENDED).values_list("pk", flat=True):
         yield f"question {pk} is open, and its run has ended"

@@ -137,8 +137,9 @@ class Run(models.Model):
         State.PARKED,
     )
 
-    #: The states of a run that has not ended.
+    #: The states of a run that has not ended, and of one that has.
     UNFINISHED: ClassVar[tuple[str, ...]] = (*LIVE, State.WAITING)
+    ENDED: ClassVar[tuple[str, ...]] = (State.CANCELLED, State.FAILED, State.SUCCEEDED)
 
     #: Columns that may be long, which lists don't show.
     LARGE_COLUMNS: ClassVar[tuple[str, ...]] = ("input", "error", "traceback")

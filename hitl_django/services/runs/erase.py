@@ -52,7 +52,7 @@ def forget(thread_id: str, *, by: Any = None, via: str = "code") -> None:
                 f"Run {live.pk} is {live.state}; a thread can be forgotten when its runs have "
                 "ended. Nothing was erased.",
                 state=live.state,
-                allowed=sorted(set(Run.State.values) - set(Run.UNFINISHED)),
+                allowed=Run.ENDED,
             )
         DjangoSaver().delete_thread(thread_id)
         decisions = Decision.objects.filter(interrupt__thread=thread)

@@ -22,9 +22,8 @@ from hitl_django.models import Run, RunEvent
 from hitl_django.models.events import MODES
 from hitl_django.permissions import find_row, get_policy, select_visible
 
-ENDED = (Run.State.SUCCEEDED, Run.State.FAILED, Run.State.CANCELLED)
 #: The states in which nothing comes of a run by itself: people have to do something about some.
-AT_REST = (*ENDED, Run.State.INTERRUPTED, Run.State.PARKED)
+AT_REST = (*Run.ENDED, Run.State.INTERRUPTED, Run.State.PARKED)
 PAGE = 100
 #: Behind every number that an event can have.
 LAST = 2**31 - 1
@@ -47,7 +46,7 @@ def _news(over: tuple[str, ...]) -> models.QuerySet[Run, Any]:
 
 
 #: Tells whether there is something to read; without a row the run is gone.
-_NEWS = {over: PreparedSelect(partial(_news, over)) for over in (ENDED, AT_REST)}
+_NEWS = {over: PreparedSelect(partial(_news, over)) for over in (Run.ENDED, AT_REST)}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -131,7 +130,7 @@ class EventReader:
 
     def __init__(self, run_id: UUID | str, *, by: Any = None, to_rest: bool = False) -> None:
         self.using = write_alias()
-        self.over = AT_REST if to_rest else ENDED
+        self.over = AT_REST if to_rest else Run.ENDED
         runs = Run.objects.using(self.using).select_related("thread")
         run = find_row(select_visible(runs, by), RunNotFound, pk=run_id)
         self.run_id = run.pk

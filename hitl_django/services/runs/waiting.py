@@ -77,7 +77,7 @@ def refuse_if_waited_for(thread: Thread) -> None:
             f"Runs wait for the thread {thread.thread_id!r}, and begin before any other. Cancel "
             "them, or wait behind them.",
             state=Run.State.WAITING,
-            allowed=sorted(set(Run.State.values) - set(Run.UNFINISHED)),
+            allowed=Run.ENDED,
         )
 
 
@@ -88,7 +88,7 @@ def refuse_if_crowded(thread: Thread) -> None:
             f"So many runs wait for the thread {thread.thread_id!r} that no other may: "
             f"{MOST_WAITING}.",
             state=Run.State.WAITING,
-            allowed=sorted(set(Run.State.values) - set(Run.UNFINISHED)),
+            allowed=Run.ENDED,
         )
 
 
