@@ -9,11 +9,13 @@ import sqlite3
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from datetime import UTC, timedelta
 from pathlib import Path
 from typing import Annotated, Any
 from urllib.parse import quote, urlsplit, urlunsplit
 
+import ormsgpack
 import psycopg
 import pytest
 from django.core.management import CommandError, call_command
@@ -24,6 +26,7 @@ from django.urls import reverse
 from langchain_core.messages import AIMessage, HumanMessage
 from langgraph.channels import DeltaChannel
 from langgraph.checkpoint.postgres import PostgresSaver
+from langgraph.checkpoint.serde.jsonplus import JsonPlusSerializer
 from langgraph.checkpoint.sqlite import SqliteSaver
 from langgraph.graph import MessagesState as TheirMessages
 from langgraph.graph import StateGraph as TheirGraph
@@ -45,6 +48,7 @@ from hitl_django import (
 )
 from hitl_django.checkpoints import DjangoSaver
 from hitl_django.contrib.langgraph import register_langgraph
+from hitl_django.engine.serde import graph_classes
 from hitl_django.graph_registry import registry
 from hitl_django.models import AuditEntry, Checkpoint, Interrupt, Run, Thread
 from hitl_django.services.runs.archive import is_archived
@@ -410,6 +414,89 @@ def test_a_thread_that_cannot_be_stored_is_left_and_the_others_are_taken(tmp_pat
     assert "can't be read" in reasons["broken"]
     assert reasons["subgraphs only"] == "It has checkpoints of subgraphs only."
     assert [each.thread_id for each in Thread.objects.all()] == ["fine"]
+
+
+@pytest.mark.promise("P14")
+@pytest.mark.parametrize("kind", ["sqlite", "postgresql"])
+def test_import_of_object_that_is_not_registered_names_thread_and_calls_nothing(
+    kind: str, tmp_path: Path, request: pytest.FixtureRequest
+) -> None:
+    path, called = tmp_path / "hostile.sqlite", tmp_path / "called"
+    url = "" if kind == "sqlite" else request.getfixturevalue("foreign_database")
+    opened = PostgresSaver.from_conn_string(url) if url else SqliteSaver.from_conn_string(str(path))
+    with opened as saver:
+        saver.setup()
+        graph = build_theirs(checkpointer=saver)
+        graph.invoke({"x": 0, "log": []}, at("fine"))
+        for thread_id, channel in {"value": "log", "answer": "__resume__"}.items():
+            stored = graph.invoke({"x": 1, "log": []}, at(thread_id))
+            assert stored["__interrupt__"]
+            saver.serde = HostileSerializer(called)
+            if channel == "log":
+                graph.update_state(at(thread_id), {"log": ["HOSTILE"]}, as_node="first")
+            else:
+                newest: Any = stored_at(saver, thread_id)
+                saver.put_writes(
+                    newest, [(channel, ["HOSTILE"])], "00000000-0000-0000-0000-0000000000ab"
+                )
+            saver.serde = JsonPlusSerializer()
+    for options in (["--dry-run"], []):
+        said = Import(url or path, *options)
+        assert said.out.startswith("1 ended, 0 waiting, 0 stopped, 0 there before, 2 left.")
+        assert said.failure == "2 of 3 threads are left."
+        assert re.findall("^thread ([a-z]+): .* holds posix.system", said.err, re.M) == [
+            "answer",
+            "value",
+        ]
+    assert not called.exists()
+    assert [each.thread_id for each in Thread.objects.all()] == ["fine"]
+
+
+def stored_at(saver: Any, thread_id: str) -> Any:
+    return saver.get_tuple(at(thread_id)).config
+
+
+class HostileSerializer(JsonPlusSerializer):
+    """Stores a call of os.system in place of a text, as one who can write to the tables may."""
+
+    def __init__(self, path: Path) -> None:
+        super().__init__()
+        self.path = path
+
+    def dumps_typed(self, obj: Any) -> tuple[str, bytes]:
+        kind, data = super().dumps_typed(obj)
+        if b"HOSTILE" not in data:
+            return kind, data
+        call = ormsgpack.packb(("posix", "system", f"touch {self.path}"))
+
+        def replace(found: Any) -> Any:
+            if isinstance(found, dict):
+                return {name: replace(each) for name, each in found.items()}
+            if isinstance(found, list):
+                return [replace(each) for each in found]
+            return ormsgpack.Ext(0, call) if found == "HOSTILE" else found
+
+        return kind, ormsgpack.packb(replace(ormsgpack.unpackb(data)))
+
+
+def test_graph_is_built_before_a_thread_with_its_classes_is_read(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(graph_classes, "PACKAGES", set())
+    monkeypatch.setattr(graph_classes, "MODULES", set())
+    path = tmp_path / "classes.sqlite"
+    with their_graph(path) as graph:
+        graph.invoke({"x": 0, "log": [Price(7)]}, {**at("t"), "metadata": {"graph_id": "ported"}})
+    said = Import(path, graph=None)
+    assert said.err == ""
+    assert log_of("t") == [Price(7), "first", "end"]
+
+
+@dataclass
+class Price:
+    """A class of the package that the graph is of."""
+
+    amount: int
 
 
 class Unknown:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 from langchain_core import messages
@@ -21,11 +21,17 @@ from hitl_django.engine.state.schema import is_model
 
 def register_messages() -> None:
     """Lets the state hold langchain's messages and documents: what is stored names them alone."""
-    adopt_model(Document)
+    for cls in list_stored_classes():
+        adopt_model(cls)
+
+
+def list_stored_classes() -> Iterator[Any]:
+    """Yield the classes of langchain that the state may hold: documents and messages."""
+    yield Document
     for name in messages.__all__:
         found = getattr(messages, name)
         if is_model(found) and not getattr(found, "__abstractmethods__", None):
-            adopt_model(found)
+            yield found
 
 
 def convert_message(message: Any) -> BaseMessage:

@@ -7,6 +7,7 @@ that takes it up finds what was asked, and puts it into the review queue.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from datetime import datetime
 from typing import Any
 
@@ -21,7 +22,7 @@ from hitl_django.db.retry import retry_on_conflict
 from hitl_django.db.write_batch import WriteBatch
 from hitl_django.engine.errors import InvalidInputError
 from hitl_django.engine.savers.checkpoint import CheckpointTuple, Commit
-from hitl_django.errors import RunStateError, ThreadExistsError
+from hitl_django.errors import RunStateError, ThreadExistsError, UnknownGraphError
 from hitl_django.graph_registry import compatibility, registry
 from hitl_django.graph_registry.registry import RegisteredGraph
 from hitl_django.models import AuditEntry, Checkpoint, Decision, Interrupt, Run, Thread
@@ -79,13 +80,18 @@ class _Import:
         if is_archived(self.thread_id):
             return None
         thread = self._lock()
+        if thread is not None:
+            # Only a graph that is built lets values be of its classes.
+            with suppress(UnknownGraphError):
+                registry.get_graph(thread.graph)
         known = set() if thread is None else self._list_known(thread)
         new = [one for one in self.found if (one.ns, one.checkpoint_id) not in known]
         grown = self._find_grown(known)
         if not new and not grown:
             return None
-        root = self._read_newest()
-        registered = self._find_graph(root)
+        newest = self._find_newest()
+        registered = self._find_graph(newest)
+        root = self.source.read(self.thread_id, "", newest.checkpoint_id)
         refuse_strangers(root, registered)
         if thread is None:
             thread = self._create(registered)
@@ -158,15 +164,17 @@ class _Import:
 
     # Which graph it is of.
 
-    def _read_newest(self) -> CheckpointTuple:
-        """Reads the newest checkpoint of the graph itself."""
+    def _find_newest(self) -> StoredCheckpoint:
+        """Return the name of the newest checkpoint of the graph itself."""
         roots = [one for one in self.found if not one.ns]
         if not roots:
             raise InvalidInputError("It has checkpoints of subgraphs only.", [])
-        return self.source.read(self.thread_id, "", roots[-1].checkpoint_id)
+        return roots[-1]
 
-    def _find_graph(self, root: CheckpointTuple) -> RegisteredGraph:
-        named: Any = root.metadata.get(GRAPH_ID)
+    def _find_graph(self, newest: StoredCheckpoint) -> RegisteredGraph:
+        """Return the graph that the thread goes on with, which is built by then."""
+        metadata = self.source.read_metadata(self.thread_id, "", newest.checkpoint_id)
+        named = metadata.get(GRAPH_ID)
         if self.graph is None and not named:
             raise InvalidInputError("Its metadata name no graph: say which by --graph.", [])
         if self.graph is not None and named in registry.list_names() and named != self.graph:

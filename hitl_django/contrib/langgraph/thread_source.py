@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import sqlite3
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
@@ -15,12 +16,13 @@ from langgraph.checkpoint.base import BaseCheckpointSaver as TheirSaver
 from langgraph.types import Interrupt as TheirInterrupt
 
 from hitl_django.engine.constants import TASKS
-from hitl_django.engine.errors import CorruptPayloadError, HitlError
+from hitl_django.engine.errors import CorruptPayloadError, HitlError, UnknownTagError
 from hitl_django.engine.savers.checkpoint import CheckpointTuple, Version, make_version
 
+from .closed_serializer import ClosedSerializer
 from .conversions import convert_checkpoint, convert_to_ours
 
-#: Runs a statement with one place for a value, where it has any; returns its rows.
+#: Executes a statement with places for values, written ``{}``; returns its rows.
 Fetch = Callable[..., Sequence[Sequence[Any]]]
 #: The layout from which on what was sent stands in a channel.
 _SENDS_IN_CHANNEL = 4
@@ -81,6 +83,23 @@ class ThreadSource:
         )
         return [StoredCheckpoint(*row) for row in rows]
 
+    def read_metadata(self, thread_id: str, ns: str, checkpoint_id: str) -> Mapping[str, Any]:
+        """Return the metadata of a checkpoint, of which nothing else is read."""
+        [[found]] = self._fetch(
+            "SELECT metadata FROM checkpoints "
+            "WHERE thread_id = {} AND checkpoint_ns = {} AND checkpoint_id = {}",
+            thread_id,
+            ns,
+            checkpoint_id,
+        )
+        try:
+            metadata = json.loads(found or "{}") if isinstance(found, str | bytes | None) else found
+        except ValueError as error:
+            raise CorruptPayloadError(
+                f"The metadata of checkpoint {checkpoint_id} can't be read: {error}"
+            ) from error
+        return metadata if isinstance(metadata, dict) else {}
+
     def read_paths(self, thread_id: str) -> Mapping[str, str]:
         """Returns the paths of a thread's tasks by their ids."""
         table = self._writes_table
@@ -93,7 +112,8 @@ class ThreadSource:
     def read(self, thread_id: str, ns: str, checkpoint_id: str) -> CheckpointTuple:
         """Reads a checkpoint with the writes on top of it.
 
-        Raises CorruptPayloadError for what LangGraph can't read, or what has no form with us.
+        Raises UnknownTagError for a class that isn't registered here, CorruptPayloadError for
+        anything else that can't be read.
         """
         try:
             found = self._read_theirs(thread_id, ns, checkpoint_id)
@@ -109,6 +129,11 @@ class ThreadSource:
             )
         except self._failure:
             raise
+        except UnknownTagError as error:
+            raise UnknownTagError(
+                f"The checkpoint {checkpoint_id} holds {error}. Only classes that are registered "
+                "here are read, and nothing is imported or called for any other."
+            ) from error
         except Exception as error:
             raise CorruptPayloadError(
                 f"The checkpoint {checkpoint_id} can't be read: {type(error).__name__}: {error}"
@@ -161,10 +186,10 @@ def open_sqlite(path: Path) -> Iterator[ThreadSource]:
         original.backup(connection)
 
         def fetch(statement: str, *values: Any) -> Sequence[Sequence[Any]]:
-            return connection.execute(statement.format("?"), values).fetchall()
+            return connection.execute(statement.replace("{}", "?"), values).fetchall()
 
         fetch("SELECT 1 FROM checkpoints LIMIT 1")
-        saver = make_saver(connection)
+        saver = make_saver(connection, serde=ClosedSerializer())
         saver.setup()
         yield ThreadSource(saver, fetch, connection.rollback, sqlite3.Error, "writes")
 
@@ -185,13 +210,12 @@ def open_postgres(url: str) -> Iterator[ThreadSource]:
 
         def fetch(statement: str, *values: Any) -> Sequence[Sequence[Any]]:
             with connection.cursor(row_factory=psycopg.rows.tuple_row) as cursor:
-                return cursor.execute(statement.format("%s").encode(), values).fetchall()
+                return cursor.execute(statement.replace("{}", "%s").encode(), values).fetchall()
 
         fetch("SELECT 1 FROM checkpoints LIMIT 1")
         connection.rollback()
-        yield ThreadSource(
-            make_saver(connection), fetch, connection.rollback, psycopg.Error, "checkpoint_writes"
-        )
+        saver = make_saver(connection, serde=ClosedSerializer())
+        yield ThreadSource(saver, fetch, connection.rollback, psycopg.Error, "checkpoint_writes")
 
 
 def _show_task_paths(connection: Any) -> None:

@@ -23,7 +23,8 @@ from .encoded_size import (
     split_entries,
 )
 from .encrypted_serializer import EncryptedSerializer
-from .graph_classes import add_code_of
+from .extension_codes import load_zone
+from .graph_classes import add_code_of, find_application_class
 from .key_ring import KeyRing
 from .registered_types import (
     TypeCodec,
@@ -40,6 +41,7 @@ from .serializer_protocols import (
     UntypedSerializerProtocol,
     maybe_add_typed_methods,
 )
+from .standard_types import load_array
 from .typed_serializer import JsonPlusSerializer
 
 __all__ = [
@@ -61,12 +63,15 @@ __all__ = [
     "adopt_model",
     "digest",
     "digest_parts",
+    "find_application_class",
     "find_codec",
     "find_extent",
     "has_entries",
     "has_recipe",
     "head_length",
     "is_dict",
+    "load_array",
+    "load_zone",
     "maybe_add_typed_methods",
     "register_model",
     "register_type",

@@ -11,7 +11,7 @@ from functools import partial
 from types import ModuleType
 from typing import Any
 
-from .registered_types import has_recipe, name_class
+from .registered_types import REGISTERED, has_recipe, name_class
 
 #: The packages and modules that nodes and state classes of this process come from.
 PACKAGES: set[str] = set()
@@ -49,6 +49,19 @@ def find_graph_class(tag: str) -> type | None:
     if tag.partition(".")[0] in PACKAGES:
         return _look_up(tag)
     return next((cls for cls in _list_named() if name_class(cls) == tag), None)
+
+
+def find_application_class(module: str, name: str) -> type | None:
+    """Return the class of a module and a name that is registered, or that graphs define or name.
+
+    Nothing is imported. A class that has moved is found by the old name that it is registered by.
+    """
+    path = f"{module}.{name}"
+    if (entry := REGISTERED.by_tag.get(path)) is not None:
+        return entry.cls
+    known = list(REGISTERED.by_class)  # copied, for another thread may add to it
+    named = (cls for cls in known if (cls.__module__, cls.__name__) == (module, name))
+    return next(named, None) or find_graph_class(path)
 
 
 def _look_up(tag: str) -> type | None:

@@ -130,7 +130,7 @@ def _load_pydantic() -> TypeTable:
 @cache
 def _load_numpy() -> TypeTable:
     array = import_module("numpy").ndarray
-    return _fill([("@numpy.ndarray", array, _dump_array, _load_array)])
+    return _fill([("@numpy.ndarray", array, _dump_array, load_array)])
 
 
 def _dump_array(value: Any) -> list[Any]:
@@ -140,7 +140,8 @@ def _dump_array(value: Any) -> list[Any]:
     return [value.dtype.str, order, list(value.shape), value.tobytes(order)]
 
 
-def _load_array(stored: list[Any]) -> Any:
+def load_array(stored: list[Any]) -> Any:
+    """Return the numpy array of a dtype, an order, a shape and bytes."""
     dtype, order, shape, data = stored
     numpy = import_module("numpy")
     return numpy.frombuffer(data, numpy.dtype(dtype)).reshape(shape, order=order).copy(order)

@@ -1,0 +1,210 @@
+"""LangGraph's stored bytes, read without importing or calling anything that they name."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections import deque
+from collections.abc import Callable, Mapping, Sequence
+from datetime import date, datetime, time, timedelta, timezone
+from decimal import Decimal
+from functools import cache, partial
+from ipaddress import (
+    IPv4Address,
+    IPv4Interface,
+    IPv4Network,
+    IPv6Address,
+    IPv6Interface,
+    IPv6Network,
+)
+from pathlib import Path, PurePath, PurePosixPath, PureWindowsPath
+from typing import Any, NoReturn
+from uuid import UUID
+
+import langgraph.types as theirs
+import ormsgpack
+from langgraph.checkpoint.serde.jsonplus import JsonPlusSerializer
+from langgraph.checkpoint.serde.types import _DeltaSnapshot
+from pydantic import SecretBytes, SecretStr, ValidationError
+
+import hitl_django.engine.types as ours
+from hitl_django.contrib.langchain.messages import list_stored_classes
+from hitl_django.engine.errors import UnknownTagError
+from hitl_django.engine.serde import find_application_class, load_array, load_zone
+
+#: The extension codes of LangGraph's msgpack, each with the name of the class in its first parts.
+_ONE_ARGUMENT, _ARGUMENTS, _KEYWORDS, _METHOD, _PYDANTIC_1, _PYDANTIC_2, _ARRAY, _SNAPSHOT = range(
+    8
+)
+
+#: Objects within objects. ormsgpack takes native stack for each, which a thread has little of.
+MAX_NESTED = 64
+_LIBRARY = (
+    date, datetime, time, timedelta, timezone, UUID, Decimal, set, frozenset, deque,
+    IPv4Address, IPv4Interface, IPv4Network, IPv6Address, IPv6Interface, IPv6Network,
+    SecretBytes, SecretStr,
+)  # fmt: skip
+#: The modules of pathlib's classes in the releases of Python.
+_PATH_MODULES = ("pathlib", "pathlib._local")
+_TYPES = ("Command", "Interrupt", "Overwrite", "TimeoutPolicy")
+#: The methods that LangGraph stores values by, instead of by their class.
+_METHODS: Mapping[tuple[str, Any], Callable[..., Any]] = {
+    ("datetime.datetime", "fromisoformat"): datetime.fromisoformat,
+    ("builtins.bytes", "fromhex"): bytes.fromhex,
+    ("builtins.bytearray", "fromhex"): bytearray.fromhex,
+}
+
+
+class ClosedSerializer:
+    """Reads the bytes of LangGraph's serializers; only classes that may be stored here are made.
+
+    These are the classes of the library, of LangGraph and of LangChain that the codec knows, and
+    those of the application that are registered or belong to a graph. Anything else that the bytes
+    name is refused with UnknownTagError: LangGraph would import and call it. Pickles are refused.
+    """
+
+    def dumps_typed(self, obj: Any) -> tuple[str, bytes]:
+        """Return the kind and the bytes of a value, as LangGraph stores it."""
+        return JsonPlusSerializer().dumps_typed(obj)
+
+    def loads_typed(self, data: tuple[str, bytes]) -> Any:
+        """Return the value of these bytes."""
+        kind, stored = data
+        if kind == "msgpack":
+            return self._unpack(stored)
+        if kind == "json":
+            return json.loads(stored, object_hook=self._revive)
+        if kind == "null":
+            return None
+        if kind in ("bytes", "bytearray"):
+            return bytes(stored) if kind == "bytes" else bytearray(stored)
+        raise UnknownTagError(f"a value that is stored as {kind!r}")
+
+    def _unpack(self, data: bytes) -> Any:
+        # ormsgpack forgets what a hook raises. Of nested extensions the innermost is the first.
+        faults: list[Exception] = []
+        depth = 0
+
+        def load(code: int, body: bytes) -> Any:
+            nonlocal depth
+            depth += 1
+            try:
+                if depth > MAX_NESTED:
+                    raise UnknownTagError(f"objects nested deeper than {MAX_NESTED} levels")
+                return self._load_extension(code, unpack(body))
+            except Exception as fault:
+                faults.append(fault)
+                raise
+            finally:
+                depth -= 1
+
+        unpack = partial(ormsgpack.unpackb, ext_hook=load, option=ormsgpack.OPT_NON_STR_KEYS)
+        try:
+            return unpack(data)
+        except ValueError as error:
+            raise (faults or [error])[0] from None
+
+    def _load_extension(self, code: int, body: Any) -> Any:
+        if code == _SNAPSHOT:
+            return _DeltaSnapshot(body)
+        if code == _ARRAY:
+            dtype, shape, order, data = body
+            return load_array([dtype, order, shape, data])
+        if not _ONE_ARGUMENT <= code <= _PYDANTIC_2:
+            raise UnknownTagError(f"the extension {code}")
+        module, name, given = body[:3]
+        if code in (_KEYWORDS, _PYDANTIC_1, _PYDANTIC_2):
+            return self._build(module, name, (), given)
+        args = given if code == _ARGUMENTS else (given,)
+        return self._build(module, name, args, {}, body[3] if code == _METHOD else None)
+
+    def _revive(self, found: dict[str, Any]) -> Any:
+        """Return what a JSON object stands for: itself, unless it is a constructor."""
+        layout, kind = found.get("lc"), found.get("type")
+        if layout not in (1, 2) or kind not in ("constructor", "secret", "not_implemented"):
+            return found
+        *module, name = map(str, found.get("id") or ("",))
+        path = ".".join(module)
+        if kind != "constructor":
+            raise UnknownTagError(f"a {kind} value, {path}.{name}")
+        if layout == 1:
+            made = _list_messages().get((path, name))
+            if made is None:
+                _refuse(path, name)
+            return made(**found.get("kwargs") or {})
+        args, kwargs = found.get("args") or (), found.get("kwargs") or {}
+        return self._build(path, name, args, kwargs, found.get("method"))
+
+    def _build(
+        self,
+        module: Any,
+        name: Any,
+        args: Sequence[Any],
+        kwargs: Mapping[str, Any],
+        method: Any = None,
+    ) -> Any:
+        path = f"{module}.{name}"
+        if isinstance(method, str) and method != "model_construct":
+            call = _METHODS.get((path, method))
+            if call is None:
+                _refuse(module, f"{name}.{method}")
+            return call(*args)
+        make: Any = _list_builders().get(path) or find_application_class(str(module), str(name))
+        if make is None:
+            _refuse(module, name)
+        try:
+            return make(*args, **kwargs)
+        except ValidationError:
+            # LangGraph reads a model that has changed since it was stored.
+            return make.model_construct(**kwargs)
+
+
+def _refuse(module: Any, name: Any) -> NoReturn:
+    raise UnknownTagError(f"{module}.{name}")
+
+
+@cache
+def _list_builders() -> Mapping[str, Callable[..., Any]]:
+    """Return the builders of values of the library, LangGraph and LangChain, by dotted name."""
+    found: dict[str, Callable[..., Any]] = {
+        f"{cls.__module__}.{cls.__name__}": cls for cls in (*_LIBRARY, *list_stored_classes())
+    }
+    found |= {
+        f"{module}.{name}": cls for module in _PATH_MODULES for name, cls in _find_paths().items()
+    }
+    found |= {"re.compile": re.compile, "zoneinfo.ZoneInfo": _load_named_zone}
+    for types in (theirs, ours):
+        found |= {f"{types.__name__}.{name}": getattr(types, name) for name in _TYPES}
+        found[f"{types.__name__}.Send"] = partial(_make_send, types.Send)
+    # The module of old releases.
+    for name in ("Interrupt", "Send"):
+        found[f"langgraph.constants.{name}"] = found[f"langgraph.types.{name}"]
+    return found
+
+
+@cache
+def _list_messages() -> Mapping[tuple[str, str], Callable[..., Any]]:
+    """Return LangChain's classes by the two names that its own serializer has for each."""
+    found = {}
+    for cls in list_stored_classes():
+        *module, name = cls.lc_id()
+        found[".".join(module), name] = found[cls.__module__, cls.__name__] = cls
+    return found
+
+
+def _find_paths() -> Mapping[str, Callable[..., PurePath]]:
+    """Return pathlib's classes; of the other kind of system those that open nothing."""
+    here = type(Path())
+    return {
+        "Path": Path,
+        "PosixPath": here if issubclass(here, PurePosixPath) else PurePosixPath,
+        "WindowsPath": here if issubclass(here, PureWindowsPath) else PureWindowsPath,
+    }
+
+
+def _load_named_zone(key: Any) -> Any:
+    return load_zone(str(key))
+
+
+def _make_send(cls: Any, node: str, arg: Any, timeout: Any = None) -> Any:
+    return cls(node, arg, timeout=timeout)
