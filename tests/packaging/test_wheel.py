@@ -35,6 +35,8 @@ import hitl_django
 
 assert "site-packages" in hitl_django.__file__, hitl_django.__file__
 get_user_model().objects.create_superuser("ann", password="secret")
+for name in hitl_django.HOMES:
+    getattr(hitl_django, name)
 client = Client(SERVER_NAME="localhost")
 assert client.login(username="ann", password="secret")
 for path in ("/admin/", "/admin/hitl_django/reviewitem/", "/admin/hitl_django/run/"):

@@ -12,10 +12,15 @@ from ..bridges import find_langchain
 from ..task.context import TaskContext, current
 from ..types import ContextT, RunnableConfig, StateT, StreamWriter
 
+
+class _Plain:
+    """Base of the markers where langchain-core isn't installed."""
+
+
 _langchain = find_langchain()
-#: Where langchain is there, its tools leave arguments of these out of what they show a model.
-_Marker: Any = object if _langchain is None else _langchain.InjectedToolArg
-_Direct: Any = object if _langchain is None else _langchain.DirectlyInjectedToolArg
+#: Langchain leaves arguments that are annotated with these out of a tool's schema.
+_Marker: Any = _Plain if _langchain is None else _langchain.InjectedToolArg
+_Direct: Any = _Plain if _langchain is None else _langchain.DirectlyInjectedToolArg
 #: Stands for an argument that is left to its default.
 LEFT_OUT: Any = object()
 

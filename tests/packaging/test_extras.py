@@ -1,0 +1,50 @@
+"""The package with each extra alone, and with none."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+
+import pytest
+
+from .conftest import run
+from .limited_imports import EXTRAS
+
+PROGRAM = Path(__file__).parent / "limited_imports.py"
+#: The modules that only an extra can import, by the extra.
+OWN_MODULES = {
+    "celery": ("hitl_django.contrib.celery",),
+    "docs": ("docs.extension.directives",),
+    "langgraph": ("hitl_django.contrib.langchain", "hitl_django.contrib.langgraph"),
+    "openapi": ("hitl_django.api.openapi",),
+    "opentelemetry": (
+        "hitl_django.contrib.opentelemetry.figures",
+        "hitl_django.contrib.opentelemetry.reviews",
+        "hitl_django.contrib.opentelemetry.stretches",
+        "hitl_django.contrib.opentelemetry.trace_ids",
+    ),
+    "procrastinate": ("hitl_django.contrib.procrastinate",),
+    "prometheus": ("hitl_django.contrib.prometheus",),
+    "sentry": ("hitl_django.contrib.sentry.stretches",),
+    "tasks": ("hitl_django.contrib.django_tasks",),
+    "test": ("hitl_django.contrib.pytest_plugin",),
+}
+#: Those of people who work on the package: the whole suite runs with these.
+OF_DEVELOPERS = {"bench", "dev", "lint", "release", "test"}
+
+
+@pytest.mark.any_database
+@pytest.mark.process
+@pytest.mark.parametrize("extra", ["", "docs", *sorted({*EXTRAS} - OF_DEVELOPERS - {"docs"})])
+def test_everything_is_importable_with_one_extra(extra: str, tmp_path: Path) -> None:
+    errors = json.loads(run(sys.executable, PROGRAM, extra, cwd=tmp_path))
+    brought = {extra, *(("celery", "openapi", "procrastinate", "tasks") if extra == "docs" else ())}
+    expected = {
+        module
+        for other, modules in OWN_MODULES.items()
+        if other not in brought
+        for module in modules
+    }
+    assert set(errors) == expected, {k: v for k, v in errors.items() if k not in expected}
+    assert all(error.startswith("ModuleNotFoundError: No module") for error in errors.values())
