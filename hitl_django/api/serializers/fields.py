@@ -16,6 +16,8 @@ from rest_framework import serializers
 from rest_framework.exceptions import ErrorDetail
 from rest_framework.request import Request
 
+from hitl_django.conf import hitl
+
 from ..invalid_params import MAX_FAULTS
 
 #: What no database could look for is refused in a query; in a body, any text with it is.
@@ -93,6 +95,13 @@ class WholeNumber(serializers.Field):
         if self.read_only:
             return {"type": "integer"}
         return {"type": "integer", "minimum": self.least, "maximum": self.most}
+
+
+class RowLimit(WholeNumber):
+    """The most rows that a client asks for at once, within ``MAX_PAGE_SIZE``."""
+
+    def __init__(self, **kwargs: Any) -> None:
+        super().__init__(least=1, most=int(hitl.MAX_PAGE_SIZE), **kwargs)
 
 
 class YesNo(serializers.BooleanField):

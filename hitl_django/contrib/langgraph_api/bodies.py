@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any, ClassVar
 
 from rest_framework import serializers
@@ -12,11 +13,14 @@ from hitl_django.api.serializers.fields import (
     Choice,
     JSONObject,
     Query,
+    RowLimit,
     Text,
     WholeNumber,
     YesNo,
 )
+from hitl_django.engine.errors import PayloadLimitError
 from hitl_django.graph_registry.registry import DURABILITIES
+from hitl_django.json_text.strict_json import check_extent
 from hitl_django.models.events import MODES
 
 from .not_offered import NotOffered
@@ -26,7 +30,7 @@ from .not_offered import NotOffered
 STREAM_MODES = {"messages-tuple" if mode == "messages" else mode: mode for mode in MODES}
 #: What threads are sorted by.
 THREAD_ORDERS = ("created_at", "thread_id", "status", "updated_at", "state_updated_at")
-MOST_ROWS = 1000
+MOST_ROWS = 200
 
 
 class AgentBody(Body):
@@ -65,6 +69,28 @@ class StreamMode(serializers.Field):
         ):
             self.fail("invalid")
         return list(modes)
+
+
+class Filter(JSONObject):
+    """A JSON object with which each row is compared."""
+
+    default_error_messages: ClassVar[dict[str, Any]] = {
+        "too_large": "Must have at most {values} values, {levels} levels and {size} bytes."
+    }
+    values, levels, size = 50, 5, 4096
+
+    def to_internal_value(self, data: Any) -> dict[str, Any]:
+        found = super().to_internal_value(data)
+        text = json.dumps(found, ensure_ascii=False)
+        try:
+            check_extent(text, depth=self.levels, items=self.values, what="The filter")
+        except PayloadLimitError:
+            is_small = False
+        else:
+            is_small = len(text.encode()) <= self.size
+        if not is_small:
+            self.fail("too_large", values=self.values, levels=self.levels, size=self.size)
+        return found
 
 
 class MultitaskStrategy(Choice):
@@ -144,10 +170,10 @@ class RunBody(AgentBody):
 class AssistantSearchBody(AgentBody):
     """Which assistants."""
 
-    metadata = JSONObject(required=False)
+    metadata = Filter(required=False)
     graph_id = Text(max_length=200, required=False)
     name = Text(max_length=200, required=False)
-    limit = WholeNumber(least=1, most=MOST_ROWS, required=False)
+    limit = RowLimit(required=False)
     offset = WholeNumber(required=False)
     sort_by = Choice(choices=["assistant_id", "graph_id", "name"], required=False)
     sort_order = Choice(choices=["asc", "desc"], required=False)
@@ -157,7 +183,7 @@ class AssistantSearchBody(AgentBody):
 class AssistantCountBody(AgentBody):
     """Which assistants are counted."""
 
-    metadata = JSONObject(required=False)
+    metadata = Filter(required=False)
     graph_id = Text(max_length=200, required=False)
     name = Text(max_length=200, required=False)
 
@@ -197,7 +223,7 @@ class ThreadCountBody(AgentBody):
 
     not_offered: ClassVar[tuple[str, ...]] = ("values",)
 
-    metadata = JSONObject(required=False)
+    metadata = Filter(required=False)
     status = Choice(choices=["idle", "busy", "interrupted", "error"], required=False)
 
 
@@ -207,7 +233,7 @@ class ThreadSearchBody(ThreadCountBody):
     not_offered = ("values", "extract")
 
     ids = serializers.ListField(child=Text(max_length=255), required=False, max_length=MOST_ROWS)
-    limit = WholeNumber(least=1, most=MOST_ROWS, required=False)
+    limit = RowLimit(required=False)
     offset = WholeNumber(required=False)
     sort_by = Choice(choices=THREAD_ORDERS, required=False)
     sort_order = Choice(choices=["asc", "desc"], required=False)
@@ -241,7 +267,7 @@ class StateChangeBody(AgentBody):
 class HistoryQuery(Query):
     """Which states, where the address says it."""
 
-    limit = WholeNumber(least=1, most=MOST_ROWS, required=False)
+    limit = RowLimit(required=False)
     before = Text(max_length=36, required=False)
     select = Text(required=False, allow_blank=True)
 
@@ -249,9 +275,9 @@ class HistoryQuery(Query):
 class HistoryBody(AgentBody):
     """Which states."""
 
-    limit = WholeNumber(least=1, most=MOST_ROWS, required=False)
+    limit = RowLimit(required=False)
     before = AnyJSON(required=False)
-    metadata = JSONObject(required=False)
+    metadata = Filter(required=False)
     checkpoint = CheckpointBody(required=False)
     select = serializers.ListField(child=Text(), required=False, max_length=50)
 
@@ -259,7 +285,7 @@ class HistoryBody(AgentBody):
 class RunsQuery(Query):
     """Which runs of a thread."""
 
-    limit = WholeNumber(least=1, most=MOST_ROWS, required=False)
+    limit = RowLimit(required=False)
     offset = WholeNumber(required=False)
     status = Choice(
         choices=["pending", "running", "error", "success", "timeout", "interrupted"],
@@ -311,9 +337,9 @@ class ItemSearchBody(AgentBody):
     """Which items."""
 
     namespace_prefix = serializers.ListField(child=Text(), max_length=100)
-    filter = JSONObject(required=False)
+    filter = Filter(required=False)
     query = Text(required=False)
-    limit = WholeNumber(least=1, most=MOST_ROWS, required=False)
+    limit = RowLimit(required=False)
     offset = WholeNumber(required=False)
     refresh_ttl = YesNo(required=False)
 
@@ -324,5 +350,5 @@ class NamespacesBody(AgentBody):
     prefix = serializers.ListField(child=Text(), required=False, max_length=100)
     suffix = serializers.ListField(child=Text(), required=False, max_length=100)
     max_depth = WholeNumber(least=1, most=100, required=False)
-    limit = WholeNumber(least=1, most=MOST_ROWS, required=False)
+    limit = RowLimit(required=False)
     offset = WholeNumber(required=False)

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+import json
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from django.db.models import (
@@ -17,7 +18,7 @@ from django.db.models import (
     Value,
     When,
 )
-from django.db.models.functions import Coalesce
+from django.db.models.functions import Coalesce, Length
 from rest_framework.request import Request
 from rest_framework.response import Response
 
@@ -25,17 +26,21 @@ from hitl_django import services
 from hitl_django.api import querysets
 from hitl_django.api.operations import operation
 from hitl_django.db.alias import write_alias
+from hitl_django.db.json_contains import JSONContains
 from hitl_django.errors import HitlError
 from hitl_django.models import Checkpoint, Interrupt, Run, Thread
-from hitl_django.models.fields import canonical_json
 from hitl_django.permissions import get_policy
 
 from .assistants import find_graph_name
 from .bodies import ThreadBody, ThreadChangeBody, ThreadCountBody, ThreadSearchBody
-from .documents import THREAD_STATUS, build_thread, build_thread_metadata, select_keys
+from .documents import THREAD_STATUS, build_thread, select_keys
 from .resource import AgentResource
 
 USUAL_ROWS = 10
+#: Threads, and bytes, of values and payloads that a response has; those behind them are null.
+MOST_STATES, MOST_BYTES = 20, 2 * 1024 * 1024
+#: Pending interrupts that a response has.
+MOST_ASKED = 1000
 VIA = "api"
 #: Names of a thread's graph, among its metadata.
 GRAPH_NAMES = ("graph_id", "assistant_id")
@@ -70,18 +75,19 @@ class ThreadSearch(AgentResource):
     @operation("search_threads", body=ThreadSearchBody, responses={}, throttle="THROTTLE_READ")
     def post(self, request: Request) -> Response:
         body = self.read_body()
-        rows = _filter(querysets.visible_threads(request.user), body)
+        rows = querysets.visible_threads(request.user)
+        if rows.query.is_empty():
+            return Response([])
+        rows = _filter(rows, body, request.user)
         if "ids" in body:
             rows = rows.filter(thread_id__in=body["ids"])
         rows = _sort(rows, body, request.user)
         start, limit = body.get("offset", 0), body.get("limit", USUAL_ROWS)
-        page, wanted = _cut(rows, body, start, limit + 1), body.get("select", [])
+        page, select = list(rows[start : start + limit + 1]), body.get("select", [])
         headers = {"X-Pagination-Next": str(start + limit)} if len(page) > limit else None
-        shown = [
-            select_keys(show_thread(thread, request.user, wanted), wanted)
-            for thread in page[:limit]
-        ]
-        return Response(shown, headers=headers)
+        wanted = frozenset(path.partition(".")[0] for path in select)
+        shown = show_threads(page[:limit], request.user, wanted)
+        return Response([select_keys(each, select) for each in shown], headers=headers)
 
 
 class ThreadCount(AgentResource):
@@ -90,10 +96,10 @@ class ThreadCount(AgentResource):
     @operation("count_threads", body=ThreadCountBody, responses={}, throttle="THROTTLE_READ")
     def post(self, request: Request) -> Response:
         body = self.read_body()
-        rows = _filter(querysets.visible_threads(request.user), body)
-        if not body.get("metadata"):
-            return Response(rows.count())
-        return Response(sum(1 for _ in _having(rows, body)))
+        rows = querysets.visible_threads(request.user)
+        if rows.query.is_empty():
+            return Response(0)
+        return Response(_filter(rows, body, request.user).count())
 
 
 class AgentThreadDetail(AgentResource):
@@ -136,44 +142,108 @@ class ThreadCopy(AgentResource):
         return Response(show_thread(thread, request.user))
 
 
-def show_thread(thread: Thread, user: Any, wanted: list[str] | None = None) -> dict[str, Any]:
-    """Returns a thread as the user may see it, with what takes reading where that is wanted."""
-    run = Run.select_newest(querysets.visible_runs(user).filter(thread=thread)).first()
-    questions: Any = ()
-    if thread.asked and (not wanted or "interrupts" in wanted):
-        questions = (
-            querysets.visible_interrupts(user)
-            .filter(thread=thread, status=Interrupt.Status.PENDING, kind=Interrupt.Kind.INTERRUPT)
-            .order_by("created_at", "pk")
+def show_thread(thread: Thread, user: Any) -> dict[str, Any]:
+    """Return a thread as the user may see it."""
+    (shown,) = show_threads([thread], user)
+    return shown
+
+
+def show_threads(
+    threads: Sequence[Thread], user: Any, wanted: frozenset[str] = frozenset()
+) -> list[dict[str, Any]]:
+    """Return threads as the user may see them.
+
+    Members that aren't ``wanted`` need not be right, so that nothing is read for them; all are,
+    where none is named.
+    """
+
+    def is_wanted(*names: str) -> bool:
+        return not wanted or not wanted.isdisjoint(names)
+
+    budget = ByteBudget()
+    runs = _find_newest_runs(threads, user) if is_wanted("status", "updated_at", "values") else {}
+    interrupts = _find_interrupts(threads, user, budget) if is_wanted("interrupts") else {}
+    started = [thread for thread in threads if thread.pk in runs] if is_wanted("values") else []
+    values = _read_values(started, user, budget)
+    return [
+        build_thread(
+            thread, runs.get(thread.pk), interrupts.get(thread.pk, ()), values.get(thread.pk)
         )
-    values = None
-    if run is not None and (not wanted or "values" in wanted):
-        values = _read_values(thread, user)
-    return build_thread(thread, run, questions, values)
+        for thread in threads
+    ]
 
 
-def _read_values(thread: Thread, user: Any) -> Any:
-    if not get_policy().may_view_state(user, thread):
-        return None
-    try:
-        state = services.thread_state(thread.thread_id, by=user)
-    except HitlError:  # of a graph that isn't there any more, say
-        return None
-    return None if state is None else state.values
+class ByteBudget:
+    """How many bytes of values and payloads a response may still have."""
+
+    def __init__(self) -> None:
+        self.left = MOST_BYTES
+
+    def spend(self, size: int) -> bool:
+        """Return whether there was something left to spend."""
+        had, self.left = self.left > 0, self.left - size
+        return had
 
 
-def _filter(rows: QuerySet[Thread], body: Mapping[str, Any]) -> QuerySet[Thread]:
-    """Narrows threads to what the database can look for."""
-    metadata = body.get("metadata", {})
+def _find_newest_runs(threads: Sequence[Thread], user: Any) -> dict[int, Run]:
+    """Return the newest of the runs that the user may see, by thread."""
+    newest = Subquery(_select_newest_run(user).values("pk")[:1])
+    keys = [thread.pk for thread in threads]
+    heads = Thread.objects.using(write_alias()).filter(pk__in=keys).values_list(newest)
+    runs = querysets.visible_runs(user).select_related(None)
+    found = runs.filter(pk__in=heads).only("thread", "state", "queued_at", "finished_at")
+    return {run.thread_id: run for run in found}
+
+
+def _find_interrupts(
+    threads: Sequence[Thread], user: Any, budget: ByteBudget
+) -> dict[int, list[Interrupt]]:
+    """Return the pending interrupts that the user may see, by thread; large payloads are None."""
+    rows = querysets.visible_interrupts(user).filter(
+        thread__in=[thread.pk for thread in threads if thread.asked],
+        status=Interrupt.Status.PENDING,
+        kind=Interrupt.Kind.INTERRUPT,
+    )
+    rows = rows.select_related(None).only("thread", "task_id", "interrupt_id")
+    pending = list(rows.annotate(size=Length("payload")).order_by("created_at", "pk")[:MOST_ASKED])
+    shown = [row.pk for row in pending if budget.spend(row.size)]
+    payloads = dict(
+        Interrupt.objects.using(write_alias()).filter(pk__in=shown).values_list("pk", "payload")
+    )
+    found: dict[int, list[Interrupt]] = {}
+    for row in pending:
+        row.payload = payloads.get(row.pk)
+        found.setdefault(row.thread_id, []).append(row)
+    return found
+
+
+def _read_values(threads: Sequence[Thread], user: Any, budget: ByteBudget) -> dict[int, Any]:
+    """Return the values of threads whose state the user may see, by thread."""
+    found: dict[int, Any] = {}
+    for thread in threads:
+        if not get_policy().may_view_state(user, thread):
+            continue
+        if len(found) == MOST_STATES or budget.left <= 0:
+            break
+        try:
+            state = services.thread_state(thread.thread_id, by=user)
+        except HitlError:  # of a graph that isn't there any more, say
+            continue
+        found[thread.pk] = None if state is None else state.values
+        budget.spend(len(json.dumps(found[thread.pk])))
+    return found
+
+
+def _filter(rows: QuerySet[Thread], body: Mapping[str, Any], user: Any) -> QuerySet[Thread]:
+    metadata = dict(body.get("metadata", {}))
     for name in GRAPH_NAMES:
         if name in metadata:
-            known = {found for found in [metadata[name]] if isinstance(found, str)}
-            rows = rows.filter(graph__in=[_graph_of(found) for found in known])
-    for name, value in metadata.items():
-        if name not in GRAPH_NAMES:
-            rows = rows.filter(metadata__contains=_part_of_text(name, value))
+            found = metadata.pop(name)
+            rows = rows.filter(graph__in=[_graph_of(found)] if isinstance(found, str) else [])
+    if metadata:
+        rows = rows.filter(JSONContains("metadata", metadata))
     if "status" in body:
-        rows = _filter_by_status(rows, body["status"])
+        rows = _filter_by_status(rows, body["status"], user)
     return rows
 
 
@@ -184,33 +254,32 @@ def _graph_of(name: str) -> str:
         return name
 
 
-def _part_of_text(name: str, value: Any) -> str:
-    """Returns what stands in the text of any metadata that has the value; more may have it."""
-    if isinstance(value, str):
-        return canonical_json({name: value}).decode()[1:-1]
-    return canonical_json(name).decode() + ":"
-
-
-def _filter_by_status(rows: QuerySet[Thread], status: str) -> QuerySet[Thread]:
-    states = [state for state, named in THREAD_STATUS.items() if named == status]
-    runs = Run.objects.using(write_alias()).filter(thread=OuterRef("pk"))
+def _filter_by_status(rows: QuerySet[Thread], status: str, user: Any) -> QuerySet[Thread]:
+    """Return the threads that have this status as the user is shown it."""
     if status in ("busy", "interrupted"):  # a run that has such a state is a thread's newest
-        return rows.filter(Exists(runs.filter(state__in=states)))
-    newest = Subquery(Run.select_newest(runs).values("state")[:1])
-    rows = rows.alias(newest=newest)
-    found = rows.filter(newest__in=[state for state in states if state is not None])
-    return found | rows.filter(newest=None) if None in states else found
+        states = [state for state, named in THREAD_STATUS.items() if named == status]
+        runs = querysets.visible_runs(user).select_related(None)
+        return rows.filter(Exists(runs.filter(thread=OuterRef("pk"), state__in=states)))
+    return rows.alias(status=_build_status(_select_newest_run(user))).filter(status=status)
+
+
+def _select_newest_run(user: Any) -> QuerySet[Run]:
+    runs = querysets.visible_runs(user).select_related(None)
+    return Run.select_newest(runs.filter(thread=OuterRef("pk")))
+
+
+def _build_status(newest: QuerySet[Run]) -> Coalesce:
+    words = [When(state=state, then=Value(word)) for state, word in THREAD_STATUS.items() if state]
+    return _newest(newest, Case(*words, output_field=CharField()), Value(THREAD_STATUS[None]))
 
 
 def _sort(rows: QuerySet[Thread], body: Mapping[str, Any], user: Any) -> QuerySet[Thread]:
     """Sorts threads by what the user is shown of them."""
-    runs = Run.select_newest(querysets.visible_runs(user).filter(thread=OuterRef("pk")))
+    runs = _select_newest_run(user)
     states = Checkpoint.objects.filter(thread=OuterRef("pk"), ns="").order_by("-checkpoint_id")
-    words = [When(state=state, then=Value(word)) for state, word in THREAD_STATUS.items() if state]
-    status = Case(*words, output_field=CharField())
     keys: dict[str, Any] = {
         "thread_id": F("thread_id"),
-        "status": _newest(runs, status, Value(THREAD_STATUS[None])),
+        "status": _build_status(runs),
         "updated_at": _newest(runs, Coalesce("finished_at", "queued_at"), F("created_at")),
         "state_updated_at": _newest(states, F("created_at"), F("created_at")),
     }
@@ -224,36 +293,3 @@ def _sort(rows: QuerySet[Thread], body: Mapping[str, Any], user: Any) -> QuerySe
 def _newest(rows: QuerySet[Any], value: Any, otherwise: Any) -> Coalesce:
     """Returns what the first of the rows has, in SQL."""
     return Coalesce(Subquery(rows.annotate(wanted=value).values("wanted")[:1]), otherwise)
-
-
-def _cut(rows: QuerySet[Thread], body: Mapping[str, Any], start: int, most: int) -> list[Thread]:
-    if not body.get("metadata"):
-        return list(rows[start : start + most])
-    found: list[Thread] = []
-    for number, thread in enumerate(_having(rows, body)):
-        if number >= start:
-            found.append(thread)
-        if len(found) == most:
-            break
-    return found
-
-
-def _having(rows: QuerySet[Thread], body: Mapping[str, Any]) -> Iterator[Thread]:
-    """Yields the threads whose metadata has what is looked for."""
-    wanted = {name: value for name, value in body["metadata"].items() if name not in GRAPH_NAMES}
-    for thread in rows.iterator(chunk_size=200):
-        if _contains(build_thread_metadata(thread), wanted):
-            yield thread
-
-
-def _contains(value: Any, wanted: Any) -> bool:
-    """Says whether a JSON value has all that another has, at whatever depth."""
-    if isinstance(wanted, dict):
-        return isinstance(value, dict) and all(
-            name in value and _contains(value[name], inner) for name, inner in wanted.items()
-        )
-    if isinstance(wanted, list):
-        return isinstance(value, list) and all(
-            any(_contains(each, inner) for each in value) for inner in wanted
-        )
-    return type(value) is type(wanted) and bool(value == wanted)

@@ -1,0 +1,72 @@
+"""Containment of JSON objects that are kept as text, for conditions of queries."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from django.db.models import BooleanField, F, Func
+
+Sql = tuple[str, tuple[Any, ...]]
+
+
+class JSONContains(Func):
+    """Whether the JSON object in a column contains all of another one, as PostgreSQL's ``@>`` does.
+
+    Members may be missing in ``wanted`` at every level, items of a list may have any place, and
+    7 equals 7.0.
+    """
+
+    output_field = BooleanField()
+
+    def __init__(self, column: str, wanted: Mapping[str, Any]) -> None:
+        super().__init__(F(column))
+        self.wanted = wanted
+
+    def as_postgresql(self, compiler: Any, connection: Any, **context: Any) -> Any:
+        column, params = compiler.compile(self.source_expressions[0])
+        return f"({column}::jsonb @> %s::jsonb)", (*params, json.dumps(self.wanted))
+
+    def as_sqlite(self, compiler: Any, connection: Any, **context: Any) -> Any:
+        column, params = compiler.compile(self.source_expressions[0])
+        assert not params
+        return _join(_match_members(column, self.wanted, 0))
+
+
+def _match_members(source: str, wanted: Mapping[str, Any], level: int) -> Iterator[Sql]:
+    """Yields a condition for each member that the object ``source`` has to have."""
+    yield "1", ()
+    row = f"json_{level}"
+    for key, value in wanted.items():
+        sql, params = _join(_match_value(row, value, level + 1))
+        found = f"SELECT 1 FROM json_each({source}) AS {row} WHERE {row}.key = %s AND {sql}"
+        yield f"EXISTS ({found})", (key, *params)
+
+
+def _match_value(row: str, wanted: Any, level: int) -> Iterator[Sql]:
+    """Yields the conditions for the value in a row of ``json_each``."""
+    if isinstance(wanted, Mapping):
+        yield f"{row}.type = 'object'", ()
+        # A text is no JSON, and which condition is looked at first is up to the database.
+        inside = f"CASE {row}.type WHEN 'object' THEN {row}.value END"
+        yield from _match_members(inside, wanted, level)
+    elif isinstance(wanted, list):
+        yield f"{row}.type = 'array'", ()
+        inside = f"CASE {row}.type WHEN 'array' THEN {row}.value END"
+        for item in wanted:
+            sql, params = _join(_match_value(f"json_{level}", item, level + 1))
+            yield f"EXISTS (SELECT 1 FROM json_each({inside}) AS json_{level} WHERE {sql})", params
+    elif isinstance(wanted, str):
+        yield f"{row}.type = 'text' AND {row}.atom = %s", (wanted,)
+    elif wanted is None or isinstance(wanted, bool):
+        yield f"{row}.type = %s", (json.dumps(wanted),)
+    else:
+        # Read from JSON, too: an integer may have more digits than SQLite takes as one.
+        number = f"{row}.atom = json_extract(%s, '$')"
+        yield f"{row}.type IN ('integer', 'real') AND {number}", (json.dumps(wanted),)
+
+
+def _join(conditions: Iterator[Sql]) -> Sql:
+    texts, params = zip(*conditions, strict=True)
+    return f"({' AND '.join(texts)})", tuple(value for each in params for value in each)

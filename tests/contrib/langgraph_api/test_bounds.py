@@ -1,0 +1,133 @@
+"""What a request may cost, whoever sends it and whatever it holds."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from django.db import connection
+from django.test import Client
+from django.test.utils import CaptureQueriesContext
+
+from hitl_django import services, testing
+from hitl_django.contrib.langgraph_api import threads
+from hitl_django.models import Thread
+from hitl_django.store import DjangoStore
+
+pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("graphs")]
+
+Call = Callable[..., tuple[Any, int]]
+
+
+@pytest.fixture
+def call_as() -> Callable[[Any], Call]:
+    """Post to the LangGraph-compatible API as a user; return the response and its queries."""
+
+    def sign_in(user: Any) -> Call:
+        client = Client()
+        client.force_login(user)
+
+        def call(path: str, **body: Any) -> tuple[Any, int]:
+            with CaptureQueriesContext(
+                connection,
+            ) as queries:
+                response = client.post(
+                    f"/agent/{path}", json.dumps(body), content_type="application/json"
+                )
+            return response, len(queries)
+
+        return call
+
+    return sign_in
+
+
+@pytest.fixture
+def call(call_as: Callable[[Any], Call], admin: Any) -> Call:
+    return call_as(admin)
+
+
+def start(graph: str, count: int) -> list[str]:
+    with testing.inline() as advance:
+        runs = [services.start(graph, {"log": ["hello"]}) for _ in range(count)]
+        advance()
+    return [run.thread_id for run in runs]
+
+
+MANY = {f"k{n}": n for n in range(24_000)}
+DEEP: Any = {"a": {"a": {"a": {"a": {"a": {"a": 1}}}}}}
+
+
+@pytest.mark.parametrize("path", ["threads/search", "threads/count", "assistants/search"])
+@pytest.mark.parametrize("metadata", [MANY, DEEP, {"a": "x" * 5_000}], ids=["keys", "deep", "long"])
+def test_metadata_filter_too_large_is_refused(call: Call, path: str, metadata: Any) -> None:
+    response, _ = call(path, metadata=metadata)
+    assert response.status_code == 400
+    assert response.json()["errors"][0]["pointer"] == "/metadata"
+
+
+def test_search_by_user_without_permissions_reads_no_threads(
+    call_as: Callable[[Any], Call], make_user: Callable[..., Any]
+) -> None:
+    start("chat", 1)
+    call = call_as(make_user("nina"))
+    _, usual = call("threads/search")
+    response, queries = call("threads/search", metadata={"a": 1}, status="idle", sort_by="status")
+    assert (response.json(), queries) == ([], usual)
+    assert call("threads/count", metadata={"a": 1}, status="idle")[0].json() == 0
+
+
+def test_store_search_with_thousands_of_filter_keys_finds_items() -> None:
+    store, value = DjangoStore(), {f"k{n}": f"v{n}" for n in range(1_100)}
+    store.put(("a",), "match", value)
+    store.put(("a",), "other", {**value, "k1099": "different"})
+    assert [item.key for item in store.search(("a",), filter=value)] == ["match"]
+
+
+def test_search_costs_the_same_queries_for_any_number_of_threads(call: Call) -> None:
+    start("chat", 2)
+    select = {"select": ["thread_id", "status", "interrupts", "metadata", "updated_at"]}
+    few, queries = call("threads/search", **select)
+    start("chat", 6)
+    many, same = call("threads/search", **select)
+    assert (len(few.json()), len(many.json())) == (2, 8)
+    assert all(len(each["interrupts"]) == 1 for each in many.json())
+    assert queries == same
+
+
+def test_search_shows_values_within_bounds(call: Call, monkeypatch: Any) -> None:
+    start("chat", 6)
+    monkeypatch.setattr(threads, "MOST_STATES", 4)
+    shown = call("threads/search")[0].json()
+    assert [each["values"] is not None for each in shown] == [True] * 4 + [False] * 2
+    monkeypatch.setattr(threads, "MOST_BYTES", 60)
+    shown = call("threads/search")[0].json()
+    asked = [[asked["value"] for (asked,) in each["interrupts"].values()] for each in shown]
+    assert asked[-4:] == [[{"title": "Go on?"}]] * 4  # the oldest first
+    assert asked[:2] == [[None]] * 2
+    assert all(each["values"] is None for each in shown)
+
+
+def test_search_for_ids_looks_up_no_runs(call: Call) -> None:
+    start("chat", 3)
+    with CaptureQueriesContext(connection) as queries:
+        response, _ = call("threads/search", select=["thread_id", "metadata"])
+    assert len(response.json()) == 3
+    assert not [each for each in queries if "hitl_django_run" in each["sql"]]
+
+
+def test_status_filter_shows_only_visible_runs(
+    call_as: Callable[[Any], Call], make_user: Callable[..., Any]
+) -> None:
+    asking, failed = start("chat", 1) + start("failing", 1)
+    call = call_as(make_user("rita", "view_thread"))
+    for status in ("busy", "interrupted", "error"):
+        assert call("threads/search", status=status)[0].json() == []
+        assert call("threads/count", status=status)[0].json() == 0
+    found = call("threads/search", status="idle", select=["thread_id"])[0].json()
+    assert {each["thread_id"] for each in found} == {asking, failed}
+    seeing = call_as(make_user("ruth", "view_thread", "view_run"))
+    (found,) = seeing("threads/search", status="error")[0].json()
+    assert found["thread_id"] == failed
+    assert Thread.objects.count() == 2
