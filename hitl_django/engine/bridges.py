@@ -17,6 +17,11 @@ def find_langchain() -> Any:
     return import_module("hitl_django.contrib.langchain")
 
 
+def is_of_langchain(value: Any) -> bool:
+    """Return whether a value's class is one of langchain-core's, or is derived from one."""
+    return any(base.__module__.startswith("langchain_core") for base in type(value).__mro__)
+
+
 def find_ambient_config() -> dict[str, Any] | None:
     """Returns the config that langchain has for what is called here, if it has been loaded."""
     module = sys.modules.get("langchain_core.runnables.config")

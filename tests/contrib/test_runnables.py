@@ -502,6 +502,13 @@ def test_a_runnable_is_a_node_as_in_langgraph(node: str, way: str) -> None:
 
 
 @pytest.mark.parametrize("engine", [OURS, LANGGRAPH], ids=["ours", "langgraph"])
+def test_graph_in_a_chain_is_the_nodes_subgraph(engine: Engine) -> None:
+    chain = NODES["chain around a graph"](engine)
+    made = engine.StateGraph(State).add_node("node", chain).add_edge(engine.START, "node").compile()
+    assert list(made.get_subgraphs()) == [("node", chain.steps[1])]
+
+
+@pytest.mark.parametrize("engine", [OURS, LANGGRAPH], ids=["ours", "langgraph"])
 def test_a_runnable_that_is_async_alone_is_a_node_of_async_runs(engine: Engine) -> None:
     graph = engine.StateGraph(State).add_node("node", RunnableLambda(_aonly))
     made = graph.add_edge(engine.START, "node").compile()

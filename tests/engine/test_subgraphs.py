@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import functools
 from typing import Any
 
 import pytest
@@ -259,3 +260,86 @@ def test_sent_children_ask_each_for_itself() -> None:
     assert set(ids) == {"child 0?", "child 1?", "child 2?"}
     answer(compiled, {name: question for question, name in ids.items()})
     assert log_of(compiled) == ["p", "child 0?", "child 1?", "child 2?"]
+
+
+# Which graph a node calls.
+
+
+class Agent:
+    """An agent that keeps its graph as an attribute."""
+
+    def __init__(self) -> None:
+        self.graph = line(pre=says("pre"), asking=asks("child?")).compile()
+
+    def run(self, state: State) -> Any:
+        return agent.graph.invoke({"x": 1})
+
+    @property
+    def broken(self) -> Any:
+        raise OSError("down")
+
+
+agent = Agent()
+run_agent = agent.graph.invoke
+#: Nodes below have an attribute of this name.
+graph = line(other=says("other")).compile()
+
+
+def call_attribute(state: State) -> Any:
+    return agent.graph.invoke({"x": 1})
+
+
+@functools.wraps(call_attribute)
+def call_decorated(state: State) -> Any:
+    return call_attribute(state)
+
+
+def call_in_comprehension(state: State) -> Any:
+    [result] = [agent.graph.invoke({"x": 1}) for _ in range(1)]
+    return result
+
+
+def call_bound_method(state: State) -> Any:
+    return run_agent({"x": 1})
+
+
+def call_after_broken_property(state: State) -> Any:
+    if not state["x"]:
+        return agent.broken.graph
+    return agent.graph.invoke({"x": 1})
+
+
+NODES = [
+    call_attribute,
+    call_decorated,
+    call_in_comprehension,
+    call_bound_method,
+    call_after_broken_property,
+    agent.run,
+]
+
+
+@pytest.mark.parametrize("node", NODES, ids=lambda node: node.__name__)
+def test_graph_read_as_attribute_is_the_nodes_subgraph(node: Any) -> None:
+    compiled = paused(line(n=node))
+    assert list(compiled.get_subgraphs(recurse=True)) == [("n", agent.graph)]
+    state = compiled.get_state(CONFIG, subgraphs=True).tasks[0].state
+    assert [asked.value for asked in state.interrupts] == ["child?"]
+    compiled.update_state(
+        {"configurable": {**state.config["configurable"], "discard_pending": True}},
+        {"log": ["edited"]},
+    )
+    compiled.invoke(None, CONFIG)
+    assert answer(compiled, "yes")["log"] == ["pre", "edited", "yes"]
+
+
+def test_node_that_reads_its_own_graph_calls_none() -> None:
+    compiled = saved(line(n=lambda state: {"log": [compiled.name]}))
+    assert list(compiled.get_subgraphs(recurse=True)) == []
+
+
+def test_graphs_that_call_each_other_are_listed_once() -> None:
+    one = line(to=lambda state: other.invoke(state)).compile()
+    other = line(back=lambda state: one.invoke(state)).compile()
+    listed = [("to", other), ("to|back", one)]
+    assert list(one.get_subgraphs(recurse=True)) == listed

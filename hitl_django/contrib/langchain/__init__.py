@@ -9,6 +9,7 @@ from .message_buffer import MessageRecorder
 from .message_stream import MessageStream, add_handler
 from .messages import complete_message, convert_message, format_for_openai, register_messages
 from .models import load_model
+from .node_steps import list_steps
 from .run_trace import open_trace
 from .tool_callbacks import ToolCallbacks
 from .tool_outputs import keep_commands, unwrap_output
@@ -38,6 +39,7 @@ __all__ = [
     "enter_config",
     "format_for_openai",
     "keep_commands",
+    "list_steps",
     "load_embeddings",
     "load_model",
     "merge_callbacks",

@@ -449,9 +449,14 @@ class Pregel(
             yield found
 
     def subgraph_of(self, name: str) -> Pregel | None:
-        """Returns the graph that the node calls, as far as that can be seen."""
+        """Returns the graph that the node calls, as far as that can be seen.
+
+        A function that reads its own graph may do so to look at the state: this isn't seen as call.
+        """
         called = cast("Pregel | None", find_called_graph(self.nodes[name].action))
-        return None if called is not None and called.checkpointer is False else called
+        if called is None or called.checkpointer is False or called.nodes is self.nodes:
+            return None
+        return called
 
     # Variants.
 

@@ -2,58 +2,118 @@
 
 from __future__ import annotations
 
+import dis
 import inspect
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from functools import lru_cache
+from types import CodeType, FunctionType
 from typing import Any
 
+from ..bridges import find_langchain, is_of_langchain
 from ..constants import NS_END, NS_SEP
 from ..loop.compiled_graph import CompiledGraph
-from ..task.nodes import Action
+from ..task.nodes import Action, is_own_graph
+
+#: A variable and the attributes that are read of it, one after the other: ``agent.graph.invoke``.
+_Chain = tuple[str, ...]
+_READS = frozenset({"LOAD_ATTR", "LOAD_METHOD"})
 
 
 def find_called_graph(action: Action | None) -> CompiledGraph | None:
-    """Returns the graph that a node is, or whose name its function mentions.
+    """Return the graph that a node is, or the first one that its function reads.
 
-    Sees the function's closure and the globals it names. A graph reached in another way runs as
-    well, but its state is not shown with its caller's.
+    Sees the variables of the function's closure and the globals that the function reads, and the
+    attributes that it reads of these. A graph reached in another way runs as well, but its state
+    can't be changed from above.
     """
     if action is None:
         return None
-    source = action.source
-    if _is_graph(source):
-        return source  # type: ignore[no-any-return]
-    function = source if inspect.isfunction(source) else getattr(source, "__call__", None)  # noqa: B004
-    code = getattr(function, "__code__", None)
-    if code is None:
-        return None
-    for value in _mentioned(function, code):
-        if _is_graph(value):
-            return value  # type: ignore[no-any-return]
+    for value in _iterate_read(action.source):
+        graph = value if is_own_graph(value) else getattr(value, "__self__", None)
+        if is_own_graph(graph):
+            return graph
     return None
 
 
-def _is_graph(value: Any) -> bool:
-    return getattr(value, "reads_context", False) is True and not isinstance(value, type)
+def _iterate_read(source: Any) -> Iterator[Any]:
+    """Yield the source of a node and what its function reads, or its functions."""
+    if is_own_graph(source):
+        yield source
+    elif is_of_langchain(source):
+        for step in find_langchain().list_steps(source):
+            yield step
+            yield from _iterate_values(getattr(step, "func", None))
+    else:
+        is_function = inspect.isroutine(source)
+        yield from _iterate_values(source if is_function else getattr(source, "__call__", None))  # noqa: B004
 
 
-def _mentioned(function: Any, code: Any) -> Iterator[Any]:
-    for cell in function.__closure__ or ():
+def _iterate_values(function: Any) -> Iterator[Any]:
+    """Yield what a function reads from outside of it, attributes included."""
+    function = getattr(function, "__func__", function)
+    if isinstance(function, FunctionType):
+        function = inspect.unwrap(function)
+    if not isinstance(function, FunctionType):
+        return
+    closure: dict[str, Any] = {}
+    for name, cell in zip(function.__code__.co_freevars, function.__closure__ or (), strict=True):
         try:
-            yield cell.cell_contents
+            closure[name] = cell.cell_contents
         except ValueError:
             continue  # the name isn't bound yet
-    for name in code.co_names:
-        if name in function.__globals__:
-            yield function.__globals__[name]
+    yield from closure.values()
+    of_closure, of_globals = _list_chains(function.__code__)
+    for variables, chains in ((closure, of_closure), (function.__globals__, of_globals)):
+        for chain in chains:
+            yield from _follow(variables, chain)
+
+
+def _follow(variables: Mapping[str, Any], chain: _Chain) -> Iterator[Any]:
+    name, *attributes = chain
+    if name not in variables:
+        return
+    yield (value := variables[name])
+    for attribute in attributes:
+        try:
+            value = getattr(value, attribute)
+        except Exception:
+            return  # a property may raise anything
+        yield value
+
+
+@lru_cache(maxsize=1024)
+def _list_chains(code: CodeType) -> tuple[tuple[_Chain, ...], tuple[_Chain, ...]]:
+    """Return the variables of the closure and the globals that a function and those in it read."""
+    of_closure: dict[_Chain, None] = {}
+    of_globals: dict[_Chain, None] = {}
+    codes = [code]
+    for inner in codes:
+        codes += [each for each in inner.co_consts if isinstance(each, CodeType)]
+        chain: _Chain = ()
+        found = of_globals
+        for instruction in dis.get_instructions(inner):
+            if instruction.opname in _READS and chain:
+                chain = (*chain, instruction.argval)
+                continue
+            if chain:
+                found[chain] = None
+            name, chain = instruction.argval, ()
+            if instruction.opname == "LOAD_GLOBAL":
+                found, chain = of_globals, (name,)
+            elif instruction.opname == "LOAD_DEREF":
+                found, chain = of_closure, (name,)
+    return tuple(of_closure), tuple(of_globals)
 
 
 def iterate_subgraphs(
-    graph: CompiledGraph, namespace: str | None, recurse: bool
+    graph: CompiledGraph, namespace: str | None, recurse: bool, _above: tuple[int, ...] = ()
 ) -> Iterator[tuple[str, CompiledGraph]]:
-    """Yields the graphs that ``graph`` calls by their path of node names.
+    """Yield the graphs that ``graph`` calls by their path of node names.
 
-    ``namespace`` selects one path; a namespace with task ids is read without them.
+    ``namespace`` selects one path; a namespace with task ids is read without them. Graphs that call
+    each other are each gone through once.
     """
+    above = (*_above, id(graph))
     wanted = None if namespace is None else split_path(namespace)
     for name in graph.nodes:
         if wanted is not None and wanted[:1] != (name,):
@@ -63,13 +123,13 @@ def iterate_subgraphs(
             continue
         if wanted is None:
             yield name, called
-            if recurse:
-                for below, deeper in iterate_subgraphs(called, None, True):
+            if recurse and id(called) not in above:
+                for below, deeper in iterate_subgraphs(called, None, True, above):
                     yield f"{name}{NS_SEP}{below}", deeper
         elif len(wanted) == 1:
             yield name, called
         elif recurse:
-            for below, deeper in iterate_subgraphs(called, NS_SEP.join(wanted[1:]), True):
+            for below, deeper in iterate_subgraphs(called, NS_SEP.join(wanted[1:]), True, above):
                 yield f"{name}{NS_SEP}{below}", deeper
 
 

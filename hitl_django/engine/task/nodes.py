@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from types import FunctionType
 from typing import Any
 
-from ..bridges import find_langgraph
+from ..bridges import find_langgraph, is_of_langchain
 from ..channels import MISSING, SAME, BaseChannel
 from ..constants import BRANCH_TO, END, START, TASKS
 from ..errors import InvalidUpdateError
@@ -77,7 +77,13 @@ def is_graph(source: Any) -> bool:
     """Returns whether what a node calls is a compiled graph, ours or LangGraph's."""
     if type(source) is FunctionType:
         return False
-    return getattr(type(source), "reads_context", False) is True or _is_of_langgraph(source)
+    return is_own_graph(source) or _is_of_langgraph(source)
+
+
+def is_own_graph(value: Any) -> bool:
+    """Return whether a value is a compiled graph of this engine."""
+    # Of its type: an object may have any attribute, and make it when it is read.
+    return getattr(type(value), "reads_context", False) is True
 
 
 def _is_of_langgraph(source: Any) -> bool:
@@ -90,12 +96,11 @@ def _is_runnable(source: Any) -> bool:
     Its type says so: an object may have any attribute, as a test's stand-ins have.
     """
     kind = type(source)
-    if getattr(kind, "reads_context", False) is True:
+    if is_own_graph(source):
         return True
     if not hasattr(kind, "invoke") or isinstance(source, type):
         return False
-    is_langchain = any(base.__module__.startswith("langchain_core") for base in kind.__mro__)
-    return is_langchain or not callable(source)
+    return is_of_langchain(source) or not callable(source)
 
 
 def _starts_tasks(function: Any, seen: set[int]) -> bool:

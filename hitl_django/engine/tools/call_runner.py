@@ -12,13 +12,13 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from ..bridges import find_langchain
+from ..bridges import find_langchain, is_of_langchain
 from ..errors import GraphBubbleUp
 from ..task.context import current
 from ..task.tool_stream import ToolCallChunks
 from .injection import LEFT_OUT, CallScope, Injection, ToolRuntime, build_runtime, find_injections
 from .invocation_error import ToolInvocationError, list_told_faults
-from .tool import Tool, build_tool, is_async_only, is_of_langchain
+from .tool import Tool, build_tool, is_async_only
 from .tool_call import ToolCall
 from .tool_errors import Failure, Handling
 from .tool_messages import build_message

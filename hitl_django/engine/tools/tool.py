@@ -110,8 +110,3 @@ def build_tool(tool: Any) -> Any:
 def is_async_only(tool: Any) -> bool:
     """Returns whether a langchain tool was made from an async function and has no sync form."""
     return getattr(tool, "coroutine", None) is not None and getattr(tool, "func", None) is None
-
-
-def is_of_langchain(tool: Any) -> bool:
-    """Returns whether a tool is langchain's, which tells the run's callbacks of each call."""
-    return any(base.__module__.startswith("langchain_core") for base in type(tool).__mro__)
