@@ -10,22 +10,28 @@ import warnings
 from collections import Counter, OrderedDict, defaultdict, deque, namedtuple
 from collections.abc import Iterator
 from dataclasses import dataclass
-from datetime import UTC, date, datetime, time, timedelta, timezone
+from datetime import UTC, date, datetime, time, timedelta, timezone, tzinfo
 from decimal import Decimal
 from fractions import Fraction
 from http import HTTPStatus
 from pathlib import Path, PurePosixPath
-from typing import Any
+from typing import Any, Generic, TypeVar
 from zoneinfo import ZoneInfo
 
 import pydantic
+import pydantic.v1
 import pytest
+from dateutil import tz  # type: ignore[import-untyped]
 from langchain_core.documents import Document
 from langchain_core.messages import AIMessage, HumanMessage, RemoveMessage, ToolMessage
 from langgraph.checkpoint.serde.jsonplus import JsonPlusSerializer as Theirs
+from langgraph.store.base import Item, SearchItem
 
 from hitl_django.engine.errors import UnserializableError
-from hitl_django.engine.serde import JsonPlusSerializer, add_code_of
+from hitl_django.engine.serde import Codec, JsonPlusSerializer, add_code_of
+from hitl_django.engine.serde.registered_types import make_type_codec
+
+T = TypeVar("T")
 
 
 class Text(str):
@@ -115,6 +121,35 @@ class Failed(Exception):
     pass
 
 
+class OldModel(pydantic.v1.BaseModel):
+    id: int
+
+
+class Page(pydantic.BaseModel, Generic[T]):
+    items: list[T]
+
+
+class FixedZone(tzinfo):
+    def utcoffset(self, _: Any) -> timedelta:
+        return timedelta(hours=5, minutes=45)
+
+
+class MonthlyZone(tzinfo):
+    def utcoffset(self, moment: Any) -> timedelta | None:
+        return moment and timedelta(hours=moment.month)
+
+
+class NamedZone(ZoneInfo):
+    pass
+
+
+class Moment(datetime):
+    pass
+
+
+read_moment = pydantic.TypeAdapter(datetime).validate_python
+read_time = pydantic.TypeAdapter(time).validate_python
+NOON = datetime(2026, 1, 1, 12, tzinfo=UTC)
 TEXT = AIMessage("hi").text
 
 #: Values that both give back as they were, types included.
@@ -133,7 +168,21 @@ BOTH = [
     Point(1, 2), Order(1), Model(id=1), pydantic.SecretStr("s"), pydantic.SecretBytes(b"s"),
     HumanMessage("x", id="1"), AIMessage("x", id="2"), RemoveMessage(id="1"),
     ToolMessage("x", tool_call_id="1"), Document("x", metadata={"a": 1}),
+    OldModel(id=1), Page[int](items=[1]), pydantic.Secret[int](3),
+    *(item(namespace=("a",), key="k", value={"v": 1}, created_at=NOON, updated_at=NOON)
+      for item in (Item, SearchItem)),
 ]  # fmt: skip
+
+#: Datetimes in another library's time zone, of which LangGraph keeps the UTC offset, as we do.
+MOMENTS: list[datetime] = [
+    read_moment("2026-07-01T10:00:00+02:00"),
+    read_moment("2026-07-01T10:00:00Z"),
+    datetime(2026, 7, 1, 10, tzinfo=tz.gettz("Europe/Berlin")),
+    datetime(2026, 10, 25, 2, 30, fold=1, tzinfo=tz.gettz("Europe/Berlin")),
+    datetime(2026, 7, 1, 10, tzinfo=tz.tzutc()),
+    datetime(2026, 7, 1, 10, tzinfo=tz.tzoffset("X", -3600)),
+    datetime(2026, 7, 1, 10, tzinfo=FixedZone()),
+]
 
 #: Values that LangGraph gives back as something else, and we do, too: the value, and what it is.
 PLAIN: list[tuple[Any, Any]] = [
@@ -225,6 +274,57 @@ def try_theirs(value: Any) -> Any:
         return revive(Theirs(), value)
     except TypeError:
         return None
+
+
+@pytest.mark.parametrize("moment", MOMENTS, ids=str)
+def test_datetime_in_foreign_time_zone_keeps_its_offset(moment: datetime) -> None:
+    offset = moment.replace(tzinfo=timezone(moment.utcoffset() or timedelta()), fold=0)
+    assert is_same(revive(Theirs(), moment), offset)
+    assert is_same(revive(JsonPlusSerializer(), moment), offset)
+
+
+@pytest.mark.parametrize(
+    "at",
+    [read_time("10:00+02:00"), time(10, tzinfo=tz.tzutc()), time(10, tzinfo=FixedZone())],
+    ids=str,
+)
+def test_time_in_foreign_time_zone_keeps_its_offset(at: time) -> None:
+    offset = at.replace(tzinfo=timezone(at.utcoffset() or timedelta()))
+    assert try_theirs(at) is None
+    assert is_same(revive(JsonPlusSerializer(), at), offset)
+
+
+def test_time_whose_offset_depends_on_the_date_is_refused() -> None:
+    at = time(10, tzinfo=MonthlyZone())
+    assert try_theirs(at) is None
+    with pytest.raises(UnserializableError, match=r"^\$\.x\[0\] .* depends on the date"):
+        revive(JsonPlusSerializer(), at)
+
+
+def test_subclasses_of_zones_and_datetimes_come_back_as_their_base() -> None:
+    zone = NamedZone("Europe/Berlin")
+    assert is_same(revive(JsonPlusSerializer(), zone), ZoneInfo("Europe/Berlin"))
+    moment = datetime(2026, 10, 25, 2, 30, fold=1, tzinfo=zone)
+    kept = moment.replace(tzinfo=ZoneInfo("Europe/Berlin"))
+    assert is_same(revive(JsonPlusSerializer(), moment), kept)
+    assert is_same(
+        revive(JsonPlusSerializer(), Moment(2026, 7, 1, 10, tzinfo=tz.tzoffset("X", 3600))),
+        datetime(2026, 7, 1, 10, tzinfo=timezone(timedelta(hours=1))),
+    )
+
+
+def test_pydantic_v1_model_keeps_given_fields_and_takes_new_defaults() -> None:
+    class Newer(pydantic.v1.BaseModel):
+        id: int
+        note: str = "new"
+        _private: int = pydantic.v1.PrivateAttr(1)
+
+    table = Codec(types=[make_type_codec(OldModel, "old")])
+    newer = Codec(types=[make_type_codec(Newer, "old")])
+    found = newer.decode(table.encode(OldModel(id=1)))
+    assert (found.id, found.note, found._private) == (1, "new", 1)
+    assert found.__fields_set__ == {"id"}
+    assert newer.decode(newer.encode(found)) == found
 
 
 def test_arrays_come_back_as_they_were() -> None:

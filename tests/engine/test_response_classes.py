@@ -4,8 +4,12 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from datetime import datetime, timezone
+from typing import Any
 
-from hitl_django import Command, InMemorySaver
+import pydantic
+
+from hitl_django import Command, InMemorySaver, StateGraph, interrupt
 from hitl_django.engine.serde import Codec
 
 from .response_classes import BUILDER, Grade, Note, Verdict
@@ -48,3 +52,19 @@ def test_a_process_that_has_built_the_graph_reads_it_and_another_does_not() -> N
     unknown, read = found.stdout.splitlines()
     assert unknown == "unknown"
     assert read == repr(answer_all())
+
+
+class Appointment(pydantic.BaseModel):
+    at: datetime
+
+
+def test_datetime_of_an_answer_is_stored_with_its_offset() -> None:
+    def ask(state: dict[str, Any]) -> dict[str, Any]:
+        return {"at": interrupt("When?", response_schema=Appointment).at}
+
+    graph = StateGraph(dict).add_node(ask).set_entry_point("ask").compile(InMemorySaver())
+    graph.invoke({}, CONFIG)
+    graph.invoke(Command(resume={"at": "2026-07-01T10:00:00+02:00"}), CONFIG)
+    found = graph.get_state(CONFIG).values["at"]
+    assert found.isoformat() == "2026-07-01T10:00:00+02:00"
+    assert type(found.tzinfo) is timezone

@@ -7,6 +7,7 @@ from collections.abc import Collection, Iterator
 from typing import Any
 
 from langgraph.checkpoint.serde.types import _DeltaSnapshot
+from langgraph.store.base import Item, SearchItem
 from langgraph.types import Command, Interrupt, Overwrite, Send, TimeoutPolicy
 
 from hitl_django.engine.serde import has_recipe, register_model, register_type
@@ -23,6 +24,10 @@ def register_stored_types() -> None:
     for cls in (Command, Interrupt, Overwrite, TimeoutPolicy):
         register_model(cls, f"langgraph.{cls.__name__}")
     register_model(_DeltaSnapshot, "langgraph.DeltaSnapshot")
+    register_type("langgraph.Item", Item, Item.dict, lambda stored: Item(**stored))
+    register_type(
+        "langgraph.SearchItem", SearchItem, SearchItem.dict, lambda stored: SearchItem(**stored)
+    )
 
 
 def find_listed_classes(allowlist: Collection[Any]) -> Iterator[type]:

@@ -65,19 +65,22 @@ def _init_args(zone: timezone) -> tuple[Any, ...]:
     return args
 
 
+def _has_stored_form(zone: Any) -> bool:
+    if isinstance(zone, ZoneInfo):
+        return zone.key in _zone_keys()
+    return zone is None or type(zone) is timezone
+
+
 def dump_zone(zone: Any) -> Any:
     """Returns what a time zone is stored as: its key, or its offset and name."""
     if zone is None:
         return None
-    if type(zone) is ZoneInfo and zone.key in _zone_keys():
+    if not _has_stored_form(zone):
+        raise RefusedPart("is a time zone that isn't in the time zone database")
+    if isinstance(zone, ZoneInfo):
         return zone.key
-    if type(zone) is timezone:
-        offset, *name = _init_args(zone)
-        return [offset // timedelta(microseconds=1), *name]
-    raise RefusedPart(
-        f"has a time zone of type {type(zone).__qualname__}; "
-        "use datetime.timezone or a zoneinfo.ZoneInfo of the time zone database"
-    )
+    offset, *name = _init_args(zone)
+    return [offset // timedelta(microseconds=1), *name]
 
 
 def load_zone(stored: Any) -> Any:
@@ -92,26 +95,35 @@ def load_zone(stored: Any) -> Any:
     return timezone(timedelta(microseconds=offset), *name)
 
 
-def _dump_zoned(moment: datetime | time) -> list[Any]:
-    zone = dump_zone(moment.tzinfo)
-    return [moment.replace(tzinfo=None).isoformat(), moment.fold, zone]
+def _with_offset(moment: datetime | time) -> datetime | time:
+    """Return the moment with its UTC offset instead of a time zone of another library."""
+    offset = moment.utcoffset()
+    if offset is None:
+        zone = type(moment.tzinfo).__qualname__
+        raise RefusedPart(f"is a time whose UTC offset depends on the date (time zone: {zone})")
+    return moment.replace(tzinfo=timezone(offset), fold=0)
+
+
+def _dump_moment(moment: datetime | time, zoned: int) -> Tagged | bytes:
+    if not _has_stored_form(moment.tzinfo):
+        moment = _with_offset(moment)
+    if _is_plain(moment):
+        return moment.isoformat().encode()
+    body = [moment.replace(tzinfo=None).isoformat(), moment.fold, dump_zone(moment.tzinfo)]
+    return Tagged(zoned, body)
+
+
+def _dump_datetime(moment: datetime) -> Tagged | bytes:
+    return _dump_moment(moment, ZONED_DATETIME)
+
+
+def _dump_time(moment: time) -> Tagged | bytes:
+    return _dump_moment(moment, ZONED_TIME)
 
 
 def _load_zoned(cls: type[M], body: Any) -> M:
     text, fold, zone = body
     return cls.fromisoformat(text).replace(fold=fold, tzinfo=load_zone(zone))
-
-
-def _dump_datetime(moment: datetime) -> Tagged | bytes:
-    if _is_plain(moment):
-        return moment.isoformat().encode()
-    return Tagged(ZONED_DATETIME, _dump_zoned(moment))
-
-
-def _dump_time(moment: time) -> Tagged | bytes:
-    if _is_plain(moment):
-        return moment.isoformat().encode()
-    return Tagged(ZONED_TIME, _dump_zoned(moment))
 
 
 def _dump_int(value: int) -> bytes:

@@ -67,17 +67,24 @@ def find_application_class(module: str, name: str) -> type | None:
 def _look_up(tag: str) -> type | None:
     path = tag.split(".")
     for end in range(len(path) - 1, 0, -1):
-        found: Any = sys.modules.get(".".join(path[:end]))
-        if isinstance(found, ModuleType):
+        module: Any = sys.modules.get(".".join(path[:end]))
+        if isinstance(module, ModuleType):
+            found: Any = module
             for name in path[end:]:
                 found = vars(found).get(name) if isinstance(found, ModuleType | type) else None
-            is_it = isinstance(found, type) and has_recipe(found) and name_class(found) == tag
-            return found if is_it else None
+            if isinstance(found, type) and has_recipe(found) and name_class(found) == tag:
+                return found
+            # The name of a parametrized generic model ("Page[Order]") isn't its dotted path.
+            return next((cls for cls in _list_classes(module) if name_class(cls) == tag), None)
     return None
 
 
 def _list_named() -> list[type]:
     # Copied, for another thread may import or build a graph meanwhile.
     modules = [sys.modules[name] for name in list(MODULES) if name in sys.modules]
-    named = [found for module in modules for found in list(vars(module).values())]
+    return [cls for module in modules for cls in _list_classes(module)]
+
+
+def _list_classes(module: ModuleType) -> list[type]:
+    named = list(vars(module).values())
     return [found for found in named if isinstance(found, type) and has_recipe(found)]

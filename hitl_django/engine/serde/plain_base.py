@@ -10,6 +10,7 @@ from decimal import Decimal
 from enum import Enum
 from typing import Any
 from uuid import UUID
+from zoneinfo import ZoneInfo
 
 from .extension_codes import RefusedPart
 
@@ -48,6 +49,7 @@ _BASES: dict[type, Callable[[Any], Any]] = {
     timedelta: lambda value: timedelta(value.days, value.seconds, value.microseconds),
     Decimal: Decimal,
     UUID: lambda value: UUID(int=value.int),
+    ZoneInfo: lambda value: ZoneInfo(value.key),
     BaseException: repr,
 }
 

@@ -114,8 +114,13 @@ def has_recipe(cls: type) -> bool:
         issubclass(cls, Enum)
         or dataclasses.is_dataclass(cls)
         or hasattr(cls, "__pydantic_fields__")
+        or _is_pydantic_v1(cls)
         or (issubclass(cls, tuple) and hasattr(cls, "_fields"))
     )
+
+
+def _is_pydantic_v1(cls: Any) -> bool:
+    return hasattr(cls, "__fields__") and hasattr(cls, "__validators__")
 
 
 def _recipe(cls: type) -> tuple[Callable[[Any], Any], Callable[[Any], Any]]:
@@ -125,6 +130,8 @@ def _recipe(cls: type) -> tuple[Callable[[Any], Any], Callable[[Any], Any]]:
         return _dataclass_recipe(cls)
     if hasattr(cls, "__pydantic_fields__"):
         return _pydantic_recipe(cls)
+    if _is_pydantic_v1(cls):
+        return _pydantic_v1_recipe(cls)
     if issubclass(cls, tuple) and hasattr(cls, "_fields"):
         return _namedtuple_recipe(cls)
     raise TypeError(
@@ -204,5 +211,33 @@ def _pydantic_recipe(cls: Any) -> tuple[Callable[[Any], Any], Callable[[Any], An
                 else field.get_default(call_default_factory=True, validated_data=state)
             )
         return state
+
+    return dump, load
+
+
+def _pydantic_v1_recipe(cls: Any) -> tuple[Callable[[Any], Any], Callable[[Any], Any]]:
+    def dump(value: Any) -> list[Any]:
+        state = value.__getstate__()
+        given = sorted(state["__fields_set__"])
+        return [state["__dict__"], given, state["__private_attribute_values__"]]
+
+    def load(stored: list[Any]) -> Any:
+        state, given, private = stored
+        keeps_others = cls.__config__.extra == "allow"
+        fields = {name: each for name, each in state.items() if keeps_others}
+        for name, field in cls.__fields__.items():
+            if name not in state and field.required:
+                raise ValueError(f"the field {name} has no stored value and no default")
+            fields[name] = state[name] if name in state else field.get_default()
+        value = cls.__new__(cls)
+        value._init_private_attributes()
+        value.__setstate__(
+            {
+                "__dict__": fields,
+                "__fields_set__": set(given),
+                "__private_attribute_values__": private,
+            }
+        )
+        return value
 
     return dump, load

@@ -116,7 +116,7 @@ def _load_pydantic() -> TypeTable:
         [
             *(
                 (f"@pydantic.{cls.__name__}", cls, lambda value: value.get_secret_value(), cls)
-                for cls in (types.SecretStr, types.SecretBytes)
+                for cls in (types.SecretStr, types.SecretBytes, types.Secret)
             ),
             *(
                 (f"@pydantic.{name}", cls, str, cls)

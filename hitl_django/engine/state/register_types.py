@@ -6,18 +6,23 @@ to be known before anything is read. A graph's code mentions them in its annotat
 
 from __future__ import annotations
 
-import dataclasses
 import sys
 from collections.abc import Iterator
 from enum import Enum
 from typing import Any, get_args
 
 from ..bridges import find_langchain
-from ..serde import add_code_of, adopt_model
+from ..serde import add_code_of, adopt_model, has_recipe, register_type
+from ..store import Item, SearchItem
 from .messages import is_message_reducer
-from .schema import get_hints, is_model
+from .schema import get_hints
 
 _LANGCHAIN = "langchain_core.messages"
+
+register_type("hitl_django.Item", Item, Item.dict, lambda stored: Item(**stored))
+register_type(
+    "hitl_django.SearchItem", SearchItem, SearchItem.dict, lambda stored: SearchItem(**stored)
+)
 
 
 def register_schema_types(schema: Any) -> None:
@@ -66,9 +71,4 @@ def _classes(annotation: Any, seen: set[Any]) -> Iterator[type]:
 
 
 def _is_storable(cls: type) -> bool:
-    return (
-        dataclasses.is_dataclass(cls)
-        or is_model(cls)
-        or (issubclass(cls, Enum) and bool(list(cls)))
-        or (issubclass(cls, tuple) and hasattr(cls, "_fields"))
-    )
+    return has_recipe(cls) and (not issubclass(cls, Enum) or bool(list(cls)))
