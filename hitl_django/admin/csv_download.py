@@ -5,7 +5,7 @@ from __future__ import annotations
 import csv
 import json
 from collections.abc import AsyncIterator, Iterable, Iterator, Mapping, Sequence
-from datetime import UTC, datetime
+from datetime import datetime
 from functools import partial
 from io import StringIO
 from itertools import islice
@@ -14,7 +14,8 @@ from typing import Any
 from asgiref.sync import sync_to_async
 from django.core.handlers.asgi import ASGIRequest
 from django.http import HttpRequest, StreamingHttpResponse
-from django.utils.timezone import is_aware
+
+from hitl_django.db.clock import to_utc
 
 #: What a cell begins with that a spreadsheet may take for a formula, behind blanks as well.
 FORMULA = ("=", "+", "-", "@", "\t", "\r", "\n", "＝", "＋", "－", "＠")
@@ -52,7 +53,7 @@ def format_cell(value: Any) -> str:
     if isinstance(value, int | float):
         return str(value)
     if isinstance(value, datetime):
-        return (value.astimezone(UTC) if is_aware(value) else value).isoformat()
+        return to_utc(value).isoformat()
     text = json.dumps(value, ensure_ascii=False) if isinstance(value, Mapping) else str(value)
     return f"'{text}" if text.lstrip(" \u00a0\u3000").startswith(FORMULA) else text
 

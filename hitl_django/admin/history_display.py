@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
@@ -10,10 +11,10 @@ from typing import Any
 from django.db.models import F, QuerySet
 from django.http import HttpRequest
 from django.utils.dateparse import parse_datetime
-from django.utils.timezone import is_aware
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
 
+from hitl_django.db.clock import to_stored, to_utc
 from hitl_django.models import AuditEntry, Checkpoint, Decision, Interrupt, ReviewItem, Run, Thread
 from hitl_django.models.review import LARGE_COLUMNS
 from hitl_django.page_urls import find_admin_page
@@ -99,11 +100,10 @@ def read_history(request: HttpRequest, thread: Thread, before: str) -> HistoryPa
 
 
 def _moment(text: str) -> datetime | None:
-    try:
+    with suppress(ValueError, OverflowError):
         found = parse_datetime(text)
-    except ValueError:
-        return None
-    return found if found is not None and is_aware(found) else None
+        return None if found is None else to_stored(to_utc(found))
+    return None
 
 
 def _bounded(rows: QuerySet[Any], name: str, until: datetime | None) -> QuerySet[Any]:

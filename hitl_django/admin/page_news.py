@@ -17,6 +17,7 @@ from django.http import HttpRequest, JsonResponse, QueryDict
 from django.utils import timezone
 from django.utils.dateparse import parse_datetime
 
+from hitl_django.db.clock import to_stored, to_utc
 from hitl_django.models import Decision, ReviewItem
 from hitl_django.permissions import select_visible
 
@@ -83,9 +84,10 @@ def answer_news(**news: Any) -> JsonResponse:
 
 
 def _parse_moment(text: str) -> datetime | None:
-    with suppress(ValueError):
-        moment = parse_datetime(text)
-        if moment is not None and timezone.is_aware(moment):
+    with suppress(ValueError, OverflowError):
+        parsed = parse_datetime(text)
+        if parsed is not None:
+            moment = to_stored(to_utc(parsed))
             return moment if abs(timezone.now() - moment) < MOST_AGE else None
     return None
 

@@ -9,11 +9,11 @@ from typing import Any
 
 from django.db import models, transaction
 from django.db.models import Exists, OuterRef, Q, QuerySet
-from django.db.models.functions import Now
 
 from hitl_django.db.retry import retry_on_conflict
 from hitl_django.encryption import find_key_ring
 from hitl_django.models import ArchivedThread, Interrupt, Run, Thread
+from hitl_django.models.functions import Now
 from hitl_django.models.search import build_search_text
 
 from .document import ArchivedRows, read_document, write_document

@@ -7,10 +7,10 @@ from __future__ import annotations
 
 from django.db import models
 from django.db.models import F, Q
-from django.db.models.functions import Now
 
 from hitl_django.db.prepared_query import Parameter, PreparedSelect, PreparedUpdate
 from hitl_django.models import Thread
+from hitl_django.models.functions import Now
 
 THREAD = Parameter("thread", models.BigIntegerField())
 EPOCH = Parameter("epoch", models.BigIntegerField())

@@ -7,13 +7,13 @@ from datetime import timedelta
 from typing import NamedTuple
 
 from django.db import models
-from django.db.models.functions import Now
 
 from hitl_django.db.bulk_insert import BulkInsert, insertable_columns
 from hitl_django.db.clock import read_clock
 from hitl_django.db.prepared_query import Parameter, PreparedSelect
 from hitl_django.db.write_batch import WriteBatch
 from hitl_django.models import Thread
+from hitl_django.models.functions import Now
 
 
 class ThreadRow(NamedTuple):

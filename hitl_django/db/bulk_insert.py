@@ -7,6 +7,9 @@ from typing import Any
 
 from django.db import connections, models
 from django.db.backends.base.base import BaseDatabaseWrapper
+from django.db.models.sql import Query
+
+from hitl_django.models.functions import Now
 
 from . import raw_cursor
 from .prepared_query import Prepare, find_preparation
@@ -43,12 +46,12 @@ class NewKey:
 class _Text:
     """The parts of a statement's text on one kind of database, and what prepares its values."""
 
-    __slots__ = ("cast", "conflict", "into", "most", "one", "preparations")
+    __slots__ = ("cast", "conflict", "into", "most", "one", "preparations", "row")
 
     def __init__(
         self, into: str, row: str, cast: str, conflict: str, most: int, preparations: Preparations
     ) -> None:
-        self.into, self.cast, self.conflict, self.most = into, cast, conflict, most
+        self.into, self.row, self.cast, self.conflict, self.most = into, row, cast, conflict, most
         self.one = f"{into}VALUES {row}{conflict}"
         self.preparations = preparations
 
@@ -72,8 +75,7 @@ class BulkInsert:
     ) -> None:
         self.model, self.names, self.key = model, fields, key
         self.replaced, self.fresh = replaced, fresh
-        self._texts: dict[str, _Text] = {}  # by vendor
-        self._row = "(" + ", ".join(["%s"] * len(fields)) + ")"
+        self._texts: dict[tuple[str, str], _Text] = {}  # by vendor and time zone
 
     def run(self, using: str, rows: Rows) -> None:
         """Inserts the rows; no row is no statement."""
@@ -97,14 +99,14 @@ class BulkInsert:
         self, connection: BaseDatabaseWrapper, rows: Rows, key: NewKey | None = None
     ) -> list[tuple[str, list[Any]]]:
         """Returns the statements: one, unless the rows are more than one can take."""
-        text = self._texts.get(connection.vendor) or self._text(connection)
+        text = self._text(connection)
         if len(rows) == 1:
             return [(text.one, self.parameters(connection, rows, key))]
         size = text.most // len(self.names)
         parts = [rows[start : start + size] for start in range(0, len(rows), size)]
         return [
             (
-                f"{text.into}VALUES {', '.join([self._row] * len(part))}{text.conflict}",
+                f"{text.into}VALUES {', '.join([text.row] * len(part))}{text.conflict}",
                 self.parameters(connection, part, key),
             )
             for part in parts
@@ -129,7 +131,7 @@ class BulkInsert:
         text = self._text(connection)
         # In a list of their own the values don't know which columns they are for; the first row
         # tells, and the others follow it.
-        values = ", ".join([text.cast, *[self._row] * (count - 1)])
+        values = ", ".join([text.cast, *[text.row] * (count - 1)])
         source = ", ".join([*guards, f"(VALUES {values}) AS given"])
         columns = "given.*"
         if keys:
@@ -142,13 +144,13 @@ class BulkInsert:
     def provided(self, connection: BaseDatabaseWrapper, condition: str) -> str:
         """Returns a statement that inserts one row where a query finds any."""
         text = self._text(connection)
-        return f"{text.into}SELECT {self._row[1:-1]} WHERE EXISTS ({condition}){text.conflict}"
+        return f"{text.into}SELECT {text.row[1:-1]} WHERE EXISTS ({condition}){text.conflict}"
 
     def parameters(
         self, connection: BaseDatabaseWrapper, rows: Rows, key: NewKey | None = None
     ) -> list[Any]:
         """Returns the values of the rows as the driver takes them."""
-        text = self._texts.get(connection.vendor) or self._text(connection)
+        text = self._text(connection)
         parameters: list[Any] = []
         for row in rows:
             values = [*row] if key is None else [key.value if at is key else at for at in row]
@@ -161,7 +163,8 @@ class BulkInsert:
         return self.model._meta.pk if name == "pk" else self.model._meta.get_field(name)
 
     def _text(self, connection: BaseDatabaseWrapper) -> _Text:
-        found = self._texts.get(connection.vendor)
+        at = connection.vendor, connection.timezone_name
+        found = self._texts.get(at)
         if found is not None:
             return found
         quote = connection.ops.quote_name
@@ -175,15 +178,29 @@ class BulkInsert:
         if self.replaced:
             news = ", ".join(f"{name} = EXCLUDED.{name}" for name in columns(self.replaced))
             conflict = f" ON CONFLICT ({', '.join(columns(self.key))}) DO UPDATE SET {news}"
-        found = self._texts[connection.vendor] = _Text(
-            f"INSERT INTO {quote(self.model._meta.db_table)} ({', '.join(columns(self.names))}) ",
-            self._row,
+        defaults = dict(self._find_written_defaults(connection))
+        names = [*columns(self.names), *columns([*defaults])]
+        found = self._texts[at] = _Text(
+            f"INSERT INTO {quote(self.model._meta.db_table)} ({', '.join(names)}) ",
+            "(" + ", ".join([*["%s"] * len(self.names), *defaults.values()]) + ")",
             "(" + ", ".join(f"CAST(%s AS {kind})" for kind in kinds) + ")",
             conflict,
             connection.features.max_query_params or MOST_PARAMETERS,
             [*self._find_preparations(connection)],
         )
         return found
+
+    def _find_written_defaults(self, connection: BaseDatabaseWrapper) -> Iterator[tuple[str, str]]:
+        """Yields the columns that have the time as their default, and its expression.
+
+        Where the ORM writes a default into the statement, the table's own may be on another clock.
+        """
+        if connection.features.supports_default_keyword_in_insert:
+            return
+        compiler = Query(self.model).get_compiler(connection=connection)
+        for field in self.model._meta.concrete_fields:
+            if isinstance(field.db_default, Now) and field.attname not in self.names:
+                yield field.attname, compiler.compile(field.db_default)[0]
 
     def _find_preparations(self, connection: BaseDatabaseWrapper) -> Iterator[tuple[int, Prepare]]:
         for at, name in enumerate(self.names):

@@ -1,10 +1,11 @@
-"""The database's clock, for a moment that a row to come bears and that is hashed with it."""
+"""The database's clock, and moments as it stores them."""
 
 from __future__ import annotations
 
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 from time import monotonic
 
+from django.conf import settings
 from django.db import connections
 from django.utils import timezone
 
@@ -25,15 +26,30 @@ def read_clock(using: str) -> datetime:
     at, now = _read.get(using, (0.0, None))
     passed = monotonic() - at
     if now is not None and passed < KEEP_SECONDS:
-        return now + timedelta(seconds=passed)
+        return to_stored(now + timedelta(seconds=passed))
 
     before = monotonic()
     with raw_cursor.open_cursor(connection) as cursor:
-        cursor.execute("SELECT STATEMENT_TIMESTAMP()", ())
-        [[now]] = cursor.fetchall()
+        # In UTC also with USE_TZ off, where a time of the night that clocks go back is ambiguous.
+        cursor.execute("SELECT STATEMENT_TIMESTAMP() AT TIME ZONE 'UTC'", ())
+        [[read]] = cursor.fetchall()
+    now = read.replace(tzinfo=UTC)
     # Timed before the look, as if it had taken no time: a moment that is said is never in future.
     _read[using] = before, now
-    return now
+    return to_stored(now)
+
+
+def to_stored(moment: datetime) -> datetime:
+    """Return a moment as Django stores it: aware, or naive and local with USE_TZ off."""
+    if timezone.is_aware(moment) == settings.USE_TZ:
+        return moment
+    return timezone.make_aware(moment) if settings.USE_TZ else timezone.make_naive(moment)
+
+
+def to_utc(moment: datetime) -> datetime:
+    """Return a stored moment in UTC, aware also with USE_TZ off."""
+    aware = timezone.make_aware(moment) if timezone.is_naive(moment) else moment
+    return aware.astimezone(UTC)
 
 
 def forget() -> None:

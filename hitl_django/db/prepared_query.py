@@ -111,7 +111,7 @@ class _Compiled:
     """A query's text, made when it first runs on a connection."""
 
     def __init__(self) -> None:
-        self._texts: dict[tuple[str, str], tuple[str, list[_Part], bool]] = {}
+        self._texts: dict[tuple[str, str, str], tuple[str, list[_Part], bool]] = {}
 
     def compile(self, using: str) -> tuple[str, Sequence[Any]]:
         raise NotImplementedError
@@ -132,7 +132,7 @@ class _Compiled:
         return self._compiled(connection)[0]
 
     def _compiled(self, connection: Any) -> tuple[str, list[_Part], bool]:
-        key = (connection.alias, connection.vendor)
+        key = (connection.alias, connection.vendor, connection.timezone_name)
         found = self._texts.get(key)
         if found is None:
             text, parts = _with_constants(*self.compile(connection.alias))

@@ -13,7 +13,6 @@ from uuid import UUID
 
 from django.db import router, transaction
 from django.db.models import F, OuterRef, Q, Subquery
-from django.db.models.functions import Now
 
 from hitl_django.checkpoints import DjangoSaver, ThreadKey
 from hitl_django.db.retry import retry_on_conflict
@@ -22,6 +21,7 @@ from hitl_django.engine.graph.fingerprint import list_changes
 from hitl_django.engine.savers.checkpoint import CheckpointTuple
 from hitl_django.errors import LeaseLostError
 from hitl_django.models import GraphShape, Run, Thread
+from hitl_django.models.functions import Now
 
 from . import state_migration
 from .registry import RegisteredGraph

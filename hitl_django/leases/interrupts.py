@@ -8,12 +8,12 @@ from functools import partial
 from typing import Any
 
 from django.db.models import F
-from django.db.models.functions import Now
 
 from hitl_django import audit, signals
 from hitl_django.checkpoints import DjangoSaver
 from hitl_django.conf import hitl
 from hitl_django.db.alias import write_alias
+from hitl_django.db.clock import to_stored
 from hitl_django.db.write_batch import WriteBatch
 from hitl_django.encryption import find_key_ring
 from hitl_django.engine.savers.checkpoint import Question
@@ -22,6 +22,7 @@ from hitl_django.graph_registry import registry
 from hitl_django.json_text.sanitize import escape_unstorable
 from hitl_django.models import Decision, Delivery, Interrupt, Thread
 from hitl_django.models.fields import digest_json
+from hitl_django.models.functions import Now
 from hitl_django.models.review import get_closed_columns
 from hitl_django.models.search import build_search_text, index_text
 from hitl_django.notifications import outbox
@@ -245,7 +246,7 @@ def _set_due(rows: Sequence[Interrupt], questions: Sequence[Question], using: st
     for row, question in zip(rows, questions, strict=True):
         due = question.terms and question.terms.due
         if due:
-            at = Now() + due if isinstance(due, timedelta) else due
+            at = Now() + due if isinstance(due, timedelta) else to_stored(due)
             Interrupt.objects.using(using).filter(pk=row.pk).update(due_at=at, overdue=False)
 
 

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 from django.db import models
 from django.db.models import F, OuterRef, Q, Subquery
-from django.db.models.functions import Coalesce, Now
+from django.db.models.functions import Coalesce
 
 from hitl_django.checkpoints.lease_queries import FENCED, UNTIL
 from hitl_django.checkpoints.queries import CheckpointRow, empty_rows, newest_rows
@@ -18,6 +18,7 @@ from hitl_django.db.bulk_insert import BulkInsert, insertable_columns
 from hitl_django.db.prepared_query import NO_STATE, Parameter, PreparedSelect, PreparedUpdate
 from hitl_django.db.row_mapper import RowMapper
 from hitl_django.models import Checkpoint, Interrupt, Run, Thread
+from hitl_django.models.functions import Now
 
 DUE = (Run.State.QUEUED, Run.State.RUNNING, NO_STATE)
 

@@ -10,7 +10,6 @@ from typing import Literal
 from django.core import checks
 from django.db import connections
 from django.db.migrations.executor import MigrationExecutor
-from django.db.models.functions import Now
 from django.template.defaultfilters import filesizeformat
 from django.utils import timezone
 from django.utils.timesince import timesince
@@ -21,6 +20,7 @@ from hitl_django.db.alias import write_alias
 from hitl_django.encryption import find_key_ring
 from hitl_django.json_text.sanitize import format_count
 from hitl_django.models import ReviewLink, Run, Schedule, WebhookEndpoint, WorkerHeartbeat
+from hitl_django.models.functions import Now
 from hitl_django.task_queue import dispatcher
 from hitl_django.worker import reencryption
 from hitl_django.worker.sweeper import find_missed_since

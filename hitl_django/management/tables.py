@@ -9,9 +9,9 @@ from datetime import timedelta
 from django.apps import apps
 from django.db import connections
 from django.db.backends.base.base import BaseDatabaseWrapper
-from django.db.models.functions import Now
 
 from hitl_django.models import Run
+from hitl_django.models.functions import Now
 
 #: How far back the growth is measured, and how many runs are counted at most.
 DAYS = 7

@@ -6,11 +6,11 @@ from typing import ClassVar
 
 from django.contrib.contenttypes.models import ContentType
 from django.db import models
-from django.db.models.functions import Now
 from django.utils.translation import gettext_lazy as _
 
 from hitl_django.json_text.sanitize import escape_invisible
 
+from .functions import Now
 from .threads import Run
 
 

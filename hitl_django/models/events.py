@@ -7,10 +7,10 @@ from functools import cache
 from typing import ClassVar
 
 from django.db import models
-from django.db.models.functions import Now
 from django.utils.translation import gettext_lazy as _
 
 from .fields import EncryptedJSONField
+from .functions import Now
 from .threads import Run
 
 #: That a run was queued, asks, or came to an end: each is an event of its own kind, its state.

@@ -9,12 +9,12 @@ from __future__ import annotations
 from typing import ClassVar
 
 from django.db import models
-from django.db.models.functions import Now
 from django.utils.translation import gettext_lazy as _
 
 from hitl_django.json_text.sanitize import escape_invisible
 
 from .fields import JSONTextField
+from .functions import Now
 from .threads import Thread
 
 

@@ -6,8 +6,9 @@ from typing import ClassVar
 
 from django.conf import settings
 from django.db import models
-from django.db.models.functions import Now
 from django.utils.translation import gettext_lazy as _
+
+from .functions import Now
 
 
 class KeyedRequest(models.Model):

@@ -12,7 +12,6 @@ from django.conf import settings
 from django.contrib.auth.models import Group
 from django.db import models
 from django.db.models import F
-from django.db.models.functions import Now
 from django.db.models.lookups import IsNull
 from django.utils.translation import gettext_lazy as _
 
@@ -21,6 +20,7 @@ from hitl_django.engine.ids import new_id
 from hitl_django.json_text.sanitize import escape_invisible
 
 from .fields import EncryptedJSONField, EncryptedTextField, JSONTextField
+from .functions import Now
 from .search import GramIndex
 from .threads import Run, Thread
 

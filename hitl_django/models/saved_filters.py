@@ -6,12 +6,12 @@ from typing import ClassVar
 
 from django.conf import settings
 from django.db import models
-from django.db.models.functions import Now
 from django.utils.translation import gettext_lazy as _
 
 from hitl_django.json_text.sanitize import escape_invisible
 
 from .fields import JSONTextField
+from .functions import Now
 
 
 class SavedFilter(models.Model):

@@ -6,12 +6,12 @@ from typing import ClassVar
 
 from django.conf import settings
 from django.db import models
-from django.db.models.functions import Now
 from django.utils.translation import gettext_lazy as _
 
 from hitl_django.engine.ids import new_id
 
 from .fields import EncryptedTextField
+from .functions import Now
 from .review import Decision, Interrupt
 
 

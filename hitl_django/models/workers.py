@@ -5,8 +5,9 @@ from __future__ import annotations
 from typing import ClassVar
 
 from django.db import models
-from django.db.models.functions import Now
 from django.utils.translation import gettext_lazy as _
+
+from .functions import Now
 
 
 class WorkerHeartbeat(models.Model):

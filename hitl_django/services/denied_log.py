@@ -9,13 +9,13 @@ from datetime import timedelta
 from typing import Any
 
 from django.db import transaction
-from django.db.models.functions import Now
 
 from hitl_django import audit, leases
 from hitl_django.db.alias import write_alias
 from hitl_django.db.retry import retry_on_conflict
 from hitl_django.errors import NotAllowedError
 from hitl_django.models import AuditEntry, Thread
+from hitl_django.models.functions import Now
 
 logger = logging.getLogger("hitl_django")
 

@@ -11,13 +11,13 @@ from datetime import timedelta
 from typing import Any, NamedTuple, TypeVar
 
 from django.db import IntegrityError, transaction
-from django.db.models.functions import Now
 
 from hitl_django.db.alias import write_alias
 from hitl_django.db.retry import retry_on_conflict
 from hitl_django.errors import IdempotencyKeyReusedError, NotAllowedError
 from hitl_django.models import KeyedRequest
 from hitl_django.models.fields import digest_json
+from hitl_django.models.functions import Now
 
 Made = TypeVar("Made")
 

@@ -13,7 +13,6 @@ from typing import Any, NamedTuple
 
 from django.db import transaction
 from django.db.models import Model, QuerySet
-from django.db.models.functions import Now
 
 from hitl_django import archive, audit, leases
 from hitl_django.archive import ArchivedRows
@@ -22,6 +21,7 @@ from hitl_django.audit import Redaction
 from hitl_django.db.retry import retry_on_conflict
 from hitl_django.errors import NotAllowedError
 from hitl_django.models import ArchivedThread, AuditEntry, Comment, Decision, ReviewLink, Thread
+from hitl_django.models.functions import Now
 
 from .people import LABELS, NAMES, Person, list_keys, list_models
 from .reviews.mentions import split_at_mentions

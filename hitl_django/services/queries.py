@@ -11,13 +11,13 @@ from __future__ import annotations
 
 from django.db import models
 from django.db.models import Q
-from django.db.models.functions import Now
 
 from hitl_django.checkpoints.queries import answer_columns
 from hitl_django.db.bulk_insert import BulkInsert, insertable_columns
 from hitl_django.db.prepared_query import NO_STATE, Parameter, PreparedSelect, PreparedUpdate
 from hitl_django.db.row_mapper import RowMapper
 from hitl_django.models import Decision, Interrupt, Run, SecondLook, Thread
+from hitl_django.models.functions import Now
 from hitl_django.models.review import get_closed_columns
 
 _INTERRUPT = Parameter("interrupt", models.UUIDField())

@@ -11,7 +11,6 @@ from uuid import UUID
 
 from django.db import transaction
 from django.db.models import F, QuerySet
-from django.db.models.functions import Now
 
 from hitl_django import audit
 from hitl_django.db.alias import write_alias
@@ -23,6 +22,7 @@ from hitl_django.errors import NotAllowedError, WebhookNotFound
 from hitl_django.graph_registry import registry
 from hitl_django.json_text.sanitize import escape_unstorable
 from hitl_django.models import Delivery, WebhookEndpoint
+from hitl_django.models.functions import Now
 from hitl_django.notifications import outbox, webhooks
 from hitl_django.notifications.webhooks.addresses import AddressRefused
 from hitl_django.permissions import find_row, get_policy, select_visible, select_visible_through

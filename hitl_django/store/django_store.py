@@ -7,7 +7,6 @@ from itertools import takewhile
 
 from asgiref.sync import sync_to_async
 from django.db import transaction
-from django.db.models.functions import Now
 
 from hitl_django.db.alias import write_alias
 from hitl_django.db.retry import retry_on_conflict
@@ -27,6 +26,7 @@ from hitl_django.engine.store.search_index import EmbeddedTexts
 from hitl_django.engine.store.ttl import read_ttl
 from hitl_django.models import StoreItem
 from hitl_django.models.fields import encode_namespace
+from hitl_django.models.functions import Now
 
 from .expiry import BATCH, IS_EXPIRED, delete_expired
 from .item_reads import read_batch, select_items

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from django.db.models import DateTimeField, ExpressionWrapper, F, Q, QuerySet
-from django.db.models.functions import Now
 
 from hitl_django.db.alias import write_alias
 from hitl_django.db.retry import retry_on_conflict
 from hitl_django.models import StoreItem
+from hitl_django.models.functions import Now
 
 IS_EXPIRED = Q(expires_at__lte=Now())
 #: Rows of one statement.

@@ -13,11 +13,10 @@ import time
 from datetime import timedelta
 from importlib import import_module
 
-from django.db.models.functions import Now
-
 from hitl_django.conf import hitl
 from hitl_django.db.alias import write_alias
 from hitl_django.models import WorkerHeartbeat
+from hitl_django.models.functions import Now
 
 logger = logging.getLogger("hitl_django")
 

@@ -10,7 +10,6 @@ from typing import Any
 from unittest.mock import patch
 
 from django.db import DEFAULT_DB_ALIAS, transaction
-from django.db.models.functions import Now
 
 from hitl_django.checkpoints import DjangoSaver
 from hitl_django.conf import hitl
@@ -18,6 +17,7 @@ from hitl_django.db.alias import write_alias
 from hitl_django.engine.savers.checkpoint import Commit
 from hitl_django.graph_registry import registry
 from hitl_django.models import Decision, Interrupt, Run, Thread
+from hitl_django.models.functions import Now
 from hitl_django.worker import runner
 
 from .environment import GraphEnvironment

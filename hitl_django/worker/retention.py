@@ -15,13 +15,13 @@ from typing import Any, TypeVar
 from django.db import connections, transaction
 from django.db.models import Exists, F, OuterRef, QuerySet
 from django.db.models.expressions import Combinable
-from django.db.models.functions import Now
 
 from hitl_django import archive
 from hitl_django.checkpoints import DjangoSaver
 from hitl_django.db.alias import write_alias
 from hitl_django.db.retry import retry_on_conflict
 from hitl_django.models import ArchivedThread, Checkpoint, Run, RunEvent, Thread
+from hitl_django.models.functions import Now
 
 logger = logging.getLogger("hitl_django")
 

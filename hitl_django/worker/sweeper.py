@@ -15,7 +15,6 @@ from uuid import UUID
 
 from django.db import transaction
 from django.db.models import F, Min, Q, QuerySet
-from django.db.models.functions import Now
 
 from hitl_django import services
 from hitl_django.conf import hitl
@@ -24,6 +23,7 @@ from hitl_django.db.retry import retry_on_conflict
 from hitl_django.db.write_batch import WriteBatch
 from hitl_django.graph_registry import compatibility
 from hitl_django.models import Run
+from hitl_django.models.functions import Now
 from hitl_django.notifications import channels, webhooks
 from hitl_django.services import keyed_requests
 from hitl_django.services.reviews.expire import select_expired

@@ -9,11 +9,13 @@ from zoneinfo import ZoneInfo
 
 import pytest
 from django.db import connection
-from django.test import Client, override_settings
+from django.test import Client, RequestFactory, override_settings
 from django.utils import timezone
 from django.utils.formats import localize
 
 from hitl_django import services
+from hitl_django.admin.history_display import read_history
+from hitl_django.admin.page_news import ShownPage, build_news_url
 from hitl_django.db import clock
 from hitl_django.models import Interrupt, Schedule
 
@@ -87,3 +89,26 @@ def test_a_schedule_starts_what_is_due(admin_client: Client, zone: str) -> None:
         page = text_of(admin_client.get(page_of(made.id, "schedule")))
         assert localize(made.next_at) in page
         connection.close()
+
+
+def test_history_page_shows_only_moments_before_a_given_one(
+    asked: Callable[..., Interrupt], person: Callable[[str], Any]
+) -> None:
+    thread = asked().thread
+    request = RequestFactory().get("/")
+    request.user = person("engineer")
+    now = timezone.now()
+    shown = [
+        len(read_history(request, thread, at.isoformat()).moments)
+        for at in (now + timedelta(minutes=1), now - timedelta(days=1))
+    ]
+    assert shown[0] > 0
+    assert shown[1] == 0
+    last_day = "9999-12-31T23:59:59-23:59"
+    assert read_history(request, thread, last_day) == read_history(request, thread, "")
+
+
+def test_news_of_a_page_begin_when_it_was_made(person: Callable[[str], Any]) -> None:
+    request = RequestFactory().get(build_news_url("/", []))
+    before = timezone.now() - timedelta(minutes=1)
+    assert ShownPage.read(request).since > before

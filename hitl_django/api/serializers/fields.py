@@ -7,9 +7,7 @@ from datetime import UTC, datetime
 from typing import Any, ClassVar
 from uuid import UUID
 
-from django.conf import settings
 from django.urls import reverse
-from django.utils.timezone import is_naive, make_naive
 from django.utils.translation import gettext
 from django.utils.translation import gettext_lazy as _
 from rest_framework import serializers
@@ -17,6 +15,7 @@ from rest_framework.exceptions import ErrorDetail
 from rest_framework.request import Request
 
 from hitl_django.conf import hitl
+from hitl_django.db.clock import to_stored, to_utc
 
 from ..invalid_params import MAX_FAULTS
 
@@ -189,12 +188,10 @@ class Moment(serializers.Field):
             moment = datetime.fromisoformat(data.upper()).astimezone(UTC)
         except (ValueError, OverflowError):
             self.fail("invalid")
-        return moment if settings.USE_TZ else make_naive(moment)
+        return to_stored(moment)
 
     def to_representation(self, value: datetime) -> str:
-        if is_naive(value):  # USE_TZ = False
-            return value.isoformat()
-        return value.astimezone(UTC).isoformat().replace("+00:00", "Z")
+        return to_utc(value).isoformat().replace("+00:00", "Z")
 
     def json_schema(self) -> dict[str, Any]:
         return {"type": "string", "format": "date-time"}

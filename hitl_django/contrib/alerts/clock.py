@@ -11,7 +11,6 @@ from datetime import datetime, timedelta
 
 from django.db import transaction
 from django.db.models import F
-from django.db.models.functions import Now
 from django.utils import timezone
 
 from hitl_django.conf import hitl
@@ -20,6 +19,7 @@ from hitl_django.db.retry import retry_on_conflict
 from hitl_django.db.write_batch import WriteBatch
 from hitl_django.forms.local_time import to_local
 from hitl_django.models import Delivery, Interrupt
+from hitl_django.models.functions import Now
 from hitl_django.notifications import outbox
 
 from .models import SweepMark

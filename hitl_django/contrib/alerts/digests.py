@@ -8,11 +8,11 @@ from datetime import datetime
 from typing import Any
 
 from django.db.models import Q, QuerySet
-from django.db.models.functions import Now
 
 from hitl_django.conf import hitl
 from hitl_django.db.alias import write_alias
 from hitl_django.models import Delivery, Interrupt
+from hitl_django.models.functions import Now
 from hitl_django.models.review import QUEUE_COLUMNS, queue_order
 from hitl_django.permissions import select_visible
 from hitl_django.services.reviews import queue_filters

@@ -13,11 +13,11 @@ from typing import Any
 
 from django.db import IntegrityError, transaction
 from django.db.models import F
-from django.db.models.functions import Now
 
 from hitl_django import audit, leases, notifications
 from hitl_django.checkpoints import DjangoSaver, ThreadKey
 from hitl_django.db.alias import write_alias
+from hitl_django.db.clock import to_stored
 from hitl_django.db.retry import retry_on_conflict
 from hitl_django.db.write_batch import WriteBatch
 from hitl_django.engine.errors import InvalidInputError
@@ -26,6 +26,7 @@ from hitl_django.errors import RunStateError, ThreadExistsError, UnknownGraphErr
 from hitl_django.graph_registry import compatibility, registry
 from hitl_django.graph_registry.registry import RegisteredGraph
 from hitl_django.models import AuditEntry, Checkpoint, Decision, Interrupt, Run, Thread
+from hitl_django.models.functions import Now
 from hitl_django.services.runs.archive import is_archived
 from hitl_django.services.runs.cancel import cancel_run
 from hitl_django.services.runs.threads import check_names
@@ -230,7 +231,7 @@ class _Import:
         dated = []
         for row in rows.only("ns", "checkpoint_id").iterator():
             if (stored_at := self.stored_at.get((row.ns, row.checkpoint_id))) is not None:
-                row.created_at = stored_at
+                row.created_at = to_stored(stored_at)
                 dated.append(row)
         Checkpoint.objects.using(write_alias()).bulk_update(dated, ["created_at"], BATCH)
 

@@ -14,12 +14,12 @@ from uuid import UUID
 
 from django.db import transaction
 from django.db.models import F, Q, QuerySet
-from django.db.models.functions import Now
 
 from hitl_django.conf import hitl
 from hitl_django.db.alias import write_alias
 from hitl_django.db.retry import retry_on_conflict
 from hitl_django.models import Delivery, WebhookEndpoint
+from hitl_django.models.functions import Now
 
 
 @dataclass(frozen=True, slots=True)

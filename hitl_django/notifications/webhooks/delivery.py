@@ -11,12 +11,12 @@ from typing import Any
 from uuid import UUID
 
 from django.db.models import F
-from django.db.models.functions import Now
 
 from hitl_django.conf import hitl
 from hitl_django.db.alias import write_alias
 from hitl_django.db.write_batch import WriteBatch
 from hitl_django.models import Delivery, WebhookEndpoint
+from hitl_django.models.functions import Now
 from hitl_django.task_queue import dispatcher
 
 from .. import channels, outbox

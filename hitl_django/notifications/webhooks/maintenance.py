@@ -7,13 +7,13 @@ from uuid import UUID
 
 from django.db import transaction
 from django.db.models import Exists, OuterRef, Q
-from django.db.models.functions import Now
 
 from hitl_django.conf import hitl
 from hitl_django.db.alias import write_alias
 from hitl_django.db.retry import retry_on_conflict
 from hitl_django.db.write_batch import WriteBatch
 from hitl_django.models import Delivery
+from hitl_django.models.functions import Now
 from hitl_django.task_queue import dispatcher
 
 from . import claims

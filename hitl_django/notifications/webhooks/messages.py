@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import json
 import time
-from datetime import UTC
 from time import monotonic
 from typing import Any
 from uuid import UUID
@@ -19,6 +18,7 @@ from django.utils import timezone
 from hitl_django.audit import SYSTEM
 from hitl_django.conf import hitl
 from hitl_django.db.alias import write_alias
+from hitl_django.db.clock import to_utc
 from hitl_django.models import Delivery, Interrupt, ReviewItem, WebhookEndpoint
 from hitl_django.models.review import WEBHOOK_COLUMNS
 from hitl_django.page_urls import build_url, find_admin_page, find_url
@@ -67,9 +67,7 @@ def build_body(delivery: Delivery, endpoint: WebhookEndpoint) -> bytes:
         data["links"] = links
     if endpoint.with_question and (question := _question(data, endpoint)) is not None:
         data["question"] = question
-    happened = delivery.created_at
-    if timezone.is_aware(happened):
-        happened = happened.astimezone(UTC)
+    happened = to_utc(delivery.created_at)
     body = {
         "type": delivery.event,
         "timestamp": happened.isoformat().replace("+00:00", "Z"),

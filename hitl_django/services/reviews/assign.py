@@ -9,10 +9,10 @@ from uuid import UUID
 from django.contrib.auth.models import Group
 from django.db import transaction
 from django.db.models import Q
-from django.utils.timezone import is_naive, make_aware
 
 from hitl_django import audit
 from hitl_django.db.alias import write_alias
+from hitl_django.db.clock import to_stored
 from hitl_django.db.retry import retry_on_conflict
 from hitl_django.db.write_batch import WriteBatch
 from hitl_django.engine.errors import InvalidInputError
@@ -101,8 +101,7 @@ def snooze(
 def _moment(until: datetime | None, now: datetime) -> datetime | None:
     if until is None:
         return None
-    if is_naive(until) and not is_naive(now):
-        until = make_aware(until)
+    until = to_stored(until)
     if until <= now:
         raise InvalidInputError(
             "A question is put off until a moment to come.", [("until", "is not in the future")]

@@ -16,7 +16,6 @@ from uuid import UUID
 from django.contrib.auth import get_user_model
 from django.db import transaction
 from django.db.models import Q, QuerySet
-from django.db.models.functions import Now
 
 from hitl_django import audit
 from hitl_django.conf import hitl
@@ -25,6 +24,7 @@ from hitl_django.db.retry import retry_on_conflict
 from hitl_django.errors import IdempotencyKeyReusedError
 from hitl_django.models import Interrupt, Thread
 from hitl_django.models.fields import digest_json
+from hitl_django.models.functions import Now
 from hitl_django.models.review import LARGE_COLUMNS, get_cleared_claim, queue_order
 from hitl_django.permissions import get_policy, refuse_unless_may
 

@@ -9,7 +9,6 @@ from uuid import UUID
 
 from django.db import transaction
 from django.db.models import QuerySet
-from django.db.models.functions import Now
 
 from hitl_django import signals
 from hitl_django.conf import hitl
@@ -17,6 +16,7 @@ from hitl_django.db.alias import write_alias
 from hitl_django.db.retry import retry_on_conflict
 from hitl_django.db.write_batch import WriteBatch
 from hitl_django.models import Delivery, Interrupt
+from hitl_django.models.functions import Now
 from hitl_django.models.review import LARGE_COLUMNS
 from hitl_django.notifications import outbox
 

@@ -8,7 +8,6 @@ from uuid import UUID
 
 from django.contrib.auth.models import Group
 from django.db.models import Q, QuerySet
-from django.db.models.functions import Now
 
 from hitl_django import audit, leases, notifications, signals
 from hitl_django.checkpoints import DjangoSaver, ThreadKey
@@ -17,6 +16,7 @@ from hitl_django.db.write_batch import WriteBatch
 from hitl_django.decision_types import EXPIRE
 from hitl_django.models import Decision, Delivery, Interrupt, Run, Thread
 from hitl_django.models.fields import digest_json
+from hitl_django.models.functions import Now
 from hitl_django.models.review import get_closed_columns
 from hitl_django.notifications import outbox
 

@@ -22,12 +22,12 @@ from django.core.exceptions import ImproperlyConfigured, ValidationError
 from django.core.validators import validate_email
 from django.db import transaction
 from django.db.models import QuerySet
-from django.db.models.functions import Now
 from django.utils import timezone
 
 from hitl_django import answers, audit, leases
 from hitl_django.conf import hitl
 from hitl_django.db.alias import write_alias
+from hitl_django.db.clock import to_stored
 from hitl_django.db.retry import retry_on_conflict
 from hitl_django.decision_types import APPROVE
 from hitl_django.dialects import UNSET
@@ -40,6 +40,7 @@ from hitl_django.errors import (
     UndoRefusedError,
 )
 from hitl_django.models import Decision, Interrupt, ReviewLink, Run, Thread
+from hitl_django.models.functions import Now
 from hitl_django.page_urls import find_url
 from hitl_django.permissions import find_row, get_policy, refuse_unless_may, select_visible
 
@@ -392,9 +393,7 @@ def _check(name: str, email: str) -> None:
 
 
 def _end(expires: timedelta | datetime, thread: Thread) -> datetime:
-    end = thread.now + expires if isinstance(expires, timedelta) else expires
-    if timezone.is_naive(end) and not timezone.is_naive(thread.now):
-        end = timezone.make_aware(end)
+    end = thread.now + expires if isinstance(expires, timedelta) else to_stored(expires)
     if not thread.now < end <= thread.now + LONGEST:
         reason = f"is not within {LONGEST.days} days from now"
         raise InvalidInputError(f"The link's end {reason}.", [("expires_at", reason)])

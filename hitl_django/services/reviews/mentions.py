@@ -8,10 +8,10 @@ from typing import Any
 
 from django.contrib.auth import get_user_model
 from django.db.models import Q
-from django.db.models.functions import Now
 
 from hitl_django.db.alias import write_alias
 from hitl_django.models import Comment, Decision, Interrupt
+from hitl_django.models.functions import Now
 from hitl_django.permissions import get_policy, select_visible
 
 #: Names that one comment is looked through for: each costs a question to the policy.

@@ -10,10 +10,10 @@ from dataclasses import dataclass
 from typing import Any
 
 from django.db.models import Exists, OuterRef, Q, QuerySet
-from django.db.models.functions import Now
 
 from hitl_django.db.alias import write_alias
 from hitl_django.models import Decision, Interrupt, Run
+from hitl_django.models.functions import Now
 from hitl_django.models.review import queue_order
 from hitl_django.models.search import has_index, has_words
 from hitl_django.permissions import select_visible

@@ -21,13 +21,13 @@ from django.db.models import (
     Subquery,
     When,
 )
-from django.db.models.functions import Now
 from django.db.models.lookups import GreaterThanOrEqual
 
 from hitl_django.db.alias import write_alias
 from hitl_django.decision_types import DECISION_TYPES, EXPIRE
 from hitl_django.graph_registry import registry
 from hitl_django.models import Decision
+from hitl_django.models.functions import Now
 from hitl_django.models.review import queue_order
 from hitl_django.permissions import get_policy, select_visible_through
 

@@ -8,7 +8,6 @@ from uuid import UUID
 
 from django.db import transaction
 from django.db.models import QuerySet
-from django.db.models.functions import Now
 
 from hitl_django import leases, notifications
 from hitl_django.conf import hitl
@@ -17,6 +16,7 @@ from hitl_django.db.retry import retry_on_conflict
 from hitl_django.db.write_batch import WriteBatch
 from hitl_django.graph_registry import registry
 from hitl_django.models import Interrupt, Run, Thread
+from hitl_django.models.functions import Now
 from hitl_django.task_queue import dispatcher
 
 from .. import queries

@@ -5,12 +5,12 @@ from __future__ import annotations
 from typing import Any
 
 from django.db.models import F
-from django.db.models.functions import Now
 
 from hitl_django import leases, notifications, signals
 from hitl_django.db.write_batch import WriteBatch
 from hitl_django.errors import RunStateError
 from hitl_django.models import Delivery, Interrupt, Run, Thread
+from hitl_django.models.functions import Now
 from hitl_django.models.review import get_closed_columns
 from hitl_django.notifications import outbox
 

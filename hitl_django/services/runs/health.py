@@ -8,13 +8,13 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from django.db.models import Case, Count, Exists, Max, Min, Q, QuerySet, When
-from django.db.models.functions import Now
 from django.db.models.lookups import GreaterThan
 
 from hitl_django.conf import hitl
 from hitl_django.db.alias import write_alias
 from hitl_django.errors import NotAllowedError
 from hitl_django.models import Run, WorkerHeartbeat
+from hitl_django.models.functions import Now
 from hitl_django.permissions import get_policy
 from hitl_django.task_queue import heartbeat
 

@@ -9,7 +9,6 @@ from uuid import UUID
 
 from django.db import transaction
 from django.db.models import Exists, OuterRef, Q
-from django.db.models.functions import Now
 
 from hitl_django import audit, leases, notifications
 from hitl_django.db.alias import write_alias
@@ -19,6 +18,7 @@ from hitl_django.engine.errors import HitlError
 from hitl_django.errors import RunNotFound, RunStateError
 from hitl_django.json_text.sanitize import escape_unstorable
 from hitl_django.models import Interrupt, Run, Thread
+from hitl_django.models.functions import Now
 from hitl_django.permissions import find_row, get_policy, refuse_unless_may, select_visible
 from hitl_django.task_queue import dispatcher
 

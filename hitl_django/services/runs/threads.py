@@ -6,7 +6,6 @@ from collections.abc import Iterable
 from typing import Any, NamedTuple
 
 from django.db import IntegrityError, transaction
-from django.db.models.functions import Now
 
 from hitl_django import audit, leases
 from hitl_django.checkpoints import DjangoSaver
@@ -19,6 +18,7 @@ from hitl_django.engine.payload import check_json
 from hitl_django.errors import NoSuchThread, NotAllowedError, ThreadExistsError
 from hitl_django.graph_registry import registry
 from hitl_django.models import Checkpoint, Run, Thread
+from hitl_django.models.functions import Now
 from hitl_django.permissions import (
     find_row,
     get_policy,

@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Any
 
 from django.db import transaction
-from django.db.models.functions import Now
 
 from hitl_django import audit, leases
 from hitl_django.checkpoints import ThreadKey, digest_value
@@ -15,6 +14,7 @@ from hitl_django.db.write_batch import WriteBatch
 from hitl_django.errors import RunStateError
 from hitl_django.graph_registry import compatibility
 from hitl_django.models import Checkpoint, Run, Thread
+from hitl_django.models.functions import Now
 
 from .. import denied_log
 from . import fork

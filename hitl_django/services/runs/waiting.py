@@ -7,7 +7,6 @@ from typing import Any
 from uuid import UUID
 
 from django.db import InterfaceError, OperationalError, transaction
-from django.db.models.functions import Now
 
 from hitl_django import leases, notifications, signals
 from hitl_django.checkpoints import ThreadKey, unpack_text
@@ -18,6 +17,7 @@ from hitl_django.errors import RunStateError
 from hitl_django.graph_registry import compatibility, registry
 from hitl_django.graph_registry.registry import RegisteredGraph
 from hitl_django.models import Delivery, Run, Thread
+from hitl_django.models.functions import Now
 from hitl_django.notifications import EventLog, outbox
 
 from .input_submission import submit_input

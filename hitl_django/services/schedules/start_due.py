@@ -12,21 +12,22 @@ from uuid import UUID
 from django.conf import settings
 from django.db import InterfaceError, OperationalError, transaction
 from django.db.models import F, QuerySet
-from django.db.models.functions import Now
 
 from hitl_django import audit
 from hitl_django.conf import hitl
 from hitl_django.db.alias import write_alias
+from hitl_django.db.clock import to_stored, to_utc
 from hitl_django.db.retry import retry_on_conflict
 from hitl_django.errors import GraphDefinitionError, HitlError, NotAllowedError
 from hitl_django.graph_registry import registry
 from hitl_django.graph_registry.cron import Cron, RegisteredSchedule
 from hitl_django.json_text.sanitize import escape_unstorable
 from hitl_django.models import Run, Schedule
+from hitl_django.models.functions import Now
 from hitl_django.permissions import may_start
 
 from ..runs.start import start
-from .due_times import find_next, from_stored, read_now, select_schedules, to_stored
+from .due_times import find_next, read_now, select_schedules
 
 logger = logging.getLogger("hitl_django")
 
@@ -86,7 +87,8 @@ def _start_one(pk: UUID) -> UUID | None:
         due = _find_due_time(row)
         # The predicate is the promise: what the UPDATE leaves isn't due, so of any number of sweeps
         # one matches. Zero rows: another was here, or somebody has paused or changed the schedule.
-        moved = {"next_at": to_stored(due.following), "last_due_at": to_stored(due.at)}
+        following = None if due.following is None else to_stored(due.following)
+        moved = {"next_at": following, "last_due_at": to_stored(due.at)}
         if not select_due().filter(pk=pk).update(**moved):
             return None
 
@@ -101,7 +103,7 @@ def _start_one(pk: UUID) -> UUID | None:
         if skipped:
             changes |= {
                 "skipped": F("skipped") + skipped,
-                "last_skipped_at": to_stored(skipped_at),
+                "last_skipped_at": None if skipped_at is None else to_stored(skipped_at),
             }
             fields = {"schedule_id": str(pk)}
             logger.info("schedule %s: due times without a run: %s", pk, skipped, extra=fields)
@@ -112,7 +114,7 @@ def _start_one(pk: UUID) -> UUID | None:
 
 def _find_due_time(row: Schedule) -> _DueTime:
     assert row.next_at is not None
-    rule, now, first = Cron(row.expression, row.timezone), read_now(), from_stored(row.next_at)
+    rule, now, first = Cron(row.expression, row.timezone), read_now(), to_utc(row.next_at)
     # The clock is carried on from when it was read, and may be a little behind the database's.
     newest = max(first, rule.find_newest(now) or first)
     between = takewhile(lambda each: each < newest, rule.iterate(first))

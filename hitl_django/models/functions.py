@@ -1,0 +1,29 @@
+"""Database functions."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from django.db.models import functions
+from django.utils.deconstruct import deconstructible
+
+_MOMENT = "STRFTIME('%%%%Y-%%%%m-%%%%d %%%%H:%%%%M:%%%%f', 'NOW')"
+#: Django's own function stops at seconds.
+_LOCAL_MOMENT = (
+    f"(django_datetime_trunc('second', {_MOMENT}, '%(zone)s', 'UTC')"
+    " || SUBSTR(STRFTIME('%%%%f', 'NOW'), 3))"
+)
+
+
+@deconstructible(path="django.db.models.functions.datetime.Now")
+class Now(functions.Now):
+    """The database's current time, on the clock of the values that Django stores.
+
+    SQLite has no time zones. Django's function is in UTC there, but Django stores values in the
+    time zone of the connection: TIME_ZONE with USE_TZ off, and TIME_ZONE of DATABASES otherwise.
+    """
+
+    def as_sqlite(self, compiler: Any, connection: Any, **extra_context: Any) -> Any:
+        zone = connection.timezone_name
+        template = _MOMENT if zone == "UTC" else _LOCAL_MOMENT
+        return self.as_sql(compiler, connection, template=template, zone=zone, **extra_context)

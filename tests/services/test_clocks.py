@@ -1,0 +1,106 @@
+"""Moments written by the database and by Python are on one clock, in every time zone."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import pytest
+from django.apps import apps
+from django.contrib.auth.models import User
+from django.db import connection, models
+from django.test import override_settings
+from django.utils import timezone
+
+from hitl_django import services
+from hitl_django.api.serializers.fields import Moment
+from hitl_django.db import clock
+from hitl_django.errors import InvalidInputError
+from hitl_django.models import Interrupt, Schedule
+
+from .conftest import asked
+
+pytestmark = pytest.mark.django_db(transaction=True)
+
+ZONES = ("UTC", "America/New_York", "Asia/Kolkata")
+
+
+def reconnect() -> None:
+    """Read the time zone of the settings again."""
+    connection.close()
+    clock.forget()
+    for name in ("timezone", "timezone_name"):
+        connection.__dict__.pop(name, None)
+
+
+@pytest.fixture(params=[*ZONES, "DATABASES America/New_York"])
+def _zone(db: None, request: Any, settings: Any) -> Iterator[None]:
+    where, _, zone = request.param.rpartition(" ")
+    with override_settings(USE_TZ=bool(where), TIME_ZONE="UTC" if where else zone):
+        connection.settings_dict["TIME_ZONE"] = zone if where else None
+        reconnect()
+        yield
+        connection.settings_dict["TIME_ZONE"] = None
+    reconnect()
+
+
+def list_moments() -> Iterator[tuple[str, Any]]:
+    for model in apps.get_models():
+        if model._meta.app_label not in ("hitl_django", "hitl_alerts"):
+            continue
+        fields = [f.attname for f in model._meta.fields if isinstance(f, models.DateTimeField)]
+        for row in model._default_manager.values(*fields) if fields else ():
+            yield from ((f"{model.__name__}.{name}", at) for name, at in row.items() if at)
+
+
+@pytest.mark.usefixtures("_zone")
+def test_moments_of_all_rows_are_on_the_clock_of_python(
+    advance: Callable[[], int], reviewer: User
+) -> None:
+    item = asked("approval", {"text": "x"}, advance)
+    services.claim(item.pk, by=reviewer)
+    services.comment(item.pk, "Is it due?", by=reviewer)
+    services.decide(item.pk, "approve", by=reviewer)
+    advance()
+    asked("approval", {"text": "y"}, advance)
+    services.worker_health()
+    found = list(list_moments())
+    assert {"Thread.created_at", "Run.finished_at", "Decision.created_at"} <= {
+        name for name, _ in found
+    }
+    now = timezone.now()
+    assert [name for name, at in found if abs(at - now) > timedelta(minutes=30)] == []
+
+
+@pytest.mark.usefixtures("_zone")
+def test_aware_moments_are_stored_in_every_zone(advance: Callable[[], int], reviewer: User) -> None:
+    soon = datetime.now(UTC).replace(microsecond=0) + timedelta(minutes=5)
+    item = asked("reviewed", {"payload": {}, "terms": {"due": soon}}, advance)
+    services.snooze(item.pk, until=soon, by=reviewer)
+    link = services.make_link(item.pk, name="Guest", expires=soon)
+    item.refresh_from_db()
+    stored = [item.due_at, item.snoozed_until, link.expires_at]
+    assert [Moment().to_representation(at) for at in stored] == [f"{soon:%FT%TZ}"] * 3
+    with pytest.raises(InvalidInputError, match="until"):
+        services.snooze(item.pk, until=soon - timedelta(hours=1), by=reviewer)
+
+
+@pytest.mark.usefixtures("_zone")
+def test_moments_given_by_python_are_compared_with_the_clock(
+    advance: Callable[[], int], reviewer: User
+) -> None:
+    item = asked("approval", {"text": "x"}, advance)
+    soon, hour = timezone.now() + timedelta(minutes=5), timedelta(hours=1)
+    services.snooze(item.pk, until=soon, by=reviewer)
+    assert Interrupt.objects.get().snoozed_until == soon
+    Interrupt.objects.update(snoozed_until=None, expires_at=soon, due_at=soon, warn_at=soon)
+    schedule = services.create_schedule("steps", "0 7 * * *", {"log": []})
+    Schedule.objects.update(next_at=soon)
+    assert services.expire_due() == 0
+    assert services.start_due() == []
+    Schedule.objects.update(next_at=soon - hour)
+    assert len(services.start_due()) == 1
+    assert Schedule.objects.get(pk=schedule.id).next_at > timezone.now()
+    Interrupt.objects.update(expires_at=soon - hour)
+    assert services.expire_due() == 1
