@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from contextvars import ContextVar
 from functools import cache
 from importlib import import_module
 from importlib.util import find_spec
@@ -22,13 +23,10 @@ def is_of_langchain(value: Any) -> bool:
     return any(base.__module__.startswith("langchain_core") for base in type(value).__mro__)
 
 
-def find_ambient_config() -> dict[str, Any] | None:
-    """Returns the config that langchain has for what is called here, if it has been loaded."""
+def find_ambient_variable() -> ContextVar[Any] | None:
+    """Return the variable in which langchain looks for a config; None where it isn't loaded."""
     module = sys.modules.get("langchain_core.runnables.config")
-    if module is None:
-        return None
-    variable = getattr(module, "var_child_runnable_config", None)  # it may be half loaded
-    return None if variable is None else variable.get()
+    return getattr(module, "var_child_runnable_config", None)  # it may be half loaded
 
 
 def is_traced() -> bool:

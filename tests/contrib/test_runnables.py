@@ -25,6 +25,7 @@ from langchain_core.runnables import (
     RunnableParallel,
     RunnablePassthrough,
 )
+from langchain_core.runnables.config import var_child_runnable_config
 from typing_extensions import TypedDict
 
 from hitl_django.checkpoints import DjangoSaver
@@ -448,6 +449,50 @@ def test_a_graph_in_a_chain_is_on_the_thread_that_the_chain_names(engine: Engine
     config: Any = {"configurable": {"thread_id": "chain"}}
     chain.invoke({"x": 1}, config)
     assert graph.get_state(config).values["x"] == 4
+
+
+def see_config(seen: list[Any]) -> Runnable[Any, Any]:
+    def look(value: Any, config: RunnableConfig) -> Any:
+        configurable, metadata = config["configurable"], config["metadata"]
+        user, place = configurable.get("user"), metadata.get("langgraph_node")
+        seen.append((config["tags"], user, metadata.get("m"), place))
+        return value
+
+    return RunnableLambda(look)
+
+
+@pytest.mark.parametrize("way", ["invoke", "ainvoke"])
+def test_runnable_called_without_a_config_has_the_nodes_config(way: str) -> None:
+    results = []
+    for engine in (OURS, LANGGRAPH):
+        seen: list[Any] = []
+        look = see_config(seen)
+        called = engine.task(look.invoke)
+
+        def node(state: Any, look: Any = look, called: Any = called) -> Any:
+            look.invoke(1)
+            called(1).result()
+            return state
+
+        async def anode(state: Any, look: Any = look) -> Any:
+            await asyncio.create_task(look.ainvoke(1))
+            return state
+
+        def choose(state: Any, look: Any = look, end: str = engine.END) -> str:
+            look.invoke(1)
+            return end
+
+        graph = engine.StateGraph(State).add_node("n", node if way == "invoke" else anode)
+        graph = graph.add_edge(engine.START, "n").add_conditional_edges("n", choose).compile()
+        config: Any = {"tags": ["t"], "metadata": {"m": 1}, "configurable": {"user": "ann"}}
+        if way == "invoke":
+            graph.invoke({"x": 1}, config)
+        else:
+            asyncio.run(graph.ainvoke({"x": 1}, config))
+        assert var_child_runnable_config.get() is None
+        results.append(seen)
+    assert results[0] == results[1]
+    assert all(entry[:3] == (["t"], "ann", 1) for entry in results[0])
 
 
 # Runnables as nodes.

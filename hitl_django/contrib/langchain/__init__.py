@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from .ambient import drop_message_streams, enter_config, merge_callbacks
+from .ambient import drop_message_streams, merge_callbacks
 from .embeddings import load_embeddings
 from .graph_runnable import GraphRunnable, declare_runnable
 from .message_buffer import MessageRecorder
@@ -36,7 +36,6 @@ __all__ = [
     "convert_tool",
     "declare_runnable",
     "drop_message_streams",
-    "enter_config",
     "format_for_openai",
     "keep_commands",
     "list_steps",

@@ -1,20 +1,12 @@
-"""The config that langchain finds by itself: a model called in a node belongs to the node's run."""
+"""Callbacks of nested calls."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 from langchain_core.callbacks.base import BaseCallbackManager
-from langchain_core.runnables.config import var_child_runnable_config
 
 from .message_stream import MessageStream, add_handler
-
-
-def enter_config(config: Any) -> Callable[[], None]:
-    """Has langchain find a config from here on; returns what ends that."""
-    token = var_child_runnable_config.set(config)
-    return lambda: var_child_runnable_config.reset(token)
 
 
 def merge_callbacks(callbacks: Any, more: Any) -> Any:

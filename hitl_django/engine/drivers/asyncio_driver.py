@@ -35,6 +35,7 @@ from ..loop.effects import (
 from ..loop.state import LoopState
 from ..loop.step import leave_run
 from ..savers.checkpoint import BaseCheckpointSaver, Commit
+from ..task.ambient_config import get_ambient_config
 from ..task.callbacks import acall_handlers
 from ..task.context import TaskContext, astore_commit, current, saver_calls
 from ..task.deferred_commits import DeferredCommits
@@ -125,11 +126,12 @@ async def aperform_task(context: TaskContext) -> Task:
 
 async def _perform(context: TaskContext) -> Task:
     token = current.set(context)
-    enter = context.run.enter_config
-    leave = enter and enter(context.config())
+    run = context.run
+    ambient = run.ambient_config
+    outer = None if ambient is None else ambient.set(get_ambient_config(run, context))
     try:
         action = context.task.node.only
-        if action is None or (enter is not None and context.run.trace is not None):
+        if action is None or run.trace is not None:
             await _go_through(context)
         else:
             await _acall_once(context, action)
@@ -139,8 +141,8 @@ async def _perform(context: TaskContext) -> Task:
         return context.task
     finally:
         current.reset(token)
-        if leave is not None:
-            leave()
+        if ambient is not None and outer is not None:
+            ambient.reset(outer)
         if context.calls is not None:
             context.calls.drop()
 

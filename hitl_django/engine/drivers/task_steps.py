@@ -8,6 +8,7 @@ from collections.abc import Awaitable, Callable
 from typing import Any
 
 from ..errors import DrainSignal
+from ..task.ambient_config import get_ambient_config
 from ..task.context import TaskContext, current, store_commit
 from ..task.effects import Call, Report, Wait
 from ..task.nodes import Action
@@ -124,11 +125,12 @@ def perform_task(context: TaskContext) -> Task:
 
 def _perform(context: TaskContext) -> Task:
     token = current.set(context)
-    enter = context.run.enter_config
-    leave = enter and enter(context.config())
+    run = context.run
+    ambient = run.ambient_config
+    outer = None if ambient is None else ambient.set(get_ambient_config(run, context))
     try:
         action = context.task.node.plain
-        if action is None or (enter is not None and context.run.trace is not None):
+        if action is None or run.trace is not None:
             _go_through(context)
         else:
             _call_plain(context, action)
@@ -138,8 +140,8 @@ def _perform(context: TaskContext) -> Task:
         return context.task
     finally:
         current.reset(token)
-        if leave is not None:
-            leave()
+        if ambient is not None and outer is not None:
+            ambient.reset(outer)
 
 
 def _go_through(context: TaskContext) -> None:

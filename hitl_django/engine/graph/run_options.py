@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from ..bridges import find_ambient_config, find_langchain, find_langgraph, is_traced
+from ..bridges import find_ambient_variable, find_langchain, find_langgraph, is_traced
 from ..constants import NS_END, NS_SEP
 from ..drivers.timeouts import TimedContext
 from ..loop.chunks import make_nested_sink
@@ -54,7 +54,8 @@ def open_run_state(
 
     Raises ValueError where the config doesn't make sense.
     """
-    caller, ambient = current.get(), find_ambient_config()
+    caller, variable = current.get(), find_ambient_variable()
+    ambient = None if variable is None else variable.get()
     config = (config or {}) if graph.config is None else merge_configs(graph.config, config)
     configurable = config.get("configurable") or {}
     parent, host = _parent_of(caller, configurable), None
@@ -87,6 +88,7 @@ def open_run_state(
         # A run of its own, too, that a node makes has its saver calls made where its caller's are.
         run.within, run.perform, run.calls_home = True, caller.perform, not caller.is_async
         run.savers = {*run.savers, *caller.run.savers}
+    run.ambient_config = variable
     _join_langchain(run, graph.name, ns, options)
     speaks = not options.modes.isdisjoint(("custom", "messages", "tools"))
     run.live = options.streams and (options.subgraphs or speaks)
@@ -140,7 +142,7 @@ def _inherit(
 
 
 def _join_langchain(run: RunContext, name: str, ns: str, options: Options) -> None:
-    """Has what langchain calls in a node belong to the run, where somebody wants to know of it."""
+    """Has the run's streams and callbacks hear of what langchain calls in its nodes."""
     wanted = options.modes.union(options.printed)
     has_messages, has_tools = "messages" in wanted, "tools" in wanted
     # A run that a node makes has the callbacks of the run around it, a tracer's among them.
@@ -152,7 +154,7 @@ def _join_langchain(run: RunContext, name: str, ns: str, options: Options) -> No
     # Who records a run takes what messages there are, which are none without langchain.
     is_recorded = run.chunk_buffer is not None and options.kind != "call"
     if langchain is not None:
-        run.enter_config = langchain.enter_config
+        run.ambient_config = find_ambient_variable()
     elif has_messages and not is_recorded:
         raise ValueError("The stream mode 'messages' needs langchain-core, which isn't installed.")
     if has_messages and langchain is not None:

@@ -359,10 +359,15 @@ class TaskContext:
             count, self._children = self._children, self._children + 1
         return f"{self.task.ns}|{count}" if count else self.task.ns
 
+    def base_config(self) -> RunnableConfig:
+        """Return the run's config, with the callbacks of this node call."""
+        trace = self.run.trace
+        return self.run.config if trace is None else trace.get_config(self.task)
+
     def config(self) -> RunnableConfig:
         """Returns the config as this node call sees it."""
         task, run, ns = self.task, self.run, self.task.ns
-        base = run.config if run.trace is None else run.trace.get_config(task)
+        base = self.base_config()
         of_thread = {} if run.thread_id is None else {"thread_id": run.thread_id}
         return {
             **base,

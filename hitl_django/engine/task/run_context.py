@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Collection
+from contextvars import ContextVar
 from typing import Any, Protocol
 
 from ..savers.checkpoint import BaseCheckpointSaver, Commit
@@ -70,6 +71,7 @@ class RunContext:
 
     __slots__ = (
         "above",
+        "ambient_config",
         "answers",
         "around_call",
         "callbacks",
@@ -82,7 +84,6 @@ class RunContext:
         "deferred",
         "durability",
         "emit",
-        "enter_config",
         "forwards",
         "hold",
         "host",
@@ -167,8 +168,9 @@ class RunContext:
         #: that the caller addressed, where no question is known yet.
         self.wildcard: LooseAnswers = []
         self.checkpoint_ids: dict[str, str] = {}
-        #: Has langchain find a node's config, and what streams its models' messages.
-        self.enter_config: Callable[[RunnableConfig], Callable[[], None]] | None = None
+        #: The variable in which langchain looks for a node's config, once langchain is loaded.
+        self.ambient_config: ContextVar[Any] | None = None
+        #: What streams the messages of its nodes' models.
         self.message_stream: Any = None
         #: Stores what models say while they do, where that is recorded.
         self.message_recorder: Any = None
