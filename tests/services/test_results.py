@@ -15,6 +15,8 @@ from hitl_django.checkpoints import DjangoSaver
 from hitl_django.engine.errors import ThreadNotFound
 from hitl_django.errors import NotAllowedError, RunNotFound, RunStateError
 from hitl_django.models import Run, Thread
+from hitl_django.services.runs import state
+from hitl_django.services.runs.state import find_later_run
 
 Advance = Callable[[], int]
 
@@ -50,6 +52,22 @@ def test_a_state_that_another_run_moved_on_is_not_the_first_ones_result(advance:
         with pytest.raises(RunStateError, match="pruned"):
             services.run_result(run.id)
     assert len(services.run_result(runs[2].id)["log"]) == 18
+
+
+def test_result_read_while_the_next_run_executes_is_that_of_its_run(
+    advance: Advance, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    first = services.start("steps", {"log": ["0"]}, thread_id="t")
+    advance()
+
+    def look_before_the_next_run(run: Run) -> Any:
+        found = find_later_run(run)
+        services.start("steps", {"log": ["1"]}, thread_id="t")
+        advance()
+        return found
+
+    monkeypatch.setattr(state, "find_later_run", look_before_the_next_run)
+    assert len(services.run_result(first.id)["log"]) == 6
 
 
 def test_each_thread_has_its_own_state_and_result(advance: Advance) -> None:

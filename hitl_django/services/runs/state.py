@@ -209,9 +209,9 @@ def run_result(run_id: UUID | str, schema: Any = None, *, by: Any = None) -> Any
 
     graph = find_graph_of_run(run).graph.with_saver(DjangoSaver())
     config = {"configurable": {"thread_id": run.thread.thread_id, "checkpoint_ns": ""}}
-    if find_later_run(run) is None:
-        values = graph.get_state(config).values
-    else:
+    # Read before looking for a later run: one that begins in between would change the newest state.
+    values = graph.get_state(config).values
+    if find_later_run(run) is not None:
         stored = graph.get_state_history(config, filter={"run_id": str(run.pk)}, limit=1)
         last = next(iter(stored), None)
         if last is None:
@@ -265,7 +265,11 @@ def _refuse_unless_succeeded(run: Run) -> None:
 
 
 def find_later_run(run: Run) -> UUID | None:
-    """Returns the id of the thread's newest run that has begun; None where that isn't later."""
+    """Returns the id of the thread's newest run that has begun; None where that isn't later.
+
+    In the database's own order. On SQLite a moment that was read is another text than the one
+    stored, so comparing with it would find the same run later than itself, once in a thousand.
+    """
     runs = Run.objects.using(write_alias()).filter(thread=run.thread_id)
     newest = Run.select_newest(runs, besides=run).values_list("pk", flat=True).first()
     return None if newest == run.pk else newest
