@@ -196,7 +196,7 @@ def in_sample(item: pytest.Item) -> bool:
     """
     if SLOW.intersection(folders(item)):
         return False
-    if any(item.get_closest_marker(name) for name in ("race", "cluster", "long")):
+    if any(item.get_closest_marker(name) for name in ("race", "cluster", "long", "matrix")):
         return False
     if item.get_closest_marker("browser"):
         return distance(item) == 0 and vendor() == "sqlite"
@@ -204,7 +204,12 @@ def in_sample(item: pytest.Item) -> bool:
 
 
 def in_rest(item: pytest.Item) -> bool:
-    """Say whether the sample leaves a test out."""
+    """Return whether the second command runs a test: not in the sample, nor of a full matrix."""
+    if item.get_closest_marker("matrix"):
+        return False
+    # A page in a browser shows nothing of the database behind it.
+    if item.get_closest_marker("browser") and vendor() != "sqlite":
+        return False
     return not in_sample(item)
 
 

@@ -115,7 +115,9 @@ def uses(node: ast.AST) -> Iterator[tuple[str, str]]:
     match node:
         case ast.Attribute(value, name) if is_private(name):
             receiver = ast.unparse(value)
-        case ast.Call(function, [value, ast.Constant(str(name)), *_]) if is_patch(function):
+        case ast.Call(function, [value, ast.Constant(str(name)), *_]) if is_private(
+            name
+        ) and is_patch(function):
             receiver = ast.unparse(value)
         case ast.Constant(str(path)) if path.startswith("hitl_django."):
             receiver, _, name = path.rpartition(".")

@@ -45,6 +45,7 @@ def test_a_run_is_about_a_part_unless_tests_are_named(
     assert part is None or part in KEPT
 
 
+@pytest.mark.long
 def test_the_quick_part_has_a_test_of_every_folder_that_is_about_a_room() -> None:
     command = [sys.executable, "-m", "pytest", "--part", "quick", "--collect-only", "-q"]
     done = subprocess.run(

@@ -8,11 +8,13 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+import pytest
 from langchain_core.messages import BaseMessage
 
 from .engines import Engine
 
 CONFIG = {"configurable": {"thread_id": "thread"}}
+WAYS = ("invoke", "stream", "ainvoke", "astream")
 MODES = ("values", "updates", "tasks", "checkpoints", "custom")
 
 
@@ -94,7 +96,7 @@ class Case:
     compiled: dict[str, Any] = field(default_factory=dict)
     config: dict[str, Any] = field(default_factory=dict)
     #: What the case is run with; a graph of async nodes can't be invoked.
-    ways: tuple[str, ...] = ("invoke", "stream", "ainvoke", "astream")
+    ways: tuple[str, ...] = WAYS
     #: Runs on event loops alone, and something in it has to be in time on any machine.
     leaps: bool = False
     #: Kinds of lines that a row of the table of differences speaks about, and that row.
@@ -118,6 +120,24 @@ def cases_of(register: list[Case]) -> Callable[..., Any]:
         return add
 
     return case
+
+
+def sampled(cases: Iterable[Case], ways: Sequence[str], first: int = 0) -> list[Any]:
+    """Return every case in every one of its ways as parameters, most of them marked ``matrix``.
+
+    Unmarked is one way of each case. The ways take turns, beginning with number ``first``.
+    """
+    return [
+        pytest.param(
+            case,
+            way,
+            id=f"{case.name}-{way}",
+            marks=() if way == own[(first + number) % len(own)] else pytest.mark.matrix,
+        )
+        for number, case in enumerate(cases)
+        if (own := [way for way in ways if way in case.ways])
+        for way in own
+    ]
 
 
 def transcript(engine: Engine, case: Case, way: str) -> list[Any]:

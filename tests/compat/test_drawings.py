@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import product
 from typing import Any
 
 import pytest
@@ -34,12 +35,6 @@ NOT_EXPANDED = {
 }
 #: It can't draw a graph whose cache key is a function of the state.
 REFUSED = {"a_result_is_used_again_for_the_same_input", "another_key_is_another_result"}
-RUNS = [
-    pytest.param(case, xray, id=f"{case.name}-{xray}")
-    for case in CASES
-    if case.name not in REFUSED
-    for xray in (False, 1, True)
-]
 
 
 def drawn(engine: Any, case: Case, xray: int | bool) -> tuple[set[str], set[tuple[Any, ...]]]:
@@ -49,7 +44,22 @@ def drawn(engine: Any, case: Case, xray: int | bool) -> tuple[set[str], set[tupl
     return set(drawing.nodes), edges
 
 
-@pytest.mark.parametrize(("case", "xray"), RUNS)
+def once_per_shape() -> list[Any]:
+    """Return every case at every depth as parameters, those of a repeated drawing as ``matrix``."""
+    seen: set[tuple[Any, ...]] = set()
+    params = []
+    for case, xray in product(CASES, (False, 1, True)):
+        if case.name in REFUSED:
+            continue
+        nodes, edges = drawn(OURS, case, xray)
+        shape = (frozenset(nodes), frozenset(edges))
+        marks = pytest.mark.matrix if shape in seen else ()
+        seen.add(shape)
+        params.append(pytest.param(case, xray, id=f"{case.name}-{xray}", marks=marks))
+    return params
+
+
+@pytest.mark.parametrize(("case", "xray"), once_per_shape())
 def test_a_graph_has_the_nodes_and_edges_that_it_has_in_langgraph(
     case: Case, xray: int | bool
 ) -> None:

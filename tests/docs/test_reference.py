@@ -56,8 +56,8 @@ def test_every_public_name_is_documented() -> None:
     assert names.ungrouped() == set()
     used = re.findall(r"\{hitl-group\} (\w+)", REFERENCE)
     assert sorted(used) == sorted(names.GROUPS)
-    for name in hitl_django.HOMES:
-        assert re.search(rf"\b{name}\b", names.index()), name
+    words = set(re.findall(r"\w+", names.index()))
+    assert hitl_django.HOMES.keys() <= words
 
 
 def test_every_transition_has_its_reason() -> None:

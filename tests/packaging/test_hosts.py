@@ -57,7 +57,7 @@ class Host:
 
     def __init__(self, name: str, installed: Path, folder: Path) -> None:
         self.folder = folder / name
-        self.environment = {"PYTHONPATH": str(installed), "PYTHONDONTWRITEBYTECODE": "1"}
+        self.environment = {"PYTHONPATH": str(installed)}
         self.processes: list[subprocess.Popen[bytes]] = []
         shutil.copytree(HOSTS / name, self.folder)
 
