@@ -430,16 +430,21 @@ class DjangoSaver(BaseCheckpointSaver):
         maintenance.copy_history(self.using, str(source_thread_id), str(target_thread_id))
 
     def delete_for_runs(self, run_ids: Sequence[str]) -> None:
-        """Removes the checkpoints of these runs; raises RunStateError if one is under way."""
+        """Remove the checkpoints of these runs, a thread at a time.
+
+        Those that the values of LangGraph's DeltaChannels in others are made of are kept.
+
+        Raises:
+            RunStateError: if one of the runs is active.
+        """
         maintenance.delete_runs(self.using, run_ids)
         self._cache.clear()
 
     def prune(self, thread_ids: Sequence[str], *, strategy: str = KEEP_LATEST) -> None:
         """Removes history; to ``delete`` that of a thread with a live run is a RunStateError.
 
-        Deciding takes a fixed number of statements for each thread, and the thread's lock while
-        it lasts and the checkpoints are deleted. What they led to is then deleted in batches: one
-        that is cut short leaves rows behind that the next takes along, and never half a checkpoint.
+        Each thread is pruned in one transaction, which has its lock. Checkpoints that the values
+        of LangGraph's DeltaChannels are made of are kept with the newest.
         """
         wanted = check_prune(thread_ids, strategy)
         if strategy == KEEP_LATEST:

@@ -1,8 +1,7 @@
 """Maintenance of stored history: copying a thread, pruning it, deleting what runs stored.
 
-Each decides under the lock of the thread's row, which every commit to the thread takes or waits
-for, and deletes the checkpoints under it as well: whoever goes on from one looks for it behind the
-same lock. What only they led to is nobody's then, and goes in batches.
+Each works on a thread in one transaction, under the lock of the thread's row, which every commit to
+the thread takes or waits for. So a process that is killed leaves nothing half deleted.
 """
 
 from __future__ import annotations
@@ -17,7 +16,13 @@ from django.db.models.functions import Substr
 
 from hitl_django.db.retry import retry_on_conflict
 from hitl_django.engine.errors import ThreadNotFound
-from hitl_django.engine.savers.pruning import find_latest, keep_latest
+from hitl_django.engine.savers.pruning import (
+    DELTA_COUNTERS,
+    CheckpointKey,
+    add_ancestors,
+    find_latest,
+    keep_latest,
+)
 from hitl_django.errors import RunStateError
 from hitl_django.models import ChannelBlob, Checkpoint, Interrupt, PendingWrite, Run, Thread
 
@@ -29,7 +34,6 @@ from .inline_writes import verify_payloads
 BATCH = 1000  # rows of one DELETE, and checkpoints read at a time
 
 HISTORY = (Checkpoint, PendingWrite, ChannelBlob)
-CheckpointKey = tuple[str, str]  # namespace, checkpoint id
 
 
 @retry_on_conflict
@@ -49,19 +53,16 @@ def copy_history(using: str, source: str, target: str) -> None:
 def prune_to_latest(using: str, thread_ids: Sequence[str]) -> None:
     """Prunes threads to what the newest checkpoints need, one after the other."""
     for thread_id in thread_ids:
-        if (dead := _delete_superseded(using, thread_id)) is not None:
-            dead.delete()
+        _delete_superseded(using, thread_id)
 
 
 @retry_on_conflict
-def _delete_superseded(using: str, thread_id: str) -> Unreachable | None:
-    """Deletes the checkpoints that the newest don't need; returns what only they led to."""
+def _delete_superseded(using: str, thread_id: str) -> None:
     with transaction.atomic(using=using):
         thread = _lock(using, thread_id__in=[thread_id]).get(thread_id)
-        if thread is None:
-            return None
-        history = _History(using, thread)
-        return history.without(history.to_keep())
+        if thread is not None:
+            history = _History(using, thread)
+            history.keep_only(history.to_keep())
 
 
 def delete_runs(using: str, run_ids: Sequence[str]) -> None:
@@ -73,19 +74,18 @@ def delete_runs(using: str, run_ids: Sequence[str]) -> None:
     for thread, key in _find_checkpoints(using, wanted):
         threads.setdefault(thread, set()).add(key)
     for thread, keys in threads.items():
-        _delete_checkpoints(using, thread, keys, runs).delete()
+        _delete_checkpoints(using, thread, keys, runs)
 
 
 @retry_on_conflict
 def _delete_checkpoints(
     using: str, thread: int, keys: set[CheckpointKey], runs: Sequence[str]
-) -> Unreachable:
-    """Deletes checkpoints of a thread; returns what only they led to."""
+) -> None:
     with transaction.atomic(using=using):
         _lock(using, pk=thread)
         refuse_live(using, pk__in=runs, thread=thread)  # one may have been retried since
         history = _History(using, thread)
-        return history.without(history.checkpoints.keys() - keys)
+        history.keep_only(history.checkpoints.keys() - keys)
 
 
 def refuse_live_thread(using: str, thread_id: str) -> None:
@@ -130,9 +130,9 @@ class _History:
         open_at = asked.values_list("checkpoint_ns", "checkpoint_id")
         return keep_latest(metadata, roots) | (set(open_at) & self.checkpoints.keys())
 
-    def without(self, kept: Iterable[CheckpointKey]) -> Unreachable:
-        """Deletes all checkpoints but these; returns what nothing leads to any more."""
-        kept = set(kept)
+    def keep_only(self, kept: set[CheckpointKey]) -> None:
+        """Delete all but these checkpoints, those that their values are made of, and their rows."""
+        kept = self._add_ancestors(kept)
         checkpoints = [pk for key, pk in self.checkpoints.items() if key not in kept]
         named, orphans = set(), []
         for row, names in self._chains(kept):
@@ -141,18 +141,38 @@ class _History:
                 orphans.append(row.pk)
         for part in _batches(orphans):
             self._rows(Checkpoint).filter(pk__in=part).update(parent_id=None)
-        for part in _batches(checkpoints):
-            self._rows(Checkpoint).filter(pk__in=part).delete()
         writes = self._rows(PendingWrite).values_list("pk", "ns", "checkpoint_id", named=True)
-        return Unreachable(
-            self.using,
-            [row.pk for row in writes.iterator() if (row.ns, row.checkpoint_id) not in kept],
-            self._unnamed(named),
-        )
+        unread = [row.pk for row in writes.iterator() if (row.ns, row.checkpoint_id) not in kept]
+        unnamed = self._unnamed(named)
+        for model, keys in (
+            (Checkpoint, checkpoints),
+            (PendingWrite, unread),
+            (ChannelBlob, unnamed),
+        ):
+            for part in _batches(keys):
+                self._rows(model).filter(pk__in=part).delete()
+
+    def _add_ancestors(self, kept: set[CheckpointKey]) -> set[CheckpointKey]:
+        """Return checkpoints to keep, with those that values of DeltaChannels are made of."""
+        columns = ("ns", "checkpoint_id", "parent_id", "metadata")
+        parents: dict[CheckpointKey, str | None] = {}
+        missing: dict[CheckpointKey, set[str]] = {}
+        for row in self._rows(Checkpoint).values_list(*columns, named=True).iterator():
+            key = row.ns, row.checkpoint_id
+            parents[key] = row.parent_id
+            if counters := codec.decode(bytes(row.metadata)).get(DELTA_COUNTERS):
+                missing[key] = set(counters)
+        if not missing:
+            return set(kept)
+        for row, names in self._chains(kept & missing.keys()):
+            # A channel that was never written has a counter and no version.
+            key = row.ns, row.checkpoint_id
+            missing[key] &= {channel for channel, *_ in names}
+        return add_ancestors(kept, parents, missing)
 
     def _chains(self, kept: set[CheckpointKey]) -> Iterator[tuple[Any, set[Any]]]:
         """Yields the checkpoints' rows, each with the names of those that it is read from."""
-        columns = ("pk", "ns", "parent_id", *queries.PAYLOAD_COLUMNS)
+        columns = ("pk", "ns", "checkpoint_id", "parent_id", *queries.PAYLOAD_COLUMNS)
         for part in _batches(kept):
             records: list[tuple[Any, ...]] = []
             named: dict[str, set[version_deltas.RowKey]] = {}
@@ -193,19 +213,6 @@ class _History:
     def _chosen(self, keys: Iterable[CheckpointKey], *columns: str) -> Iterator[Any]:
         for part in _batches([self.checkpoints[key] for key in keys]):
             yield from self._rows(Checkpoint).filter(pk__in=part).values_list(*columns, named=True)
-
-
-class Unreachable:
-    """Writes and values that no checkpoint leads to any more."""
-
-    def __init__(self, using: str, writes: Sequence[int], values: Sequence[int]) -> None:
-        self.using, self.writes, self.values = using, writes, values
-
-    def delete(self) -> None:
-        """Deletes them, in batches."""
-        for model, keys in ((PendingWrite, self.writes), (ChannelBlob, self.values)):
-            for part in _batches(keys):
-                model._default_manager.using(self.using).filter(pk__in=part).delete()
 
 
 class _Position(models.Func):

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
+from functools import partial
 from typing import Annotated, Any, TypedDict
 
 import pytest
@@ -290,18 +293,34 @@ def test_what_goes_is_deleted_in_batches(monkeypatch: pytest.MonkeyPatch) -> Non
     assert counts() == [1, 1, 2]
 
 
-@pytest.mark.django_db
-def test_pruning_that_was_cut_short_is_completed_by_the_next(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+@pytest.mark.django_db(transaction=True)
+@pytest.mark.parametrize("how", ["prune", "delete_for_runs"])
+def test_process_killed_while_it_deletes_history_has_deleted_nothing(how: str) -> None:
     saver = DjangoSaver()
-    chain(saver, 5)
-    with monkeypatch.context() as patch:
-        patch.setattr(maintenance.Unreachable, "delete", lambda dead: None)
-        saver.prune(["t"])
-    assert counts() == [1, 0, 6]
-    saver.prune(["t"])
-    assert counts() == [1, 0, 2]
+    for config in chain(saver, 5, run_id="r"):
+        saver.put_writes(config, [("a", 1)], TASK)
+    delete = partial(saver.prune, ["t"]) if how == "prune" else partial(saver.delete_for_runs, "r")
+    before = counts()
+    for table in ("checkpoint", "pendingwrite", "channelblob"):
+        with kill_at(f'DELETE FROM "hitl_django_{table}"'), pytest.raises(KeyboardInterrupt):
+            delete()
+        assert counts() == before
+    delete()
+    assert counts() == ([1, 1, 2] if how == "prune" else [0, 0, 0])
+
+
+@contextmanager
+def kill_at(statement: str) -> Iterator[None]:
+    """Raise KeyboardInterrupt behind the first statement that begins so."""
+
+    def execute(run: Any, sql: str, *rest: Any) -> Any:
+        result = run(sql, *rest)
+        if sql.startswith(statement):
+            raise KeyboardInterrupt
+        return result
+
+    with connection.execute_wrapper(execute):
+        yield
 
 
 @pytest.mark.django_db

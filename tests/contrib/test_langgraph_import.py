@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import io
-import operator
 import re
 import sqlite3
 import sys
@@ -31,23 +30,27 @@ from langgraph.checkpoint.sqlite import SqliteSaver
 from langgraph.graph import MessagesState as TheirMessages
 from langgraph.graph import StateGraph as TheirGraph
 from langgraph.types import Command as TheirCommand
+from langgraph.types import Overwrite as TheirOverwrite
 from langgraph.types import Send as TheirSend
 from langgraph.types import interrupt as their_interrupt
 from typing_extensions import TypedDict
 
 from hitl_django import (
     MessagesState,
+    Overwrite,
     Send,
     StateGraph,
     audit,
     decide,
     interrupt,
     register,
+    services,
     start,
     testing,
 )
 from hitl_django.checkpoints import DjangoSaver
 from hitl_django.contrib.langgraph import register_langgraph
+from hitl_django.engine.channels import DeltaChannel as OurDeltaChannel
 from hitl_django.engine.serde import graph_classes
 from hitl_django.graph_registry import registry
 from hitl_django.models import AuditEntry, Checkpoint, Interrupt, Run, Thread
@@ -671,15 +674,54 @@ def test_a_thread_whose_earlier_steps_were_pruned_goes_on(paused: Path) -> None:
     assert log_of("t") == ["first", "to one? to two?", "beside"]
 
 
-def test_a_thread_whose_lists_are_stored_in_pieces_is_left(tmp_path: Path) -> None:
-    class Pieces(TypedDict):
-        log: Annotated[list[str], DeltaChannel(operator.add)]
+def build_pieces(graph: Any, channel: Any, overwrite: Any) -> Any:
+    """Return a graph with a DeltaChannel, which is replaced where the last item is "new"."""
 
+    def join(held: list[str], writes: list[list[str]]) -> list[str]:
+        return [*held, *(item for write in writes for item in write)]
+
+    def first(state: Any) -> Any:
+        return {"log": overwrite(["anew"]) if state["log"][-1] == "new" else ["first"]}
+
+    state: Any = TypedDict("Pieces", {"log": Annotated[list[str], channel(join)]})
+    return graph(state).add_node("first", first).add_edge("__start__", "first")
+
+
+@pytest.mark.parametrize("kind", ["sqlite", "postgresql"])
+def test_delta_channels_are_imported_whole(
+    kind: str, tmp_path: Path, request: pytest.FixtureRequest
+) -> None:
+    register("ours")(lambda: build_pieces(StateGraph, OurDeltaChannel, Overwrite))
+    theirs = build_pieces(TheirGraph, DeltaChannel, TheirOverwrite)
+    register_langgraph("theirs")(lambda: theirs)
+    path = tmp_path / "pieces.sqlite"
+    url = "" if kind == "sqlite" else request.getfixturevalue("foreign_database")
+    opened = PostgresSaver.from_conn_string(url) if url else SqliteSaver.from_conn_string(str(path))
+    with opened as saver:
+        saver.setup()
+        graph = theirs.compile(saver)
+        for thread_id in ("ours", "theirs"):
+            config = {**at(thread_id), "metadata": {"graph_id": thread_id}}
+            for word in ("one", "new", "two"):
+                graph.invoke({"log": [word]}, config)
+        said = Import(url or path, graph=None)
+        assert (said.err, said.out[:8]) == ("", "2 ended,")
+        expected = [each.values for each in graph.get_state_history(at("theirs"))]
+    assert expected[0] == {"log": ["anew", "two", "first"]}
+    for thread_id in ("ours", "theirs"):
+        assert [each.values for each in services.state_history(thread_id)] == expected
+        with testing.inline() as go_on:
+            start(thread_id, {"log": ["three"]}, thread_id=thread_id)
+            go_on()
+        assert log_of(thread_id) == ["anew", "two", "first", "three", "first"]
+
+
+def test_delta_channels_that_the_graph_does_not_have_are_left(tmp_path: Path) -> None:
     path = tmp_path / "pieces.sqlite"
     with SqliteSaver.from_conn_string(str(path)) as saver:
-        made = TheirGraph(Pieces).add_node("first", lambda state: {"log": ["first"]})
-        made.add_edge("__start__", "first").compile(saver).invoke({"log": ["x"]}, at("t"))
-    assert "it has a DeltaChannel" in Import(path).err
+        made = build_pieces(TheirGraph, DeltaChannel, TheirOverwrite)
+        made.compile(saver).invoke({"log": ["x"]}, at("t"))
+    assert "its DeltaChannel log is stored in pieces" in Import(path).err
     assert not Thread.objects.exists()
 
 

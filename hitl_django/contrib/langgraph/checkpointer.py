@@ -37,11 +37,18 @@ class DjangoCheckpointer(BridgedSaver):
         self._perform(self._saver.copy_thread, source_thread_id, target_thread_id)
 
     def delete_for_runs(self, run_ids: Sequence[str]) -> None:
-        """Removes the checkpoints whose metadata has one of these as ``run_id``."""
+        """Remove the checkpoints whose metadata has one of these as ``run_id``.
+
+        Those that values of DeltaChannels in other checkpoints are made of are kept.
+        """
         self._perform(self._saver.delete_for_runs, run_ids)
 
     def prune(self, thread_ids: Sequence[str], *, strategy: str = "keep_latest") -> None:
-        """Removes history: all but the newest checkpoints (``keep_latest``), or all of it."""
+        """Remove history: all but the newest checkpoints (``keep_latest``), or all of it.
+
+        With the newest those are kept that the values of its DeltaChannels are made of: LangGraph
+        stores such a value in pieces, as far back as its last snapshot.
+        """
         self._perform(partial(self._saver.prune, strategy=strategy), thread_ids)
 
     async def adelete_thread(self, thread_id: str) -> None:

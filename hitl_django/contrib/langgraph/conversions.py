@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from typing import Any
 
+from langgraph.checkpoint.serde.types import _DeltaSnapshot
 from langgraph.types import Command as ForeignCommand
 from langgraph.types import Interrupt as ForeignInterrupt
 from langgraph.types import Send as ForeignSend
@@ -20,6 +21,7 @@ from hitl_django.engine.constants import (
     ONCE,
     TASKS,
 )
+from hitl_django.engine.savers.pruning import DELTA_COUNTERS
 from hitl_django.engine.types import Command, Interrupt, Send, TimeoutPolicy
 
 #: What a task of ours has to remember, and LangGraph has no word for: it would take it for output.
@@ -27,12 +29,25 @@ MEMORY = frozenset((ASKED, ATTEMPTS, CHANGED, KEYED, ONCE))
 
 
 def convert_checkpoint(checkpoint: Any, convert: Callable[[str, Any], Any]) -> Any:
-    """Returns a checkpoint with the Sends in it converted."""
+    """Return a checkpoint with the Sends in it converted, and values in place of snapshots."""
     values = checkpoint["channel_values"]
-    if TASKS not in values:
-        return checkpoint
-    sent = [convert(TASKS, one) for one in values[TASKS]]
-    return {**checkpoint, "channel_values": {**values, TASKS: sent}}
+    changed = {name: value.value for name, value in values.items() if type(value) is _DeltaSnapshot}
+    if TASKS in values:
+        changed[TASKS] = [convert(TASKS, one) for one in values[TASKS]]
+    return {**checkpoint, "channel_values": {**values, **changed}} if changed else checkpoint
+
+
+def drop_snapshot_counters(metadata: Any, values: Collection[str]) -> Any:
+    """Return metadata without the counters of DeltaChannels whose values are stored.
+
+    Those that are left name the channels whose values are made of earlier checkpoints.
+    """
+    counters = metadata.get(DELTA_COUNTERS)
+    if counters is None:
+        return metadata
+    left = {name: count for name, count in counters.items() if name not in values}
+    others = {key: value for key, value in metadata.items() if key != DELTA_COUNTERS}
+    return {**others, DELTA_COUNTERS: left} if left else others
 
 
 def convert_to_ours(name: str, value: Any) -> Any:

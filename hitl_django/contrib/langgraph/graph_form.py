@@ -13,6 +13,7 @@ from hitl_django.engine.channels import (
     AnyValue,
     BaseChannel,
     BinaryOperatorAggregate,
+    DeltaChannel,
     EphemeralValue,
     LastValue,
     LastValueAfterFinish,
@@ -29,6 +30,7 @@ _BUILDERS: dict[str, Callable[[Any, str], BaseChannel]] = {
     "BinaryOperatorAggregate": lambda one, key: BinaryOperatorAggregate(
         one.typ, one.operator, key=key
     ),
+    "DeltaChannel": lambda one, key: DeltaChannel(one.reducer, one.typ, key=key),
     "EphemeralValue": lambda one, key: EphemeralValue(one.typ, one.guard, key=key),
     "LastValueAfterFinish": lambda one, key: LastValueAfterFinish(one.typ, key=key),
     "NamedBarrierValue": lambda one, key: NamedBarrierValue(one.typ, one.names, key=key),
@@ -37,6 +39,7 @@ _BUILDERS: dict[str, Callable[[Any, str], BaseChannel]] = {
     ),
     "Topic": lambda one, key: Topic(one.typ, one.accumulate, key=key),
     "UntrackedValue": lambda one, key: UntrackedValue(one.typ, one.guard, key=key),
+    "WholeChannel": lambda one, key: DeltaChannel(one.reducer, one.typ, key=key),
 }
 
 

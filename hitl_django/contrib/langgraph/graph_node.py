@@ -18,6 +18,7 @@ from hitl_django.engine.task.nodes import Action
 
 from .node_saver import NodeSaver
 from .served_calls import ServedCalls
+from .whole_channels import store_channels_whole
 
 #: Coordinates of the run above, which the graph has to itself.
 _COORDINATES = ("thread_id", "checkpoint_id", "checkpoint_ns", "checkpoint_map")
@@ -31,13 +32,15 @@ def build_graph_action(graph: Any) -> Action:
     it goes on with the answers.
     """
 
+    whole = store_channels_whole(graph)
+
     def call(value: Any) -> Any:
         context = get_context()
-        return _invoke(context, graph, value)
+        return _invoke(context, whole, value)
 
     async def acall(value: Any) -> Any:
         context = get_context()
-        return await _ainvoke(context, graph, value)
+        return await _ainvoke(context, whole, value)
 
     sync = Action(call, name=graph.name, source=graph)
     return Action(acall, is_async=True, sync=sync, name=graph.name, source=graph)

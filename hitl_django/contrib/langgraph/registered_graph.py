@@ -25,6 +25,7 @@ from .conversions import convert_command
 from .graph_form import convert_channels, convert_nodes, find_called_graph, list_functions
 from .graph_run import GraphRun, bind_saver
 from .saver import BridgedSaver
+from .whole_channels import store_channels_whole
 
 
 class ForeignGraph(Pregel):
@@ -38,7 +39,7 @@ class ForeignGraph(Pregel):
         #: LangGraph's graphs and what stands for them; one that calls itself is there once.
         self._known = {} if known is None else known
         self._known[id(source)] = self
-        self.source = source
+        self.source = source = store_channels_whole(source)
         super().__init__(
             nodes=convert_nodes(source),
             channels=convert_channels(source),

@@ -20,7 +20,13 @@ from hitl_django.engine.savers.checkpoint import (
 from hitl_django.engine.serde import adopt_model
 from hitl_django.engine.types import RunnableConfig
 
-from .conversions import MEMORY, convert_checkpoint, convert_to_ours, convert_to_theirs
+from .conversions import (
+    MEMORY,
+    convert_checkpoint,
+    convert_to_ours,
+    convert_to_theirs,
+    drop_snapshot_counters,
+)
 from .stored_types import find_listed_classes
 
 _COORDINATES = ("thread_id", "checkpoint_ns", "checkpoint_id")
@@ -131,11 +137,12 @@ class BridgedSaver(BaseCheckpointSaver[int]):
 
     def _put(self, config: Any, checkpoint: Any, metadata: Any, new_versions: Any) -> Any:
         ours = self._locate(config)
+        stored_metadata = get_serializable_checkpoint_metadata(config, metadata)
         self._commit(
             Commit(
                 ours,
                 checkpoint=convert_checkpoint(checkpoint, convert_to_ours),
-                metadata=get_serializable_checkpoint_metadata(config, metadata),  # type: ignore[arg-type]
+                metadata=drop_snapshot_counters(stored_metadata, checkpoint["channel_values"]),
                 new_versions=new_versions,
             )
         )

@@ -20,7 +20,9 @@ from hitl_django.db.alias import write_alias
 from hitl_django.db.clock import to_stored
 from hitl_django.db.retry import retry_on_conflict
 from hitl_django.db.write_batch import WriteBatch
+from hitl_django.engine.channels import BaseChannel
 from hitl_django.engine.errors import InvalidInputError
+from hitl_django.engine.graph.subgraphs import iterate_subgraphs
 from hitl_django.engine.savers.checkpoint import CheckpointTuple, Commit
 from hitl_django.errors import RunStateError, ThreadExistsError, UnknownGraphError
 from hitl_django.graph_registry import compatibility, registry
@@ -74,6 +76,8 @@ class _Import:
         self.paths = source.read_paths(thread_id)
         #: What is written on top of checkpoints that nothing follows so far.
         self.pending: dict[Place, PendingStep] = {}
+        #: The graph that the thread goes on with here.
+        self.registered: RegisteredGraph | None = None
         #: When LangGraph stored what is new.
         self.stored_at: dict[Place, datetime] = {}
 
@@ -84,15 +88,15 @@ class _Import:
         if thread is not None:
             # Only a graph that is built lets values be of its classes.
             with suppress(UnknownGraphError):
-                registry.get_graph(thread.graph)
+                self.registered = registry.get_graph(thread.graph)
         known = set() if thread is None else self._list_known(thread)
         new = [one for one in self.found if (one.ns, one.checkpoint_id) not in known]
         grown = self._find_grown(known)
         if not new and not grown:
             return None
         newest = self._find_newest()
-        registered = self._find_graph(newest)
-        root = self.source.read(self.thread_id, "", newest.checkpoint_id)
+        registered = self.registered = self._find_graph(newest)
+        root = self._read("", newest.checkpoint_id)
         refuse_strangers(root, registered)
         if thread is None:
             thread = self._create(registered)
@@ -125,7 +129,7 @@ class _Import:
             place = one.ns, one.checkpoint_id
             if place not in known or place in followed:
                 continue
-            theirs = self.source.read(self.thread_id, *place)
+            theirs = self._read(*place)
             stored = ours.get_tuple(_config(self.thread_id, *place))
             before = () if stored is None else stored.pending_writes or ()
             if any(is_new(write, before) for write in theirs.pending_writes or ()):
@@ -195,7 +199,7 @@ class _Import:
         for place, found in grown.items():
             self.pending[place] = PendingStep.read(found, self.paths)
         for one in new:
-            found = self.source.read(self.thread_id, one.ns, one.checkpoint_id)
+            found = self._read(one.ns, one.checkpoint_id)
             place, parent = (one.ns, one.checkpoint_id), (one.ns, one.parent_id or "")
             self.stored_at[place] = datetime.fromisoformat(found.checkpoint["ts"])
             now = versions[place] = found.checkpoint["channel_versions"]
@@ -223,7 +227,19 @@ class _Import:
             return versions[place]
         if all((one.ns, one.checkpoint_id) != place for one in self.found):
             return {}
-        return self.source.read(self.thread_id, *place).checkpoint["channel_versions"]
+        return self._read(*place).checkpoint["channel_versions"]
+
+    def _read(self, ns: str, checkpoint_id: str) -> CheckpointTuple:
+        return self.source.read(self.thread_id, ns, checkpoint_id, self._find_channels(ns))
+
+    def _find_channels(self, ns: str) -> Mapping[str, BaseChannel]:
+        """Return the channels of the graph at a namespace, if it is known."""
+        if self.registered is None:
+            return {}
+        root = self.registered.graph
+        if not ns:
+            return root.channels
+        return next((graph.channels for _, graph in iterate_subgraphs(root, ns, True)), {})
 
     def _date(self, thread: Thread) -> None:
         """Sets when each step was, which the history shows; a saver takes it for now."""

@@ -13,22 +13,25 @@ from typing import Any, NamedTuple
 from zlib import crc32
 
 from langgraph.checkpoint.base import BaseCheckpointSaver as TheirSaver
+from langgraph.checkpoint.serde.types import _DeltaSnapshot
 from langgraph.types import Interrupt as TheirInterrupt
+from langgraph.types import Overwrite as TheirOverwrite
 
+from hitl_django.engine.channels import MISSING, BaseChannel, DeltaChannel
 from hitl_django.engine.constants import TASKS
 from hitl_django.engine.errors import CorruptPayloadError, HitlError, UnknownTagError
 from hitl_django.engine.savers.checkpoint import CheckpointTuple, Version, make_version
+from hitl_django.engine.savers.pruning import DELTA_COUNTERS
+from hitl_django.engine.types import Overwrite
 
 from .closed_serializer import ClosedSerializer
-from .conversions import convert_checkpoint, convert_to_ours
+from .conversions import convert_checkpoint, convert_to_ours, drop_snapshot_counters
 
 #: Executes a statement with places for values, written ``{}``; returns its rows.
 Fetch = Callable[..., Sequence[Sequence[Any]]]
 #: The layout from which on what was sent stands in a channel.
 _SENDS_IN_CHANNEL = 4
 _MAX_COUNT = 2**31
-#: The metadata of checkpoints with channels of which they hold what was added.
-_DELTAS = "counters_since_delta_snapshot"
 
 
 class SourceError(HitlError, OSError):
@@ -109,18 +112,23 @@ class ThreadSource:
         )
         return {str(task_id): str(path) for task_id, path in rows}
 
-    def read(self, thread_id: str, ns: str, checkpoint_id: str) -> CheckpointTuple:
+    def read(
+        self, thread_id: str, ns: str, checkpoint_id: str, channels: Mapping[str, BaseChannel]
+    ) -> CheckpointTuple:
         """Reads a checkpoint with the writes on top of it.
+
+        ``channels`` are those of its graph here. Values of DeltaChannels are made by them, of the
+        pieces that LangGraph has stored.
 
         Raises UnknownTagError for a class that isn't registered here, CorruptPayloadError for
         anything else that can't be read.
         """
         try:
-            found = self._read_theirs(thread_id, ns, checkpoint_id)
+            found = self._read_theirs(thread_id, ns, checkpoint_id, channels)
             return CheckpointTuple(
                 found.config,
                 _convert_checkpoint(found.checkpoint),
-                found.metadata,
+                drop_snapshot_counters(found.metadata, found.checkpoint["channel_values"]),
                 found.parent_config,
                 [
                     (task, name, _convert_write(name, value))
@@ -139,14 +147,15 @@ class ThreadSource:
                 f"The checkpoint {checkpoint_id} can't be read: {type(error).__name__}: {error}"
             ) from error
 
-    def _read_theirs(self, thread_id: str, ns: str, checkpoint_id: str) -> Any:
+    def _read_theirs(
+        self, thread_id: str, ns: str, checkpoint_id: str, channels: Mapping[str, BaseChannel]
+    ) -> Any:
         found = self._find(thread_id, ns, checkpoint_id)
         if found is None:
             raise LookupError("it isn't there any more")
         checkpoint: Any = found.checkpoint
         datetime.fromisoformat(checkpoint["ts"])  # what is none is refused here, with a reason
-        if found.metadata.get(_DELTAS):
-            raise ValueError("it has a DeltaChannel, whose value LangGraph stores in pieces")
+        self._complete_values(found, channels)
         # What was sent stood beside the channels, and with the writes that led here.
         sends = checkpoint.pop("pending_sends", None)
         if checkpoint["v"] < _SENDS_IN_CHANNEL and not sends and found.parent_config is not None:
@@ -155,6 +164,20 @@ class ThreadSource:
         if sends and TASKS not in values:
             values[TASKS], versions[TASKS] = sends, max(versions.values())
         return found
+
+    def _complete_values(self, found: Any, channels: Mapping[str, BaseChannel]) -> None:
+        """Add the values of DeltaChannels, which LangGraph stores in pieces."""
+        values, versions = found.checkpoint["channel_values"], found.checkpoint["channel_versions"]
+        counters = found.metadata.get(DELTA_COUNTERS) or {}
+        missing = [name for name in counters if name in versions and name not in values]
+        if strangers := [name for name in missing if type(channels.get(name)) is not DeltaChannel]:
+            raise ValueError(
+                f"its DeltaChannel {', '.join(strangers)} is stored in pieces, and the graph here "
+                "has no such channel"
+            )
+        pieces = self._saver.get_delta_channel_history(config=found.config, channels=missing)
+        for name in missing:
+            values[name] = _join_pieces(channels[name], pieces[name])
 
     def _find_sends(self, thread_id: str, ns: str, parent_config: Any) -> Sequence[Any]:
         parent = self._find(thread_id, ns, parent_config["configurable"]["checkpoint_id"])
@@ -254,6 +277,17 @@ def _describing(failure: type[Exception], name: str) -> Iterator[None]:
         raise SourceError(
             f"{name} can't be read as a database of LangGraph's saver: {reason}."
         ) from error
+
+
+def _join_pieces(channel: BaseChannel, pieces: Any) -> Any:
+    """Return the value of a DeltaChannel: a stored one, and what was written since."""
+    held = pieces.get("seed", MISSING)
+    value = held.value if type(held) is _DeltaSnapshot else held
+    for _, _, written in pieces["writes"]:
+        # One by one: each super-step may have replaced the value.
+        replaces = isinstance(written, TheirOverwrite)
+        value = channel.fold(value, [Overwrite(written.value) if replaces else written])
+    return channel.initial() if value is MISSING else value
 
 
 def _convert_checkpoint(checkpoint: Any) -> Any:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from copy import deepcopy
 from threading import RLock
 from typing import Any, Self
@@ -34,7 +34,14 @@ from .checkpoint import (
     TaskWrites,
     Version,
 )
-from .pruning import KEEP_LATEST, check_prune, keep_latest
+from .pruning import (
+    DELTA_COUNTERS,
+    KEEP_LATEST,
+    CheckpointKey,
+    add_ancestors,
+    check_prune,
+    keep_latest,
+)
 from .shared_values import SharedValues
 
 #: What a task wrote, under its id and slot: its path, and its encoded writes, in parts.
@@ -445,6 +452,7 @@ class InMemorySaver(BaseCheckpointSaver[VersionT]):
     def _keep_only(self, thread_id: str, kept: set[tuple[str, str]]) -> None:
         """Drops the other checkpoints, the values that nobody names any more, and what is empty."""
         spaces = self._threads.get(thread_id, {})
+        kept = self._add_ancestors(spaces, kept)
         for ns, space in list(spaces.items()):
             left = {id: one for id, one in space.checkpoints.items() if (ns, id) in kept}
             named: set[tuple[str, Version]] = set()
@@ -458,6 +466,19 @@ class InMemorySaver(BaseCheckpointSaver[VersionT]):
                 del spaces[ns]
         if not spaces:
             self._threads.pop(thread_id, None)
+
+    def _add_ancestors(
+        self, spaces: Mapping[str, _Namespace], kept: set[CheckpointKey]
+    ) -> set[CheckpointKey]:
+        stored = {
+            (ns, id): one for ns, space in spaces.items() for id, one in space.checkpoints.items()
+        }
+        missing = {
+            key: counters.keys() & one.decode()["channel_versions"].keys()
+            for key, one in stored.items()
+            if (counters := self._codec.decode(one.metadata).get(DELTA_COUNTERS))
+        }
+        return add_ancestors(kept, {key: one.parent_id for key, one in stored.items()}, missing)
 
 
 def _coordinates(thread_id: str, ns: str, checkpoint_id: str) -> RunnableConfig:

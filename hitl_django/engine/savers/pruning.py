@@ -8,6 +8,10 @@ from ..constants import NS_END
 from .checkpoint import CheckpointMetadata
 
 KEEP_LATEST, DELETE = "keep_latest", "delete"
+#: A namespace and the id of a checkpoint.
+CheckpointKey = tuple[str, str]
+#: The metadata by which LangGraph says which of its DeltaChannels a checkpoint has no value of.
+DELTA_COUNTERS = "counters_since_delta_snapshot"
 
 
 def check_prune(thread_ids: Sequence[str], strategy: str) -> list[str]:
@@ -45,3 +49,26 @@ def keep_latest(
         if called_from is None or called_from == newest_root or called_from not in roots:
             kept.add((ns, checkpoint_id))
     return kept
+
+
+def add_ancestors(
+    kept: Collection[CheckpointKey],
+    parents: Mapping[CheckpointKey, str | None],
+    missing: Mapping[CheckpointKey, Collection[str]],
+) -> set[CheckpointKey]:
+    """Return checkpoints to keep with those that their values are made of.
+
+    The value of a DeltaChannel of LangGraph is that of the newest ancestor that has one, and what
+    was written since. ``missing`` are the channels that checkpoints have no value of, ``parents``
+    the ids of the checkpoints before.
+    """
+    found = set(kept)
+    for key in kept:
+        wanted = set(missing.get(key, ()))
+        while wanted and (parent := parents.get(key)) is not None:
+            key = key[0], parent
+            if key not in parents:
+                break
+            found.add(key)
+            wanted.intersection_update(missing.get(key, ()))
+    return found

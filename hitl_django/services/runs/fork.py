@@ -200,14 +200,18 @@ def _origin(base: CheckpointTuple, last: Run) -> UUID:
 
 
 class _Planner(BaseCheckpointSaver):
-    """Gives one checkpoint, and keeps what is to be stored on top of it."""
+    """Reads the thread as if a checkpoint were its newest, and keeps what is to be stored."""
 
     def __init__(self, base: CheckpointTuple) -> None:
         self.base = base
         self.commits: list[Commit] = []
 
     def get_tuple(self, config: RunnableConfig) -> CheckpointTuple | None:
-        return self.base
+        named = config["configurable"]
+        is_newest = named.get("checkpoint_id") in (None, self.base.checkpoint["id"])
+        if is_newest and not named.get("checkpoint_ns"):
+            return self.base
+        return DjangoSaver().get_tuple(config)
 
     def commit(self, commit: Commit) -> None:
         self.commits.append(commit)
