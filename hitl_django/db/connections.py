@@ -64,6 +64,16 @@ def close_connections() -> None:
             logger.exception("a connection to %r was not closed", connection.alias)
 
 
+def reset_connections() -> None:
+    """Close this thread's connections that may be in the middle of a statement.
+
+    An error that a signal raises interrupts the driver anywhere. A transaction keeps its own.
+    """
+    for connection in connections.all(initialized_only=True):
+        if not connection.in_atomic_block:
+            connection.close()
+
+
 def close_lost_connections() -> None:
     """Closes the connections that have been lost, so that the next query opens another.
 

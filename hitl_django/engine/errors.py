@@ -44,8 +44,9 @@ The default message of an error is the first line of its docstring.
 
 from __future__ import annotations
 
+import asyncio
 import warnings
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from typing import Any, Literal
 
@@ -364,14 +365,56 @@ class DrainSignal(GraphBubbleUp):
 
 
 class SaverFailed(GraphBubbleUp):
-    """The saver refused a call that was made within a node: no failure of the node's.
+    """An error that passes through a node and isn't a failure of the node's.
 
-    ``error`` is what the saver raised; it comes out of the run as that.
+    ``error`` is what the saver raised, or what the task queue raised to stop its task; it comes out
+    of the run as that.
     """
 
-    def __init__(self, error: Exception) -> None:
+    def __init__(self, error: BaseException) -> None:
         super().__init__(str(error))
         self.error = error
+
+
+def iterate_leaves(error: BaseException) -> Iterator[BaseException]:
+    """Yield the errors in a group, of whatever depth; an error that isn't a group yields itself."""
+    if isinstance(error, BaseExceptionGroup):
+        for part in error.exceptions:
+            yield from iterate_leaves(part)
+    else:
+        yield error
+
+
+def resolve_group(group: BaseExceptionGroup[BaseException]) -> BaseException:
+    """Return the error or signal that a group of errors stands for.
+
+    Task groups of asyncio and anyio raise groups. A group of pauses is one pause with all their
+    questions. In a mixed group the failures count: the group is returned without its signals.
+    Cancellations count only where there is nothing else.
+    """
+    signals, failures = group.split(GraphBubbleUp)
+    failed = failures and failures.split(asyncio.CancelledError)[1]
+    leaves = () if signals is None else tuple(iterate_leaves(signals))
+    passing = next((leaf for leaf in leaves if isinstance(leaf, SaverFailed)), None)
+    if passing is not None:
+        return passing
+    if failed:
+        return failed
+    if not leaves:
+        return next(iterate_leaves(group))
+    drained = next((leaf for leaf in leaves if isinstance(leaf, DrainSignal)), None)
+    if drained is not None:
+        return drained
+    pauses = [leaf for leaf in leaves if isinstance(leaf, GraphInterrupt)]
+    if pauses:
+        raised = {id(one): one for pause in pauses for one in pause.interrupts}
+        return GraphInterrupt(tuple(raised.values())).with_traceback(group.__traceback__)
+    if len(leaves) > 1:
+        return InvalidUpdateError(
+            f"A node raised {len(leaves)} commands for the graph that called its graph in one "
+            "task group; one at most is possible."
+        )
+    return leaves[0]
 
 
 def annotate(error: BaseException, note: str) -> None:

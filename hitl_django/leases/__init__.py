@@ -12,7 +12,7 @@ from .fence import RunFence
 from .lease import Lease
 from .renewal import keep_renewed
 from .thread_lock import lock_thread
-from .transitions import describe_error, park, release
+from .transitions import describe_error, note_error, park, release
 from .waiting_runs import enqueue_next, select_waiting
 
 __all__ = [
@@ -23,6 +23,7 @@ __all__ = [
     "enqueue_next",
     "keep_renewed",
     "lock_thread",
+    "note_error",
     "park",
     "release",
     "renew",

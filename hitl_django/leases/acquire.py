@@ -69,9 +69,10 @@ def claim(run_id: UUID) -> Lease | None:
         stored=stored,
         names=tuple(filter(None, (begun.key, claimed.subject_id))),
         options=begun.options or {},
+        last_error=begun.error,
     )
     if lease.attempt > hitl.MAX_ATTEMPTS:
-        transitions.park(lease, begun.error or _no_progress())
+        transitions.park(lease, _describe_no_progress(begun.error))
         return None
     logger.info(
         "run %s claimed: epoch %s, attempt %s",
@@ -83,8 +84,10 @@ def claim(run_id: UUID) -> Lease | None:
     return lease
 
 
-def _no_progress() -> str:
+def _describe_no_progress(last_error: str) -> str:
     times = format_count(hitl.MAX_ATTEMPTS, "time", "times")
+    if last_error:
+        return f"{last_error}. The run was taken up {times} and got nowhere."
     return f"The run was taken up {times} and got nowhere; its worker never lived to say why."
 
 

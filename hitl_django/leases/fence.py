@@ -31,6 +31,9 @@ class RunFence:
             batch.lock(lease_queries.CHECK, key, LeaseLostError)
         elif outcome is None:
             batch.guard(lease_queries.HOLD, {**key, "duration": lease_duration()}, LeaseLostError)
+            if self.lease.last_error:
+                # It would be taken for the reason of a later end of a worker.
+                batch.guard(queries.NOTE, {"run": self.lease.run_id, "error": ""}, LeaseLostError)
         else:
             statement, receive = lease_queries.LET_GO, None
             if outcome.questions:

@@ -38,7 +38,8 @@ class Lease:
     is none to find. ``log`` takes the events of the run, ``stored`` is what was read with the
     claim, where anything was. ``names`` are the run's key and the id of the thread's subject, where
     they have any: what it asks is found by them. ``options`` is what the run was started with
-    besides its input.
+    besides its input. ``last_error`` is why the run was left at its last claim, if that was an
+    error.
     """
 
     run_id: UUID
@@ -52,6 +53,7 @@ class Lease:
     stored: StoredRun | None = None
     names: tuple[str, ...] = ()
     options: Mapping[str, Any] = field(default_factory=dict)
+    last_error: str = ""
 
     def fence_values(self) -> dict[str, Any]:
         """Returns the values of a statement that finds the thread only while the lease holds."""

@@ -161,6 +161,13 @@ def _outcome_columns() -> dict[str, Any]:
     }
 
 
+#: Stores why a run is about to be left.
+NOTE = PreparedUpdate(
+    Run,
+    Q(pk=_RUN, state__in=DUE),
+    lambda: {"error": Parameter("error", _column(Run, "error"))},
+)
+
 _LEAVABLE = Q(pk=_RUN, state__in=DUE)
 
 #: Leaves a run that waits for a person, or that nobody tries any more.

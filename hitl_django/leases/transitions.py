@@ -13,7 +13,7 @@ from hitl_django import signals
 from hitl_django.checkpoints import lease_queries
 from hitl_django.db.alias import write_alias
 from hitl_django.db.write_batch import WriteBatch
-from hitl_django.engine.errors import QuestionChangedError
+from hitl_django.engine.errors import QuestionChangedError, iterate_leaves
 from hitl_django.engine.savers.checkpoint import Outcome
 from hitl_django.errors import LeaseLostError
 from hitl_django.json_text.sanitize import escape_unstorable
@@ -101,16 +101,31 @@ def park(lease: Lease, error: str) -> None:
     batch = WriteBatch(write_alias())
     # Zero rows: the lease has run out since it was claimed, and another worker parks the run.
     batch.guard(lease_queries.LET_GO, lease.fence_values())
-    _leave(lease, Run.State.PARKED, batch, escape_unstorable(error)[:ERROR_LENGTH])
+    _leave(lease, Run.State.PARKED, batch, _shorten(error))
     batch.after_write(partial(_send_signals, lease, Run.State.PARKED, batch.using))
     batch.commit(durable=True)
 
 
-def release(lease: Lease, error: BaseException, *, to_park: bool) -> None:
+def note_error(lease: Lease, error: str) -> None:
+    """Store why a run is about to be left; its lease stays.
+
+    Raises:
+        LeaseLostError: Another worker has the thread; nothing is written.
+    """
+    batch = WriteBatch(write_alias())
+    batch.lock(lease_queries.CHECK, lease.fence_values(), LeaseLostError)
+    batch.guard(queries.NOTE, {"run": lease.run_id, "error": _shorten(error)}, LeaseLostError)
+    batch.commit(durable=True)
+
+
+def release(
+    lease: Lease, error: BaseException, *, to_park: bool, described: str | None = None
+) -> None:
     """Gives the thread back after something that was not the graph's doing went wrong.
 
     The run stays QUEUED, for the sweep to enqueue again, or is parked where trying again can't
-    help. Its attempts aren't set back: a fault that stays parks the run in the end.
+    help. Its attempts aren't set back: a fault that stays parks the run in the end. ``described``
+    is the error in words, if they aren't its own.
     """
     batch = WriteBatch(write_alias())
     # What went wrong may have been a commit, and nobody knows what became of its events.
@@ -118,7 +133,8 @@ def release(lease: Lease, error: BaseException, *, to_park: bool) -> None:
     state = Run.State.PARKED if to_park else Run.State.QUEUED
     # Zero rows: another worker has taken over, and the run is its business now.
     batch.guard(lease_queries.FREE, lease.fence_values(), LeaseLostError)
-    _leave(lease, state, batch, *describe_error(error))
+    line, full = describe_error(error)
+    _leave(lease, state, batch, line if described is None else _shorten(described), full)
     batch.after_write(partial(_send_signals, lease, state, batch.using))
     batch.commit(durable=True)
 
@@ -155,12 +171,22 @@ def describe_error(error: BaseException | None) -> tuple[str, str]:
     """Returns an error in a line and as a traceback, without the values of variables."""
     if error is None:
         return "", ""
-    try:
-        line = f"{type(error).__name__}: {error}"
-    except Exception:  # an exception whose own __str__ fails
-        line = type(error).__name__
+    line = "; ".join(map(_name_error, iterate_leaves(error)))
+    if isinstance(error, BaseExceptionGroup):
+        line = f"{_name_error(error)}: {line}"
     full = "".join(traceback.format_exception(error))
-    return escape_unstorable(line)[:ERROR_LENGTH], escape_unstorable(full)[-TRACEBACK_LENGTH:]
+    return _shorten(line), escape_unstorable(full)[-TRACEBACK_LENGTH:]
+
+
+def _name_error(error: BaseException) -> str:
+    try:
+        return f"{type(error).__name__}: {error}"
+    except Exception:  # an exception whose own __str__ fails
+        return type(error).__name__
+
+
+def _shorten(line: str) -> str:
+    return escape_unstorable(line)[:ERROR_LENGTH]
 
 
 def _send_signals(lease: Lease, state: str, using: str) -> None:

@@ -60,6 +60,14 @@ class Dispatcher(ABC):
         """Returns the seconds a worker may stay with one run; None where nothing limits it."""
         return None
 
+    def stop_errors(self) -> Mapping[type[BaseException], str]:
+        """Return the errors that this queue raises in a task to stop it, with their reasons.
+
+        They aren't failures of the node in which they are raised. A reason is the beginning of a
+        sentence that goes on with the node's name, such as "exceeded the timeout of 60 s".
+        """
+        return {}
+
     def install(self, using: str) -> None:  # noqa: B027  # a queue without schedules needs nothing
         """Arranges for SWEEP to be called regularly; ``using`` was just migrated."""
 
@@ -145,6 +153,11 @@ def get_time_slice() -> float | None:
     if hitl.TIME_SLICE_SECONDS is not None:
         return float(hitl.TIME_SLICE_SECONDS)
     return get_dispatcher().time_slice()
+
+
+def get_stop_errors() -> Mapping[type[BaseException], str]:
+    """Return the errors that the queue raises in a task to stop it, with their reasons."""
+    return get_dispatcher().stop_errors()
 
 
 def _add_message(function: str, subject: object, batch: WriteBatch) -> None:

@@ -18,7 +18,7 @@ from hitl_django import leases
 from hitl_django.checkpoints import DjangoSaver
 from hitl_django.conf import hitl
 from hitl_django.db.alias import write_alias
-from hitl_django.db.connections import close_lost_connections
+from hitl_django.db.connections import close_lost_connections, reset_connections
 from hitl_django.db.write_batch import WriteBatch
 from hitl_django.engine.errors import GraphChangedError, PayloadError
 from hitl_django.engine.savers.checkpoint import Outcome
@@ -31,6 +31,7 @@ from hitl_django.services.runs.waiting import begin_waiting
 from hitl_django.task_queue import dispatcher
 
 from .observers import AroundTask, Stretch, combine_around, observe_stretch
+from .stop_note import StopNote
 
 logger = logging.getLogger("hitl_django")
 
@@ -39,9 +40,9 @@ def advance(run_id: str) -> None:
     """Takes the run as far as it goes: to its end, its next question, or the end of the slice.
 
     Returns at once where there is nothing to do, so a message may come late or twice. Whatever goes
-    wrong is stored on the run and never raised, since no queue could do more about it. SystemExit
-    and KeyboardInterrupt are the end of this process, not a failure of the run: they pass, and
-    the run is taken up by another worker when the lease has run out.
+    wrong is stored on the run and not raised, since no queue could do more about it. The errors
+    that end this process, such as KeyboardInterrupt or a queue's timeout, are stored, too, and then
+    raised; the run stays queued.
     """
     if _drain_reason is not None:
         batch = WriteBatch(write_alias())
@@ -64,19 +65,22 @@ def advance(run_id: str) -> None:
 
 def _work_on(lease: Lease, stretches: Sequence[Stretch]) -> tuple[str, BaseException | None]:
     """Takes a claimed run as far as it goes; returns how it was left, and what failed it."""
+    stop = StopNote(lease)
     try:
-        outcome = _drive(lease, combine_around(stretches))
+        outcome = _drive(lease, combine_around(stretches), stop)
     except LeaseLostError as error:
         _log_taken_over(lease)
         return "taken_over", error
-    except Exception as error:
+    except BaseException as error:
         stopped = error
     else:
         logger.info("run %s left: %s", lease.run_id, outcome.status, extra=lease.log_fields())
         return outcome.status, outcome.error
     # Not while it is handled: it may quote what the run works on, and would be logged along
     # with whatever goes wrong now.
-    _release(lease, stopped)
+    _release(lease, stopped, stop.describe(stopped))
+    if not isinstance(stopped, Exception):
+        raise stopped
     return "stopped", stopped
 
 
@@ -109,7 +113,7 @@ def drain(reason: str = "shutdown") -> None:
         control.request_drain(reason)
 
 
-def _drive(lease: Lease, around_task: AroundTask | None) -> Outcome:
+def _drive(lease: Lease, around_task: AroundTask | None, stop: StopNote) -> Outcome:
     options = lease.options
     registered = registry.get_graph_of_run(
         lease.graph, lease.graph_version, is_pinned=bool(options.get(PINNED))
@@ -135,6 +139,7 @@ def _drive(lease: Lease, around_task: AroundTask | None) -> Outcome:
         config["max_concurrency"] = 1
     control = RunControl()
     control.around_task = around_task
+    stop.watch(control)
     with _drainable(control), leases.keep_renewed(lease, control, dispatcher.get_time_slice()):
         newest = lease.stored.newest if lease.stored else None
         saver = DjangoSaver(
@@ -166,15 +171,17 @@ def _drainable(control: RunControl) -> Iterator[None]:
         _controls.discard(control)
 
 
-def _release(lease: Lease, error: Exception) -> None:
+def _release(lease: Lease, error: BaseException, described: str | None) -> None:
     named = type(error).__name__
     logger.error("run %s stopped: %s", lease.run_id, named, extra=lease.log_fields())
     try:
+        if described is not None or not isinstance(error, Exception):
+            reset_connections()
         close_lost_connections()
         # What is stored can't be read, or not gone on with, by this version of the code: trying
         # again won't help. Anything else (the database, a graph that isn't deployed here) may pass.
         hopeless = isinstance(error, (PayloadError, GraphChangedError))
-        leases.release(lease, error, to_park=hopeless)
+        leases.release(lease, error, to_park=hopeless, described=described)
     except LeaseLostError:
         _log_taken_over(lease)
     except Exception:

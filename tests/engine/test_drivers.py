@@ -278,26 +278,17 @@ def test_a_question_does_not_cancel_its_siblings() -> None:
 
 @WAYS
 @pytest.mark.parametrize("alone", [True, False])
-def test_an_exit_passes_through_as_a_crash_and_is_no_failure_of_the_node(
+def test_keyboard_interrupt_passes_through_and_is_no_failure_of_the_node(
     run: Run, alone: bool
 ) -> None:
     def leave(state: State) -> None:
-        raise SystemExit(3)
+        raise KeyboardInterrupt
 
     graph = saved(line(a=leave) if alone else side_by_side(a=leave, b=says("b")))
-    with pytest.raises(SystemExit):
+    with pytest.raises(KeyboardInterrupt):
         run(graph, {"x": 1})
     assert all(task.error is None for task in graph.get_state(CONFIG).tasks)
     assert "a" in graph.get_state(CONFIG).next
-
-
-@WAYS
-def test_a_keyboard_interrupt_passes_through(run: Run) -> None:
-    def leave(state: State) -> None:
-        raise KeyboardInterrupt
-
-    with pytest.raises(KeyboardInterrupt):
-        run(saved(line(a=leave)), {"x": 1})
 
 
 def test_an_async_node_in_a_sync_run_runs_on_an_event_loop_of_its_own() -> None:

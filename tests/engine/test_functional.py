@@ -169,7 +169,7 @@ def test_a_crash_in_a_task_is_a_crash_of_the_run() -> None:
     def step(x: int) -> int:
         calls.append(x)
         if len(calls) == 1:
-            raise SystemExit
+            raise KeyboardInterrupt
         return x
 
     @entrypoint(Frail())
@@ -177,7 +177,7 @@ def test_a_crash_in_a_task_is_a_crash_of_the_run() -> None:
         called = step(x)
         return 0 if len(calls) < 2 and called is None else called.result()
 
-    with pytest.raises(SystemExit):
+    with pytest.raises(KeyboardInterrupt):
         flow.invoke(1, CONFIG)
     assert flow.get_state(CONFIG).tasks[0].error is None
     assert flow.invoke(None, CONFIG) == 1
@@ -186,14 +186,14 @@ def test_a_crash_in_a_task_is_a_crash_of_the_run() -> None:
 def test_a_crash_in_a_task_that_nobody_waits_for_is_no_success() -> None:
     @task
     def step() -> None:
-        raise SystemExit
+        raise KeyboardInterrupt
 
     @entrypoint(Frail())
     def flow(x: int) -> str:
         step()
         return "done"
 
-    with pytest.raises(SystemExit):
+    with pytest.raises(KeyboardInterrupt):
         flow.invoke(1, CONFIG)
     assert flow.get_state(CONFIG).next == ("flow",)
 

@@ -4,24 +4,17 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Iterator
-from typing import Any
 from uuid import uuid4
 
 import pytest
 from django.conf import settings
 from django.test import override_settings
 
-from hitl_django import services, testing
 from hitl_django.checkpoints import ThreadKey
 from hitl_django.db.renewal import Renewals
-from hitl_django.engine.graph.state_graph import StateGraph
 from hitl_django.engine.task.runtime import RunControl
-from hitl_django.graph_registry import registry
 from hitl_django.leases import Lease, acquire, renewal
-from hitl_django.models import Run
 from hitl_django.notifications import EventLog
-from hitl_django.worker import runner
-from tests import graphs
 
 
 class Renewed:
@@ -105,22 +98,3 @@ def test_a_slice_that_ends_renews_no_lease(renewed: Renewed) -> None:
     run.keep_up()
     assert (renewed.seen, control.drain_requested) == ([], True)
     assert run.next_due() == float("inf")
-
-
-@pytest.mark.parametrize("signal", [SystemExit, KeyboardInterrupt])
-def test_the_end_of_the_process_is_a_crash_not_a_failure(
-    db: None, signal: type[BaseException]
-) -> None:
-    def die(state: Any) -> Any:
-        raise signal
-
-    graph = StateGraph(graphs.Count).add_node("node", die)
-    registry.register("die")(lambda: graph.add_edge("__start__", "node"))
-    try:
-        with testing.inline(), pytest.raises(signal):
-            runner.advance(str(services.start("die", {"count": 1}).id))
-    finally:
-        registry.unregister("die")
-    run = Run.objects.select_related("thread").get()
-    assert (run.state, run.error) == ("running", "")
-    assert run.thread.lease_until is not None

@@ -307,12 +307,12 @@ def test_a_run_that_kills_its_workers_is_parked_after_five(
 
     def die(state: Any) -> Any:
         bodies.append(1)
-        raise SystemExit
+        raise KeyboardInterrupt
 
     made("die", die)
     info = services.start("die", {"count": 1})
     for _ in range(5):
-        with pytest.raises(SystemExit):
+        with pytest.raises(KeyboardInterrupt):
             runner.advance(str(info.id))
         lose_lease()
     runner.advance(str(info.id))
@@ -323,7 +323,7 @@ def test_a_run_that_kills_its_workers_is_parked_after_five(
     runner.advance(str(info.id))
     assert len(bodies) == 5
     assert services.retry(info.id).state == "queued"
-    with pytest.raises(SystemExit):
+    with pytest.raises(KeyboardInterrupt):
         runner.advance(str(info.id))
     assert len(bodies) == 6
 
@@ -351,14 +351,14 @@ def test_a_step_far_into_the_graph_is_tried_as_often_as_the_first(advance: Advan
 
     def die(state: Any) -> Any:
         bodies.append(1)
-        raise SystemExit
+        raise KeyboardInterrupt
 
     graph = graphs.steps().add_node("f", die).add_edge("e", "f")
     registry.register("die late")(lambda: graph)
     try:
         info = services.start("die late", {"log": []})
         for _ in range(5):
-            with pytest.raises(SystemExit):
+            with pytest.raises(KeyboardInterrupt):
                 runner.advance(str(info.id))
             lose_lease()
         runner.advance(str(info.id))
@@ -528,13 +528,13 @@ def test_attempts_of_a_node_are_counted_on_by_the_worker_that_comes_next(
         assert info is not None
         attempts.append(info.node_attempt)
         if len(attempts) == 2:
-            raise SystemExit  # the process ends in the middle of it
+            raise KeyboardInterrupt  # the process ends in the middle of it
         raise ConnectionError
 
     policy = RetryPolicy(initial_interval=0.0001, jitter=False, max_attempts=3)
     deployed("failing", StateGraph(graphs.Count).add_node("a", fail, retry_policy=policy))
     info = services.start("failing", {"count": 1})
-    with pytest.raises(SystemExit):
+    with pytest.raises(KeyboardInterrupt):
         runner.advance(str(info.id))
     lose_lease()
     runner.advance(str(info.id))

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar
 
-from celery import current_app
+from celery import current_app, current_task
+from celery.exceptions import SoftTimeLimitExceeded, WorkerShutdown, WorkerTerminate
 from django.core import checks
 from django.db import transaction
 
@@ -44,6 +45,16 @@ class CeleryDispatcher(Dispatcher):
         conf = current_app.conf
         limits = [limit for limit in (conf.task_soft_time_limit, conf.task_time_limit) if limit]
         return min([SLICE, *(limit * PART for limit in limits)])
+
+    def stop_errors(self) -> Mapping[type[BaseException], str]:
+        request = current_task.request if current_task else None
+        given = request.timelimit[1] if request is not None and request.timelimit else None
+        limit = given or current_app.conf.task_soft_time_limit
+        return {
+            SoftTimeLimitExceeded: f"exceeded Celery's soft time limit ({limit} s)",
+            WorkerShutdown: "Celery's worker shuts down",
+            WorkerTerminate: "Celery's worker shuts down",
+        }
 
     def check(self) -> Sequence[checks.CheckMessage]:
         if current_app.conf.task_always_eager:

@@ -9,6 +9,7 @@ from django.core.checks import CheckMessage
 from django.db import transaction
 from django.utils import timezone
 from django_q.conf import Conf
+from django_q.exceptions import TimeoutException
 from django_q.models import OrmQ
 from django_q.tasks import async_task
 
@@ -51,6 +52,9 @@ class DjangoQ2Dispatcher(Dispatcher):
 
     def time_slice(self) -> float | None:
         return Conf.TIMEOUT * SLICE if Conf.TIMEOUT else None
+
+    def stop_errors(self) -> Mapping[type[BaseException], str]:
+        return {TimeoutException: f"exceeded Q_CLUSTER['timeout'] ({Conf.TIMEOUT} s)"}
 
     def install(self, using: str) -> None:
         schedules.install_schedules(using)

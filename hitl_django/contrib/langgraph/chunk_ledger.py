@@ -248,6 +248,11 @@ class ChunkLedger:
         with self._lock:
             return {task_id: task.name for task_id, task in self._tasks.items()}
 
+    def list_running(self) -> list[str]:
+        """Return the nodes of the tasks that have begun and haven't ended."""
+        with self._lock:
+            return [task.name for task in self._tasks.values() if not task.has_ended]
+
     def has_ended(self, task_id: str) -> bool:
         """Returns whether all chunks of a task are there."""
         with self._lock:

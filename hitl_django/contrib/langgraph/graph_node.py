@@ -17,6 +17,7 @@ from hitl_django.engine.task.node_api import get_context, interrupt
 from hitl_django.engine.task.nodes import Action
 
 from .node_saver import NodeSaver
+from .resolved_groups import resolve_groups
 from .served_calls import ServedCalls
 from .whole_channels import store_channels_whole
 
@@ -127,7 +128,7 @@ def _bind(context: TaskContext, graph: Any, perform: Callable[..., Any]) -> Any:
                 return await context.run.saver.acall(function, *args)  # type: ignore[union-attr]
             return await asyncio.to_thread(context.perform, function, *args)
 
-    twin = copy.copy(graph)
+    twin = copy.copy(resolve_groups(graph))
     saver: Any = context.run.saver
     twin.checkpointer = NodeSaver(saver, context.child_ns(), perform, aperform)
     return twin

@@ -27,6 +27,7 @@ from hitl_django.engine.types import Interrupt, RunnableConfig
 from .chunk_ledger import ChunkLedger
 from .graph_form import needs_event_loop
 from .node_connections import close_node_connections
+from .resolved_groups import resolve_groups
 from .run_saver import RunSaver
 from .saver import BridgedSaver
 from .served_calls import ServedCalls
@@ -66,11 +67,17 @@ class GraphRun:
         self._saver = RunSaver(
             saver, self._calls, thread_id, self._ledger, at_exit=durability == "exit"
         )
-        self._graph = bind_saver(graph, self._saver)
+        self._needs_loop = needs_event_loop(graph)
+        self._graph = bind_saver(resolve_groups(graph), self._saver)
 
     def advance(self, control: RunControl | None) -> Outcome:
         """Goes on from what is stored, and returns how the run left off."""
-        state, outcome = self._calls.serve(partial(self._run, control))
+        try:
+            state, outcome = self._calls.serve(partial(self._run, control))
+        except BaseException as error:
+            if control is not None:
+                control.note_stop(error, self._ledger.list_running())
+            raise
         root: RunnableConfig = {"configurable": {**state.config["configurable"]}}
         asked = [
             self._saver.questions.record_asked(question)
@@ -95,18 +102,20 @@ class GraphRun:
             state = self._graph.get_state(self._config)
             return state, self._build_outcome(state, failure)
 
-    def _drive(self, control: RunControl | None) -> Exception | None:
+    def _drive(self, control: RunControl | None) -> BaseException | None:
         """Runs the graph; returns what it raised."""
         options: dict[str, Any] = {
             "stream_mode": [], "control": control, "durability": self._durability,
         }  # fmt: skip
         try:
-            if needs_event_loop(self._graph):
+            if self._needs_loop:
                 asyncio.run(self._adrive(options))
             else:
                 deque(self._graph.stream(None, self._build_config(), **options), maxlen=0)
-        except Exception as error:
-            if self._ours.is_storage_error(error):
+        except (KeyboardInterrupt, GeneratorExit):
+            raise
+        except BaseException as error:
+            if self._ours.is_storage_error(error) or error is self._saver.failure:
                 raise
             return error
         return None
@@ -131,7 +140,7 @@ class GraphRun:
             config["callbacks"] = [StreamMessagesHandler(self._saver.add_message, True)]
         return config
 
-    def _build_outcome(self, state: Any, failure: Exception | None) -> Outcome:
+    def _build_outcome(self, state: Any, failure: BaseException | None) -> Outcome:
         if self._saver.questions.misplaced is not None:
             return Outcome("failed", next=state.next, error=self._saver.questions.misplaced)
         if isinstance(failure, GraphDrained):

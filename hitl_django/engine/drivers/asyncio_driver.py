@@ -46,7 +46,7 @@ from ..task.task_runner import run_task, take_error, take_result
 from ..types import Chunk
 from .asyncio_pool import AsyncTasks
 from .direct import perform_saver_call
-from .node_call import convert_cancellation, get_injected
+from .node_call import convert_error, get_injected
 from .task_steps import call_here
 from .thread_pool import MOST_THREADS
 from .timeouts import AttemptTimer, open_effects
@@ -152,7 +152,7 @@ async def _acall_once(context: TaskContext, action: Action) -> None:
     try:
         output = await _acall(context, Call(action, context.task.input))
     except BaseException as error:
-        take_error(context, convert_cancellation(context, error))
+        take_error(context, convert_error(context, error))
     else:
         take_result(context, output)
 
@@ -174,7 +174,7 @@ async def _go_through(context: TaskContext) -> None:
                     await _wait(context, step)  # type: ignore[arg-type]
                     reply = None
             except BaseException as error:
-                step = steps.throw(convert_cancellation(context, error))
+                step = steps.throw(convert_error(context, error))
             else:
                 step = steps.send(reply)
     except StopIteration:

@@ -6,7 +6,7 @@ import asyncio
 import inspect
 from typing import Any
 
-from ..errors import NodeCancelledError
+from ..errors import NodeCancelledError, resolve_group
 from ..loop.error_handlers import get_handled_failure
 from ..task.context import TaskContext
 from ..task.nodes import Action
@@ -33,12 +33,14 @@ def get_injected(context: TaskContext, action: Action) -> dict[str, Any]:
     return given
 
 
-def convert_cancellation(context: TaskContext, error: BaseException) -> BaseException:
-    """Returns what a call raised, as the failure of its task that it is.
+def convert_error(context: TaskContext, error: BaseException) -> BaseException:
+    """Return the error or signal that a call's error stands for.
 
-    A node that raises CancelledError without having been cancelled has failed; taken for a
-    cancellation it would end the run as if somebody had asked for that.
+    A group of pauses is a pause. A node that raises CancelledError without having been cancelled
+    has failed; taken for a cancellation it would end the run as if someone had requested that.
     """
+    if isinstance(error, BaseExceptionGroup):
+        error = resolve_group(error)
     if not isinstance(error, asyncio.CancelledError) or _is_cancelled():
         return error
     failure = NodeCancelledError(context.task.name)

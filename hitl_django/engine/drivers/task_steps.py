@@ -4,18 +4,20 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Coroutine
+from functools import partial
 from typing import Any
 
-from ..errors import DrainSignal
+from ..errors import DrainSignal, SaverFailed
 from ..task.ambient_config import get_ambient_config
 from ..task.context import TaskContext, current, store_commit
 from ..task.effects import Call, Report, Wait
 from ..task.nodes import Action
+from ..task.runtime import RunControl
 from ..task.task import Task
 from ..task.task_runner import run_task, take_error, take_result
 from ..types import TimeoutPolicy
-from .node_call import convert_cancellation, get_injected
+from .node_call import convert_error, get_injected
 from .timeouts import AttemptTimer, check_stoppable
 
 
@@ -45,7 +47,32 @@ def _run_async(context: TaskContext, action: Action, value: Any) -> Any:
     That is how a worker runs async nodes.
     """
     _refuse_loop(context)
-    return asyncio.run(_awaited(context, action.call(value, **get_injected(context, action))))
+    return _run_on_loop(
+        context, _awaited(context, action.call(value, **get_injected(context, action)))
+    )
+
+
+def _run_on_loop(context: TaskContext, running: Coroutine[Any, Any, Any]) -> Any:
+    """Like asyncio.run, for a run that may be stopped from outside on this thread or another."""
+    control = context.run.control
+    if control is None:
+        return asyncio.run(running)
+    with asyncio.Runner() as runner:
+        try:
+            return runner.run(_stoppable(control, running))
+        except BaseException as error:
+            # Noted before the loop waits for its tasks: the process may be killed meanwhile.
+            control.note_stop(error, (context.task.name,))
+            if control.stopped is not None and isinstance(error, asyncio.CancelledError):
+                raise SaverFailed(control.stopped) from None
+            raise
+
+
+async def _stoppable(control: RunControl, running: Awaitable[Any]) -> Any:
+    loop, task = asyncio.get_running_loop(), asyncio.current_task()
+    assert task is not None
+    with control.cancelling(partial(loop.call_soon_threadsafe, task.cancel)):
+        return await running
 
 
 def _call_within(limit: TimeoutPolicy, context: TaskContext) -> Callable[[TaskContext, Call], Any]:
@@ -55,7 +82,7 @@ def _call_within(limit: TimeoutPolicy, context: TaskContext) -> Callable[[TaskCo
     def make(context: TaskContext, call: Call) -> Any:
         if call.action.is_async:
             _refuse_loop(context)
-            return asyncio.run(_awaited(context, watch.call(call)))
+            return _run_on_loop(context, _awaited(context, watch.call(call)))
         if call.action is context.task.node.action:
             check_stoppable(context.task.name, call.action)
         return call_here(context, call)
@@ -109,7 +136,7 @@ def _call_plain(context: TaskContext, action: Action) -> None:
             with around(task.name):
                 output = _called(context, action, task.input)
     except BaseException as error:
-        take_error(context, convert_cancellation(context, error))
+        take_error(context, convert_error(context, error))
     else:
         take_result(context, output)
 
@@ -161,7 +188,7 @@ def _go_through(context: TaskContext) -> None:
                     _wait(context, step)  # type: ignore[arg-type]
                     reply = None
             except BaseException as error:
-                step = steps.throw(convert_cancellation(context, error))
+                step = steps.throw(convert_error(context, error))
             else:
                 step = steps.send(reply)
     except StopIteration:

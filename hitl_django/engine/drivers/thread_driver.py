@@ -40,6 +40,8 @@ from .watchdog import watchdog
 
 #: How long the driver runs one task after the other, in seconds, before the loop takes them in.
 _SPELL = 0.01
+#: The effects during which tasks run.
+_RUNNING = (RunTasks, RunTasksBeside, Await)
 
 
 class SyncDriver:
@@ -101,6 +103,10 @@ class SyncDriver:
                 except GeneratorExit:
                     raise
                 except BaseException as error:
+                    if self.state.run.control is not None:
+                        # Before any running task is waited for: the process may be killed then.
+                        nodes = self._list_running() if kind in _RUNNING else ()
+                        self.state.run.control.note_stop(error, nodes)
                     effect = effects.throw(error)
                 else:
                     if self.chunks:
@@ -124,6 +130,15 @@ class SyncDriver:
             perform_effects(leave_run(self.state, ended), self._perform)
         if self.state.holds_thread:
             self._perform(CallStorage(self.state.run.hold.release))  # type: ignore[union-attr]
+
+    def _list_running(self) -> list[str]:
+        waiting = [] if self.threads is None else [one.task for one in self.threads.waiting]
+        return [
+            task.name
+            for task in self.state.tasks
+            if task.writes is None and task.error is None and not task.questions
+            if task not in waiting
+        ]
 
     def _perform(self, effect: Effect) -> Any:
         """Performs an effect that is neither waited for nor emitted; returns the reply."""

@@ -9,7 +9,7 @@ from .. import ids
 from ..constants import ERROR, INPUT, NS_END
 from ..errors import PayloadError, annotate
 from ..savers.checkpoint import Commit, Outcome, TaskWrites
-from ..task.context import refuse_storage_error
+from ..task.context import refuse_foreign_error
 from ..task.task import Origin, Task
 from .apply import apply_writes
 from .chunks import emit_step, emit_values, emit_withheld, is_output_changed
@@ -43,7 +43,7 @@ def _apply_tasks(state: LoopState) -> bool:
     try:
         apply_writes(state.spec, state.channel_state, tasks, state.next_version)
     except Exception as error:
-        refuse_storage_error(state.run, error)
+        refuse_foreign_error(state.run, error)
         # Two writes where one may be, a reducer that raises: the step's tasks have finished
         # and stay finished, the step can't be taken.
         wrote = ", ".join(f"'{name}'" for name in dict.fromkeys(t.name for t in tasks if t.writes))

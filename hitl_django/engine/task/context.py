@@ -19,11 +19,13 @@ from typing import Any, Protocol, TypeVar
 from .. import ids
 from ..constants import ASKED, ATTEMPTS, CHANGED, KEYED, ONCE, PREVIOUS, RESUME
 from ..errors import (
+    GraphBubbleUp,
     GraphInterrupt,
     InvalidAnswerError,
     PayloadError,
     QuestionChangedError,
     SaverFailed,
+    iterate_leaves,
 )
 from ..payload import check_json
 from ..savers.checkpoint import Commit, Question, TaskWrites
@@ -198,6 +200,13 @@ class TaskContext:
     def _opens(self, question: Question) -> None:
         with changing:
             self.open = [*self.open, question]
+
+    def withdraw_questions(self, raised: BaseException) -> None:
+        """Withdraw the questions of the pauses in a group of errors."""
+        pauses = [one for one in iterate_leaves(raised) if isinstance(one, GraphInterrupt)]
+        asked = [getattr(one, "interrupt", one).id for pause in pauses for one in pause.interrupts]
+        with changing:
+            self.open = [question for question in self.open if question.interrupt.id not in asked]
 
     def _take_back(self, index: int, key: str | None, name: str) -> None:
         """Forgets an answer that doesn't fit, with those to what it led to."""
@@ -446,6 +455,12 @@ def _checked(answer: Any, schema: Any, task: Task) -> Any:
 current: ContextVar[TaskContext | None] = ContextVar("hitl_task", default=None)
 
 
+#: What a saver call raises within a node that isn't a failure of the saver.
+_PASSED_ON = (
+    PayloadError, GraphBubbleUp, asyncio.CancelledError, GeneratorExit, KeyboardInterrupt,
+)  # fmt: skip
+
+
 class _SaverCalls:
     """What ``saver_calls`` returns; one for all, as every commit of a subgraph is within it."""
 
@@ -455,7 +470,7 @@ class _SaverCalls:
         pass
 
     def __exit__(self, kind: object, error: BaseException | None, where: object) -> None:
-        if isinstance(error, Exception) and not isinstance(error, PayloadError):
+        if error is not None and not isinstance(error, _PASSED_ON):
             raise SaverFailed(error) from error
 
 
@@ -463,20 +478,20 @@ _SAVER_CALLS = _SaverCalls()
 
 
 def saver_calls() -> AbstractContextManager[None]:
-    """Lets what a saver raises within a node pass the node by, as none of its own failures.
+    """Let the error of a saver within a node pass through the node, as it isn't its failure.
 
     A value that can't be stored is the node's own.
     """
     return _SAVER_CALLS
 
 
-def refuse_storage_error(run: RunContext, error: Exception) -> None:
-    """Raises SaverFailed where an error of the user's code is that of a storage that is gone.
+def refuse_foreign_error(run: RunContext, error: BaseException) -> None:
+    """Raise SaverFailed where an error in the user's code isn't a failure of that code.
 
-    The code that runs into it is taken up again with all that wasn't stored, and isn't asked
-    whether it would like to be tried again or handled.
+    The storage is gone, or the task queue stops the task. No retry policy and no error handler of
+    a node applies: the code runs again, with all that wasn't stored.
     """
-    if run.is_storage_error(error):
+    if run.is_foreign_error(error):
         raise SaverFailed(error) from error
 
 

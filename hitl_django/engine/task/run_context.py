@@ -207,6 +207,9 @@ class RunContext:
         if self.deferred is not None:
             self.deferred.store_steps(states)
 
-    def is_storage_error(self, error: BaseException) -> bool:
-        """Returns whether an error of the user's code says that the storage of a saver is gone."""
+    def is_foreign_error(self, error: BaseException) -> bool:
+        """Return whether a saver's storage is gone, or the task queue stops the task."""
+        control = self.control
+        if control is not None and control.is_stop(error):
+            return True
         return any(saver.is_storage_error(error) for saver in self.savers)

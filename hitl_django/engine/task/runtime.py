@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from collections.abc import Callable, Sequence
-from contextlib import AbstractContextManager, suppress
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager, suppress
 from dataclasses import dataclass, replace
 from typing import Any, Generic, Protocol, TypeVar
+
+from ..errors import SaverFailed, iterate_leaves
 
 ContextT = TypeVar("ContextT")
 
@@ -19,9 +21,21 @@ class RunControl:
     tasks, with all attempts, is run within what ``around_task`` returns for the task's context.
     """
 
-    __slots__ = ("_drain", "_listeners", "around_task", "drain_reason")
+    __slots__ = (
+        "_cancels", "_drain", "_listeners", "around_task", "drain_reason", "on_stop",
+        "stop_errors", "stopped",
+    )  # fmt: skip
 
     def __init__(self) -> None:
+        #: The errors that stop a run from outside, such as the timeout of a task queue. They are
+        #: raised wherever the main thread is, and are no failures of the node that runs there.
+        self.stop_errors: tuple[type[BaseException], ...] = (KeyboardInterrupt,)
+        #: The first of them, once there was one, and what cancels nodes on event loops then.
+        self.stopped: BaseException | None = None
+        self._cancels: set[Callable[[], object]] = set()
+        #: Called with it and the names of the running nodes, on the thread that
+        #: runs the graph, before it waits for those nodes.
+        self.on_stop: Callable[[BaseException, Sequence[str]], None] | None = None
         self.drain_reason: str | None = None
         self._drain = threading.Event()
         self._listeners: set[Callable[[], object]] = set()
@@ -38,6 +52,32 @@ class RunControl:
     def drain_requested(self) -> bool:
         """Whether the run was asked to stop."""
         return self.drain_reason is not None
+
+    def is_stop(self, error: BaseException) -> bool:
+        """Return whether an error, or one in a group, stops the run from outside."""
+        return any(isinstance(leaf, self.stop_errors) for leaf in iterate_leaves(error))
+
+    def note_stop(self, error: BaseException, nodes: Sequence[str]) -> None:
+        """Call ``on_stop`` and cancel nodes at the first error that stops the run from outside."""
+        stopped = error.error if isinstance(error, SaverFailed) else error
+        if self.stopped is not None or not self.is_stop(stopped):
+            return
+        self.stopped = stopped
+        if self.on_stop is not None:
+            self.on_stop(stopped, nodes)
+        for cancel in tuple(self._cancels):
+            cancel()
+
+    @contextmanager
+    def cancelling(self, cancel: Callable[[], object]) -> Iterator[None]:
+        """Call ``cancel`` if the run is stopped from outside during the block, or has been."""
+        self._cancels.add(cancel)
+        try:
+            if self.stopped is not None:
+                cancel()
+            yield
+        finally:
+            self._cancels.discard(cancel)
 
     def wait(self, seconds: float) -> bool:
         """Waits for a request to stop, at most so long; returns whether there is one."""

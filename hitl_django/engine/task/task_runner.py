@@ -6,6 +6,7 @@ perform the same one.
 
 from __future__ import annotations
 
+import asyncio
 import logging
 import random
 from collections.abc import Generator
@@ -19,11 +20,13 @@ from ..errors import (
     InvalidAnswerError,
     ParentCommand,
     QuestionChangedError,
+    SaverFailed,
     annotate,
+    iterate_leaves,
 )
 from ..state.messages import add_message_ids
 from ..types import Command, RetryPolicy, Send
-from .context import TaskContext, refuse_storage_error
+from .context import TaskContext, refuse_foreign_error
 from .effects import Call, Report, Wait
 from .nodes import Action, Write, make_reader
 from .retry import should_retry
@@ -36,15 +39,15 @@ Step = Call | Wait | Report
 Steps = Generator[Step, Any, None]
 #: What a node returned, and its writes.
 Attempted = tuple[Any, list[Write]]
-#: What ends an attempt; any other BaseException is a crash.
-_STOPS = (GraphInterrupt, ParentCommand, DrainSignal, Exception)
+#: Errors that aren't a node's: they end the process, the task on an event loop, or the run.
+_PASSING = (KeyboardInterrupt, GeneratorExit, asyncio.CancelledError, SaverFailed)
 
 
 def run_task(context: TaskContext) -> Steps:
     """Runs a task to its end, and leaves on it what became of it.
 
     Sets ``writes`` where it finished, ``questions`` where it paused, ``error`` where it failed.
-    A BaseException that is not the engine's own passes through: that is a crash.
+    KeyboardInterrupt and the like pass through: they are a crash of the run.
     """
     task = context.task
     node = task.node
@@ -59,7 +62,7 @@ def run_task(context: TaskContext) -> Steps:
             )
             _finish(context, writes)
             return
-        except _STOPS as error:
+        except BaseException as error:
             policy = _stop(context, error)
             if policy is None:
                 return
@@ -114,7 +117,7 @@ def take_result(context: TaskContext, output: Any) -> None:
     """Leaves on a task what became of it, where its one call has returned."""
     try:
         _finish(context, _collected(context, output))
-    except _STOPS as error:
+    except BaseException as error:
         _stop(context, error)
 
 
@@ -122,10 +125,8 @@ def take_error(context: TaskContext, error: BaseException) -> None:
     """Leaves on a task what became of it, where its one call has raised; raises a crash again."""
     if isinstance(error, ParentCommand):
         take_result(context, _addressed_here(error))
-    elif isinstance(error, _STOPS):
-        _stop(context, error)
     else:
-        raise error
+        _stop(context, error)
 
 
 def pass_input_on(task: Task) -> bool:
@@ -168,18 +169,21 @@ def _stop(context: TaskContext, error: BaseException) -> RetryPolicy | None:
     elif isinstance(error, DrainSignal):
         task.error = error
         task.memory = context.list_memory_writes()
-    elif isinstance(error, Exception):
+    elif any(isinstance(leaf, _PASSING) for leaf in iterate_leaves(error)):
+        raise error
+    else:
         return _fail(context, error)
     return None
 
 
-def _fail(context: TaskContext, error: Exception) -> RetryPolicy | None:
-    refuse_storage_error(context.run, error)
+def _fail(context: TaskContext, error: BaseException) -> RetryPolicy | None:
+    refuse_foreign_error(context.run, error)
     task, failure, policy = context.task, error, None
-    try:
-        policy = _policy_for(task.node.retry, error)
-    except Exception as fault:
-        failure = fault  # a policy that can't be asked is the task's failure too
+    if isinstance(error, Exception):
+        try:
+            policy = _policy_for(task.node.retry, error)
+        except Exception as fault:
+            failure = fault  # a policy that can't be asked is the task's failure too
     annotate(failure, f"During task with name '{task.name}' and id '{task.id}'")
     if policy is not None and context.attempt < policy.max_attempts:
         return policy

@@ -13,7 +13,7 @@ from typing import Any
 from pydantic import ValidationError
 
 from ..bridges import find_langchain, is_of_langchain
-from ..errors import GraphBubbleUp
+from ..errors import GraphBubbleUp, resolve_group
 from ..task.context import current
 from ..task.tool_stream import ToolCallChunks
 from .injection import LEFT_OUT, CallScope, Injection, ToolRuntime, build_runtime, find_injections
@@ -78,11 +78,12 @@ class CallRunner:
         if self._wrap is None and self._awrap is None:
             return self._execute(caller, request)
         try:
-            if self._wrap is not None:
-                result = self._wrap(request, partial(self._execute, caller))
-            else:
-                # It may be there to ask for leave: it isn't passed over for want of a loop.
-                result = _run_async(call.name, partial(self._await_wrapper, caller, request))
+            with _resolving_groups(caller):
+                if self._wrap is not None:
+                    result = self._wrap(request, partial(self._execute, caller))
+                else:
+                    # It may be there to ask for leave: it isn't passed over for want of a loop.
+                    result = _run_async(call.name, partial(self._await_wrapper, caller, request))
         except Exception as error:
             result = self._describe(error, wrapped=True)
         return self._build_message(request, caller, result)
@@ -94,7 +95,8 @@ class CallRunner:
         if self._awrap is None:
             return await self._aexecute(caller, request)
         try:
-            result = await self._await_wrapper(caller, request)
+            with _resolving_groups(caller):
+                result = await self._await_wrapper(caller, request)
         except Exception as error:
             result = self._describe(error, wrapped=True)
         return self._build_message(request, caller, result)
@@ -117,7 +119,9 @@ class CallRunner:
         if attempt is None:
             return self._refuse(caller, request)
         try:
-            return attempt.finish(self._build_message(request, caller, attempt.call()))
+            with _resolving_groups(caller):
+                result = attempt.call()
+            return attempt.finish(self._build_message(request, caller, result))
         except Exception as error:
             attempt.fail(error)
             return self._build_message(request, caller, self._describe(error))
@@ -127,7 +131,9 @@ class CallRunner:
         if attempt is None:
             return self._refuse(caller, request)
         try:
-            return attempt.finish(self._build_message(request, caller, await attempt.acall()))
+            with _resolving_groups(caller):
+                result = await attempt.acall()
+            return attempt.finish(self._build_message(request, caller, result))
         except Exception as error:
             attempt.fail(error)
             return self._build_message(request, caller, self._describe(error))
@@ -273,6 +279,23 @@ class _Attempt:
         except ValidationError as error:
             told = list_told_faults(error, self._known.injections)
             raise ToolInvocationError(self._given["name"], error, self._args, told) from error
+
+
+@contextmanager
+def _resolving_groups(caller: Caller) -> Iterator[None]:
+    """Raise the error or signal that a group of errors stands for, in its place.
+
+    The questions beside a failure are withdrawn, as the failure may become a message to the model.
+    """
+    try:
+        yield
+    except BaseExceptionGroup as group:
+        resolved = resolve_group(group)
+        if caller.seen is not None and not isinstance(resolved, GraphBubbleUp):
+            caller.seen.withdraw_questions(group)
+        if resolved is group:
+            raise
+        raise resolved from group
 
 
 async def _run_on_thread(work: Callable[[], Any]) -> Any:

@@ -48,7 +48,7 @@ class Handling:
         if not isinstance(error, Exception) or isinstance(error, _NEVER_TOLD) or not self._shown:
             return None
         context = current.get()
-        if context is not None and context.run.is_storage_error(error):
+        if context is not None and context.run.is_foreign_error(error):
             return None
         if not wrapped and not isinstance(error, self._shown):
             return None

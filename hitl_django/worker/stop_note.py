@@ -1,0 +1,60 @@
+"""The reason why a run is stopped from outside, stored before its process ends."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping, Sequence
+
+from hitl_django import leases
+from hitl_django.db.connections import reset_connections
+from hitl_django.engine.errors import iterate_leaves
+from hitl_django.engine.task.runtime import RunControl
+from hitl_django.errors import LeaseLostError
+from hitl_django.leases import Lease
+from hitl_django.task_queue import dispatcher
+
+logger = logging.getLogger("hitl_django")
+
+
+class StopNote:
+    """Stores the reason and the running nodes as soon as an error from outside stops a run.
+
+    The nodes may not let their process end in time, so the queue may kill it. The run then has its
+    reason all the same, and its lease runs out.
+    """
+
+    def __init__(self, lease: Lease) -> None:
+        self._lease = lease
+        self._reasons: Mapping[type[BaseException], str] = dispatcher.get_stop_errors()
+        self._noted: str | None = None
+
+    def watch(self, control: RunControl) -> None:
+        """Note what stops the run with this control."""
+        control.stop_errors += tuple(self._reasons)
+        control.on_stop = self._note
+
+    def describe(self, error: BaseException) -> str | None:
+        """Return the reason why the run was stopped from outside; None if it wasn't."""
+        return self._noted or self._find_reason(error)
+
+    def _note(self, error: BaseException, nodes: Sequence[str]) -> None:
+        reason = self._find_reason(error) or type(error).__name__
+        names = ", ".join(f"'{name}'" for name in dict.fromkeys(nodes))
+        if names:
+            reason += f" in node {names}" if len(set(nodes)) == 1 else f" in nodes {names}"
+        self._noted = reason
+        try:
+            reset_connections()
+            leases.note_error(self._lease, reason)
+        except LeaseLostError:
+            pass  # another worker has the run
+        except Exception:
+            fields = self._lease.log_fields()
+            logger.exception("run %s: reason not stored", self._lease.run_id, extra=fields)
+
+    def _find_reason(self, error: BaseException) -> str | None:
+        for leaf in iterate_leaves(error):
+            for kind, reason in self._reasons.items():
+                if isinstance(leaf, kind):
+                    return reason
+        return None
