@@ -8,6 +8,7 @@ room for, to those who may see the thread's state.
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from typing import Any, ClassVar
 from urllib.parse import urlencode
 
@@ -30,6 +31,7 @@ from hitl_django.models import ChannelBlob, Checkpoint, PendingWrite, Thread
 from hitl_django.notifications.redaction import redact_value
 from hitl_django.page_urls import find_admin_page
 from hitl_django.permissions import get_policy
+from hitl_django.services.runs.shown_interrupts import ShownInterrupts
 
 from .base import ReadOnlyAdmin, format_entry
 from .payload_display import MAX_TEXT, DisplayedValue
@@ -105,7 +107,7 @@ class EngineAdmin(ReadOnlyAdmin):
                 if field.name not in self.payloads and field.name != "thread"
             ],
             sees=sees,
-            held=[_held(row, name) for name in self.payloads if getattr(row, name)] if sees else [],
+            held=_list_held(row, self.payloads, request.user) if sees else [],
         )
 
 
@@ -116,7 +118,12 @@ def _decrypt_payload(row: Any, data: bytes) -> bytes:
     return decrypt_row(data, row.digest, head_size(data), "row")[0]
 
 
-def _held(row: Any, name: str) -> DisplayedValue:
+def _list_held(row: Any, names: Sequence[str], user: Any) -> list[DisplayedValue]:
+    interrupts = ShownInterrupts(row.thread_id, user)
+    return [_held(row, name, interrupts) for name in names if getattr(row, name)]
+
+
+def _held(row: Any, name: str, interrupts: ShownInterrupts) -> DisplayedValue:
     """Returns what a column of bytes holds, as far as it can be shown."""
     data = bytes(getattr(row, name))
     if len(data) > DECODED:
@@ -134,9 +141,12 @@ def _held(row: Any, name: str) -> DisplayedValue:
         # Under its key, so that a secret one hides its value.
         value = {row.channel: value}
     if isinstance(row, PendingWrite):
-        value = [{key: one} for key, one in value]
+        value = [{key: one} for key, one in interrupts.hide_in_writes(value)]
     if isinstance(row, Checkpoint) and name == "writes":
-        value = [[of, [{key: one} for key, one in writes]] for of, writes in value]
+        value = [
+            [of, [{key: one} for key, one in interrupts.hide_in_writes(writes)]]
+            for of, writes in value
+        ]
     view, cut = redact_value(value, MAX_TEXT, redact)
     text = json.dumps(view, ensure_ascii=False, indent=2)
     return DisplayedValue(name, escape_hidden(text), "code", len(data) if cut else 0)

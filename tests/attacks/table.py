@@ -9,15 +9,17 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any
 
-from hitl_django import services
+from hitl_django import services, testing
 from hitl_django.models import AuditEntry, Interrupt, Thread
-from tests.api.servers import HOST
+from tests.api.servers import HOST, USER
 
 from .target import Answer, Target, user
 
 KB, MB = 1024, 1024 * 1024
 #: Somebody who sees runs and nothing else, and somebody who may start them and nothing else.
 EVE, STARTER = "eve", "sam"
+#: Somebody who sees threads and nothing else, and somebody who sees all that isn't reserved.
+LISTER, READER = "lara", "rhea"
 
 
 @dataclass(frozen=True)
@@ -304,6 +306,79 @@ def _decider(target: Target) -> Answer:
         assert page.status == 200
         assert "zqkeeperqz" not in page.text, "the decider is named"
     return pages[0]
+
+
+# The LangGraph-compatible API
+
+
+def post(target: Target, path: str, body: dict[str, Any], by: str) -> Answer:
+    return target.ask("POST", f"/agent/{path}", body, by=by)
+
+
+@attack("threads searched by 24,000 keys of metadata, by somebody who sees none", 400, seconds=0.5)
+def _many_keys(target: Target) -> Answer:
+    metadata = {f"k{n}": n for n in range(24_000)}
+    return post(target, "threads/search", {"metadata": metadata}, STARTER)
+
+
+@attack("threads counted by 1,100 keys of metadata", 400, seconds=0.5)
+def _keys_to_count(target: Target) -> Answer:
+    metadata = {f"k{n}": n for n in range(1_100)}
+    return post(target, "threads/count", {"metadata": metadata}, LISTER)
+
+
+@attack("threads searched by as large a filter as may be", 200, seconds=0.5)
+def _large_filter(target: Target) -> Answer:
+    target.question()
+    tags: Any = [{"tag": [n]} for n in range(15)]
+    Thread.objects.update(metadata={"tags": tags})
+    answer = post(target, "threads/search", {"metadata": {"tags": tags}, "limit": 1}, LISTER)
+    assert len(json.loads(answer.text)) == 1, "not found"
+    return answer
+
+
+@attack("1,000 threads at once", 400, seconds=0.5)
+def _many_threads(target: Target) -> Answer:
+    return post(target, "threads/search", {"limit": 1_000}, LISTER)
+
+
+@attack("30 large states at once", 200, seconds=1.0, said=4 * MB)
+def _large_states(target: Target) -> Answer:
+    with testing.inline() as advance:
+        for _ in range(30):
+            services.start("plain", {"payload": {"title": "Pay?", "text": "x" * 150 * KB}})
+        advance()
+    return post(target, "threads/search", {"limit": 200}, USER)
+
+
+@attack("what a reserved graph asks, read by others in its state and events", 200)
+def _reserved_question(target: Target) -> Answer:
+    item = target.question("attacked reserved", title="zqreservedqz")
+    thread, run = item.thread.thread_id, item.run_id
+    shown = []
+    for path in (f"threads/{thread}/state", f"threads/{thread}/history?limit=1"):
+        answer = target.ask("GET", f"/agent/{path}", by=READER)
+        assert answer.status == 200
+        state = json.loads(answer.text)
+        shown += [state[0] if isinstance(state, list) else state]
+    assert not any(state["interrupts"] or state["tasks"][0]["interrupts"] for state in shown)
+    stream = f"/agent/threads/{thread}/runs/{run}/stream?stream_mode=updates"
+    events = target.ask("GET", stream, by=READER, Last_Event_ID="-1")
+    assert events.status == 200
+    answer = target.ask("GET", f"runs/{run}/events/", by=READER)
+    for text in (events.text, answer.text):
+        assert "__interrupt__" in text, "there is no such event"
+        assert "zqreservedqz" not in text, "the question is there"
+    return answer
+
+
+@attack("how runs have ended, told by a filter to somebody who sees none", 200)
+def _hidden_status(target: Target) -> Answer:
+    target.failed("ValueError")
+    for path in ("threads/search", "threads/count"):
+        answer = post(target, path, {"status": "error"}, LISTER)
+        assert answer.text in ("[]", "0"), f"{path} tells"
+    return answer
 
 
 # Secrets

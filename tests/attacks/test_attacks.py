@@ -12,7 +12,7 @@ from django.contrib.auth import get_user_model
 from tests.api.servers import PASSWORD, USER, Server
 
 from .graphs import register_graphs, unregister_graphs
-from .table import EVE, KB, STARTER, TABLE, Attack
+from .table import EVE, KB, LISTER, READER, STARTER, TABLE, Attack
 from .target import Answer, Target, user
 
 pytestmark = [pytest.mark.race, pytest.mark.django_db(transaction=True)]
@@ -31,6 +31,8 @@ def target(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Target]:
     user(EVE, "view_run", is_staff=True)
     user("theo", "view_run", "view_thread", is_staff=True)
     user(STARTER, "start_run")
+    user(LISTER, "view_thread")
+    user(READER, "view_run", "view_thread", "view_interrupt", "view_thread_state")
     register_graphs()
     server = Server(request.param, tmp_path / "log", **UNTHROTTLED)
     yield Target(server)

@@ -49,7 +49,7 @@ def may_read(person: Person, area: str, kind: str) -> bool:
     asked, run = person.sees("question", area), person.sees("run", area)
     thread = person.sees("thread", area)
     state = thread and person.may("view_thread_state")
-    if kind in ("title", "payload", "why", "value"):
+    if kind == "value":  # the node has put it into the state
         return asked or state
     if kind == "group":  # whoever assigns is offered all groups
         return asked or person.may("assign_interrupt")

@@ -121,10 +121,15 @@ class RunStream:
         return event.data
 
     def _render_end(self) -> bytes:
-        """Returns how the run left off; its state too, where its events don't tell of that."""
+        """Returns how the run left off; its state too, where its events don't tell of that.
+
+        They don't where a task raised its interrupt while others went on: the event is there before
+        the row by which it is shown.
+        """
         self.run.refresh_from_db(self.reader.using)
         frames = []
-        if "values" in self.kinds - decode_modes(self.run.events):
+        unsent = self.kinds - decode_modes(self.run.events)
+        if "values" in unsent or ("values" in self.kinds and self.reader.interrupts.left_out):
             values = read_values(self.run, self.user)
             if values is not None:
                 frames.append(render_frame("values", values))

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Iterable, Iterator
 from dataclasses import dataclass
 from datetime import datetime
 from functools import partial
+from itertools import chain
 from typing import Any
 from uuid import UUID
 
@@ -21,6 +22,8 @@ from hitl_django.errors import EventsPrunedError, RunNotFound
 from hitl_django.models import Run, RunEvent
 from hitl_django.models.events import MODES
 from hitl_django.permissions import find_row, get_policy, select_visible
+
+from .shown_interrupts import ShownInterrupts, list_interrupt_ids
 
 #: The states in which nothing comes of a run by itself: people have to do something about some.
 AT_REST = (*Run.ENDED, Run.State.INTERRUPTED, Run.State.PARKED)
@@ -136,6 +139,7 @@ class EventReader:
         self.run_id = run.pk
         sees_state = by is None or get_policy().may_view_state(by, run.thread)
         self.hides = frozenset[str]() if sees_state else OF_STATE
+        self.interrupts = ShownInterrupts(run.thread_id, by)
 
     def has_news(self, after: int) -> bool:
         """Returns whether it is time to read again, if only to learn that the run is gone."""
@@ -160,11 +164,13 @@ class EventReader:
         rows = RunEvent.objects.using(self.using).filter(
             run=self.run_id, kind=kind, ns="", seq__lt=before
         )
-        found = rows.order_by("-seq").first()
-        return None if found is None else self._shown(found)
+        found = self._show(rows.order_by("-seq")[:1])
+        return found[0] if found else None
 
     def read(self, after: int, limit: int = PAGE) -> EventPage:
-        """Returns the events that are stored by now: two queries."""
+        """Returns the events that are stored by now: two queries, or three where interrupts may
+        be hidden.
+        """
         # The run comes first: what it says of its events is there when they are read. Where it was
         # over, what has come since is left for the next time, since it isn't over any more. While
         # it goes on its row doesn't count what is stored, which is read all the same.
@@ -177,20 +183,28 @@ class EventReader:
         is_over = run.state in self.over and run.resumes_at is None
         new = {"seq__gt": after, **({"seq__lte": run.last_event} if is_over else {})}
         rows = RunEvent.objects.using(self.using).filter(run=self.run_id, **new)
-        events = tuple(map(self._shown, rows.order_by("seq")[:limit]))
+        events = self._show(rows.order_by("seq")[:limit])
         if events and events[0].seq != after + 1:  # deleted since
             raise EventsPrunedError(run.last_event)
         last = events[-1].seq if events else after
         ended = is_over and last >= run.last_event
         return EventPage(events=events, last=last, state=str(run.state), ended=ended)
 
-    def _shown(self, event: RunEvent) -> EventInfo:
+    def _show(self, rows: Iterable[RunEvent]) -> tuple[EventInfo, ...]:
+        found = [*rows]
+        if not self.interrupts.are_all:
+            shown = [event for event in found if event.kind not in self.hides]
+            ids = (list_interrupt_ids(event.kind, event.data) for event in shown)
+            self.interrupts.look_up(chain.from_iterable(ids))
+        return tuple(map(self._build_info, found))
+
+    def _build_info(self, event: RunEvent) -> EventInfo:
         withheld = event.kind in self.hides
         return EventInfo(
             seq=event.seq,
             kind=event.kind,
             namespace=tuple(event.ns.split("|")) if event.ns else (),
-            data=None if withheld else event.data,
+            data=None if withheld else self.interrupts.hide_in_event(event.kind, event.data),
             truncated=event.truncated,
             withheld=withheld,
             created_at=event.created_at,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeVar, overload
 from uuid import UUID
@@ -12,12 +13,14 @@ from pydantic_core import to_json
 from hitl_django.checkpoints import DjangoSaver
 from hitl_django.db.alias import write_alias
 from hitl_django.engine.state.schema import coerce
-from hitl_django.engine.types import PregelTask, StateSnapshot
+from hitl_django.engine.types import Interrupt, PregelTask, StateSnapshot
 from hitl_django.errors import NoSuchThread, NotAllowedError, RunNotFound, RunStateError
 from hitl_django.graph_registry import registry
 from hitl_django.graph_registry.registry import RegisteredGraph
 from hitl_django.models import Run, Thread
 from hitl_django.permissions import find_row, get_policy, select_visible
+
+from .shown_interrupts import ShownInterrupts
 
 #: Recorded states that are returned, where nobody says how many, and at most.
 STATES, MOST_STATES = 10, 1000
@@ -38,8 +41,8 @@ class QuestionInfo:
 class TaskInfo:
     """A call of a node that follows a checkpoint: what it asks, or how it ended.
 
-    ``namespace`` is that of the graph which the node calls, ``state`` that graph's, where it was
-    asked for.
+    ``questions`` are those that the user may see. ``namespace`` is that of the graph which the node
+    calls, ``state`` that graph's, where it was asked for.
     """
 
     id: str
@@ -106,7 +109,7 @@ def thread_state(
         raise
     if found.metadata is None and (checkpoint_id is not None or namespace):
         return None
-    return _build_info(thread_id, found)
+    return _build_info(thread_id, found, _find_shown_interrupts(thread, by, [found]))
 
 
 def state_history(
@@ -127,13 +130,30 @@ def state_history(
         return []
     graph = find_graph_of_thread(thread).graph.with_saver(DjangoSaver())
     place = {"thread_id": thread_id, "checkpoint_ns": namespace}
-    found = graph.get_state_history(
+    history = graph.get_state_history(
         {"configurable": place},
         filter=metadata,
         before=None if before is None else {"configurable": {**place, "checkpoint_id": before}},
         limit=max(1, min(limit, MOST_STATES)),
     )
-    return [_build_info(thread_id, each) for each in found]
+    found = list(history)
+    shown = _find_shown_interrupts(thread, by, found)
+    return [_build_info(thread_id, each, shown) for each in found]
+
+
+def _find_shown_interrupts(
+    thread: Thread, by: Any, found: Sequence[StateSnapshot]
+) -> ShownInterrupts:
+    shown = ShownInterrupts(thread.pk, by)
+    shown.look_up(asked.id for each in found for asked in _list_interrupts(each))
+    return shown
+
+
+def _list_interrupts(found: StateSnapshot) -> Iterator[Interrupt]:
+    for task in found.tasks:
+        yield from task.interrupts
+        if isinstance(task.state, StateSnapshot):
+            yield from _list_interrupts(task.state)
 
 
 def _build_empty_info(thread_id: str) -> StateInfo:
@@ -144,7 +164,7 @@ def _build_empty_info(thread_id: str) -> StateInfo:
     )  # fmt: skip
 
 
-def _build_info(thread_id: str, found: StateSnapshot) -> StateInfo:
+def _build_info(thread_id: str, found: StateSnapshot, shown: ShownInterrupts) -> StateInfo:
     metadata: Any = found.metadata or {}
     parent: Any = found.parent_config or {"configurable": {}}
     at = found.config["configurable"]
@@ -159,11 +179,11 @@ def _build_info(thread_id: str, found: StateSnapshot) -> StateInfo:
         values=render_json(found.values),
         namespace=at.get("checkpoint_ns", ""),
         metadata=render_json(metadata),
-        tasks=tuple(_build_task(thread_id, task) for task in found.tasks),
+        tasks=tuple(_build_task(thread_id, task, shown) for task in found.tasks),
     )
 
 
-def _build_task(thread_id: str, task: PregelTask) -> TaskInfo:
+def _build_task(thread_id: str, task: PregelTask, shown: ShownInterrupts) -> TaskInfo:
     below = task.state
     has_state = isinstance(below, StateSnapshot)
     config = below.config if has_state else below
@@ -176,10 +196,11 @@ def _build_task(thread_id: str, task: PregelTask) -> TaskInfo:
                 id=asked.id, value=render_json(asked.value), response_schema=asked.response_schema
             )
             for asked in task.interrupts
+            if asked.id in shown
         ),
         result=render_json(task.result),
         namespace=None if config is None else config["configurable"].get("checkpoint_ns"),
-        state=_build_info(thread_id, below) if has_state else None,
+        state=_build_info(thread_id, below, shown) if has_state else None,
     )
 
 

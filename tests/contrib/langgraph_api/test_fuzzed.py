@@ -1,0 +1,210 @@
+"""No request to the LangGraph-compatible API is a server error or costs more than its bounds.
+
+Requests are made up of valid and hostile members alike, by somebody who may do everything and by
+somebody who may do nothing. ``--soak`` makes many more.
+"""
+
+from __future__ import annotations
+
+import json
+import random
+import time
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+from django.db import connection
+from django.test import Client
+from django.test.utils import CaptureQueriesContext
+
+from hitl_django import services, testing
+from hitl_django.models import Run
+from hitl_django.permissions import ModelPermissionPolicy
+from hitl_django.store import DjangoStore
+
+pytestmark = pytest.mark.django_db
+
+SECONDS, QUERIES = 0.5, 100
+#: Methods and paths, and the members that a body or a query may have.
+OPERATIONS: dict[tuple[str, str], tuple[str, ...]] = {
+    ("POST", "threads"): ("thread_id", "metadata", "if_exists"),
+    ("POST", "threads/search"): (
+        "metadata", "status", "ids", "limit", "offset", "sort_by", "sort_order", "select",
+    ),
+    ("POST", "threads/count"): ("metadata", "status"),
+    ("GET", "threads/{thread}"): (),
+    ("PATCH", "threads/{thread}"): ("metadata",),
+    ("POST", "threads/{thread}/copy"): (),
+    ("GET", "threads/{thread}/state"): ("subgraphs", "select"),
+    ("POST", "threads/{thread}/state"): ("values", "as_node", "checkpoint", "checkpoint_id"),
+    ("POST", "threads/{thread}/state/checkpoint"): ("checkpoint", "subgraphs", "select"),
+    ("GET", "threads/{thread}/history"): ("limit", "before", "select"),
+    ("POST", "threads/{thread}/history"): (
+        "limit", "before", "metadata", "checkpoint", "select",
+    ),
+    ("GET", "threads/{thread}/runs"): ("limit", "offset", "status", "select"),
+    ("POST", "threads/{thread}/runs"): (
+        "assistant_id", "input", "command", "metadata", "stream_mode", "interrupt_before",
+        "checkpoint_id", "multitask_strategy",
+    ),
+    ("POST", "runs"): ("assistant_id", "input", "metadata", "stream_mode", "interrupt_after"),
+    ("GET", "threads/{thread}/runs/{run}"): (),
+    ("GET", "threads/{thread}/runs/{run}/join"): (),
+    ("GET", "threads/{thread}/runs/{run}/stream"): ("stream_mode",),
+    ("POST", "assistants/search"): (
+        "metadata", "graph_id", "name", "limit", "offset", "sort_by", "sort_order", "select",
+    ),
+    ("POST", "assistants/count"): ("metadata", "graph_id", "name"),
+    ("GET", "assistants/{graph}/graph"): ("xray",),
+    ("GET", "assistants/{graph}/schemas"): (),
+    ("GET", "assistants/{graph}/subgraphs"): ("recurse",),
+    ("PUT", "store/items"): ("namespace", "key", "value", "index", "ttl"),
+    ("GET", "store/items"): ("namespace", "key"),
+    ("POST", "store/items/search"): ("namespace_prefix", "filter", "limit", "offset"),
+    ("POST", "store/namespaces"): ("prefix", "suffix", "max_depth", "limit", "offset"),
+}  # fmt: skip
+#: Values that members are meant to have.
+VALID: dict[str, tuple[Any, ...]] = {
+    "metadata": ({}, {"n": 1}, {"n": 1, "tags": ["a"]}, {"graph_id": "chat"}),
+    "filter": ({"n": 1}, {"n": {"$gte": 2}}, {"text": "x" * 50}),
+    "status": ("idle", "busy", "interrupted", "error"),
+    "limit": (1, 10, 200),
+    "offset": (0, 5, 2**31 - 1),
+    "sort_by": ("created_at", "thread_id", "status", "updated_at", "state_updated_at", "name"),
+    "sort_order": ("asc", "desc"),
+    "select": (["thread_id"], ["values"], ["values.log", "interrupts"], ["status"]),
+    "ids": ([], ["nonsense"] * 200),
+    "assistant_id": ("chat", "outer", "plain"),
+    "input": ({"log": ["hello"]},),
+    "values": ({"log": ["more"]},),
+    "as_node": ("ask", "greet"),
+    "checkpoint": ({}, {"checkpoint_ns": "", "checkpoint_id": "nonsense"}),
+    "checkpoint_id": ("1f1e9fa2-dcbd-66a3-81cd-fe16fd914ee8",),
+    "command": ({"resume": {"approved": True}}, {"update": {"log": ["x"]}}, {"goto": "close"}),
+    "stream_mode": ("values", ["updates", "tasks", "checkpoints", "messages-tuple"]),
+    "interrupt_before": ("*", ["ask"]),
+    "interrupt_after": ("*", ["greet"]),
+    "multitask_strategy": ("enqueue", "reject"),
+    "subgraphs": (True, False),
+    "recurse": (True, False),
+    "xray": (True, 9, 10**17),
+    "namespace": (["shelf"], ["shelf", "a"]),
+    "namespace_prefix": ([], ["shelf"]),
+    "prefix": ([], ["shelf"]),
+    "suffix": (["a"],),
+    "max_depth": (1, 100),
+    "key": ("k1",),
+    "value": ({"text": "x"},),
+    "if_exists": ("raise", "do_nothing"),
+}
+
+
+class OpenStore(ModelPermissionPolicy):
+    """Lets everybody use the store."""
+
+    def may_use_store(self, user: Any, namespace: tuple[str, ...], *, writes: bool) -> bool:
+        return True
+
+
+def nest(depth: int, kind: type = dict) -> Any:
+    found: Any = 1
+    for _ in range(depth):
+        found = {"a": found} if kind is dict else [found]
+    return found
+
+
+#: Values that no member is meant to have, but for those that may be anything.
+HOSTILE: tuple[Callable[[random.Random], Any], ...] = (
+    lambda chance: {f"k{n}": n for n in range(chance.choice((60, 1_100, 20_000)))},
+    lambda chance: {f"k{n}": {"$gt": n} for n in range(chance.choice((49, 5_000)))},
+    lambda chance: [f"k{n}" for n in range(chance.choice((201, 20_000)))],
+    lambda chance: nest(chance.choice((6, 40, 60))),
+    lambda chance: nest(chance.choice((6, 40, 60)), list),
+    lambda chance: {"tags": [{"a": n % 7} for n in range(45)]},
+    lambda chance: "x" * chance.choice((300, 200_000)),
+    lambda chance: chance.choice((-1, 0, 2**31, 2**63, 10**99, 1e308, 0.1, True, None)),
+    lambda chance: chance.choice(("", "\ud800", "\x00", "%", "_", "' OR 1=1 --", "🙂" * 50)),
+    lambda chance: {"$regex": "(a+)+$", 'ke"y\\': "$.a", "": None},
+    lambda chance: {"n": 1e308, "m": 10**99, "o": -0.0, "p": "\u2028"},
+)
+
+
+@pytest.fixture
+def world(settings: Any, graphs: None, admin: Any) -> None:
+    settings.HITL = {**settings.HITL, "POLICY": f"{__name__}.OpenStore"} | dict.fromkeys(
+        ("THROTTLE_READ", "THROTTLE_START", "THROTTLE_WRITE")
+    )
+    with testing.inline() as advance:
+        for number in range(20):
+            graph = ("chat", "outer", "plain", "failing", "sides")[number % 5]
+            services.start(
+                graph, {"log": ["hello"] * 40}, metadata={"n": number}, by=admin,
+                events=["values", "updates", "tasks", "checkpoints", "subgraphs"],
+            )  # fmt: skip
+        advance()
+        thread = Run.objects.filter(graph="plain")[0].thread.thread_id
+        for _ in range(8):
+            services.start("plain", {"log": ["again"]}, thread_id=thread, by=admin)
+            advance()
+    for number in range(100):
+        DjangoStore().put(("shelf", str(number % 7)), f"k{number}", {"n": number, "text": "x" * 50})
+
+
+def make_request(chance: random.Random, runs: list[tuple[str, str]]) -> tuple[str, str, Any]:
+    """Return a method, a path, and a body or a query."""
+    (method, path), names = chance.choice([*OPERATIONS.items()])
+    thread, run = chance.choice(runs)
+    path = path.format(thread=thread, run=run, graph=chance.choice(("chat", "outer", "nonsense")))
+    told: dict[str, Any] = {}
+    for name in names:
+        if chance.random() < 0.6:
+            is_valid = chance.random() < 0.75 and name in VALID
+            told[name] = chance.choice(VALID[name]) if is_valid else chance.choice(HOSTILE)(chance)
+    return method, path, told
+
+
+def send(client: Client, method: str, path: str, told: Any) -> Any:
+    if method != "GET":
+        body = json.dumps(told)
+        return client.generic(method, f"/agent/{path}", body, content_type="application/json")
+    texts = {
+        name: value.encode("utf-8", "replace").decode() if isinstance(value, str) else
+        json.dumps(value)[:5_000]
+        for name, value in told.items()
+    }  # fmt: skip
+    return client.get(f"/agent/{path}", texts)
+
+
+def judge(client: Client, method: str, path: str, told: Any) -> Iterator[str]:
+    """Send a request; yield what is wrong with the answer or with what it cost."""
+    spent, queries = 0.0, 0
+    for _ in range(2):  # what costs too much does so again, unlike a busy machine
+        with CaptureQueriesContext(connection) as captured:
+            began = time.process_time()
+            response = send(client, method, path, told)
+            answer = response.getvalue()
+            spent, queries = time.process_time() - began, len(captured)
+        if response.status_code >= 500 and response.status_code != 501:
+            yield f"{response.status_code}: {answer[:300]!r}"
+            return
+        if spent <= SECONDS and queries <= QUERIES:
+            return
+    yield f"{spent:.2f} s, {queries} queries"
+
+
+@pytest.mark.usefixtures("world")
+def test_fuzzed_requests_stay_within_their_bounds(
+    admin: Any, make_user: Callable[..., Any], amount: Callable[[int, int], int], seed: int
+) -> None:
+    chance, clients = random.Random(amount(1, seed)), []
+    for user in (admin, admin, make_user("nina")):
+        clients.append(Client(raise_request_exception=False))
+        clients[-1].force_login(user)
+    rows = Run.objects.order_by("pk").values_list("thread__thread_id", "pk")
+    runs = [(thread, str(run)) for thread, run in rows]
+    faults = []
+    for _ in range(amount(120, 20_000)):
+        client, wanted = chance.choice(clients), make_request(chance, runs)
+        found = judge(client, *wanted)
+        faults += [f"{wanted[0]} {wanted[1]} {str(wanted[2])[:300]}: {fault}" for fault in found]
+    assert not faults, "\n".join(faults[:20])
