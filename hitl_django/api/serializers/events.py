@@ -11,6 +11,7 @@ from .fields import (
     Choice,
     Moment,
     Query,
+    RowLimit,
     WholeNumber,
 )
 
@@ -21,7 +22,7 @@ class EventsQuery(Query):
     after = WholeNumber(
         most=10**9 - 1, required=False, help_text="The number of the last event that you have; 0."
     )
-    limit = WholeNumber(least=1, most=1000, required=False, help_text="How many at once; 100.")
+    limit = RowLimit(required=False, help_text="How many at once; 100.")
     wait = WholeNumber(
         most=3600,
         required=False,

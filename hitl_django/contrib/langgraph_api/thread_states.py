@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import json
+from collections.abc import Iterator
+from itertools import islice
 from typing import Any
 
 from django.http import Http404
@@ -15,11 +18,16 @@ from hitl_django.api.operations import operation
 from hitl_django.api.problems import InvalidRequest
 from hitl_django.models import Run
 from hitl_django.permissions import get_policy
+from hitl_django.services import StateInfo
 
 from .bodies import AgentStateQuery, HistoryBody, HistoryQuery, StateAtBody, StateChangeBody
 from .documents import build_checkpoint, build_state, select_keys
 from .resource import AgentResource
-from .threads import VIA
+from .threads import MOST_BYTES, VIA
+
+USUAL_STATES = 10
+#: States of a history that are compared with a filter, and that are read at once.
+MOST_COMPARED, STATES_READ = 200, 20
 
 
 def read_state(
@@ -117,18 +125,33 @@ class AgentThreadHistory(AgentResource):
         return self._show(thread_id, body, body.get("select", []))
 
     def _show(self, thread_id: str, wanted: dict[str, Any], select: list[str]) -> Response:
-        states = services.state_history(
-            thread_id,
-            namespace=wanted.get("checkpoint", {}).get("checkpoint_ns") or "",
-            before=_read_checkpoint_id(wanted.get("before")),
-            metadata=wanted.get("metadata"),
-            limit=wanted.get("limit", 10),
-            by=self.request.user,
-        )
+        states = islice(self._find(thread_id, wanted), wanted.get("limit", USUAL_STATES))
         shows_errors = sees_errors(self.request.user, thread_id)
         return Response(
             [select_keys(build_state(each, shows_errors=shows_errors), select) for each in states]
         )
+
+    def _find(self, thread_id: str, wanted: dict[str, Any]) -> Iterator[StateInfo]:
+        """Yield the states that fit, of as many as are compared, up to ``MOST_BYTES`` of values."""
+        before, left = _read_checkpoint_id(wanted.get("before")), MOST_BYTES
+        metadata = (wanted.get("metadata") or {}).items()
+        for start in range(0, MOST_COMPARED, STATES_READ):
+            page = services.state_history(
+                thread_id,
+                namespace=wanted.get("checkpoint", {}).get("checkpoint_ns") or "",
+                before=before,
+                limit=min(STATES_READ, MOST_COMPARED - start),
+                by=self.request.user,
+            )
+            for state in page:
+                if all(state.metadata.get(name) == value for name, value in metadata):
+                    yield state
+                left -= len(json.dumps(state.values))
+                if left <= 0:
+                    return
+            if len(page) < STATES_READ:
+                return
+            before = page[-1].checkpoint_id
 
 
 def _read_checkpoint_id(before: Any) -> str | None:

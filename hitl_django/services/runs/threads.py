@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable
 from typing import Any, NamedTuple
 
@@ -12,7 +13,7 @@ from hitl_django.checkpoints import DjangoSaver
 from hitl_django.db.alias import write_alias
 from hitl_django.db.retry import retry_on_conflict
 from hitl_django.engine.constants import END
-from hitl_django.engine.errors import InvalidInputError
+from hitl_django.engine.errors import InvalidInputError, PayloadLimitError
 from hitl_django.engine.ids import new_id
 from hitl_django.engine.payload import check_json
 from hitl_django.errors import NoSuchThread, NotAllowedError, ThreadExistsError
@@ -31,7 +32,7 @@ from .. import denied_log
 from .archive import bring_back, is_archived
 from .state import find_graph_of_thread, find_thread, refuse_unless_may_view_state
 
-NAME_LENGTH = 255
+NAME_LENGTH, METADATA_BYTES = 255, 16 * 1024
 
 
 class MadeThread(NamedTuple):
@@ -149,6 +150,11 @@ def check_metadata(metadata: dict[str, Any] | None) -> None:
     if metadata is not None and not isinstance(metadata, dict):
         raise InvalidInputError("The metadata is not a dict.", [("metadata", "is not a dict")])
     check_json(metadata, "The metadata")
+    size = len(json.dumps(metadata, ensure_ascii=False).encode())
+    if size > METADATA_BYTES:  # lists show the metadata of many threads
+        raise PayloadLimitError(
+            f"The metadata is larger than {METADATA_BYTES} bytes.", limit=METADATA_BYTES, found=size
+        )
 
 
 def check_names(**names: str | None) -> None:

@@ -12,7 +12,8 @@ from django.test import Client
 from django.test.utils import CaptureQueriesContext
 
 from hitl_django import services, testing
-from hitl_django.contrib.langgraph_api import threads
+from hitl_django.contrib.langgraph_api import thread_states, threads
+from hitl_django.engine.errors import PayloadLimitError
 from hitl_django.models import Thread
 from hitl_django.store import DjangoStore
 
@@ -131,3 +132,32 @@ def test_status_filter_shows_only_visible_runs(
     (found,) = seeing("threads/search", status="error")[0].json()
     assert found["thread_id"] == failed
     assert Thread.objects.count() == 2
+
+
+def test_metadata_too_large_for_lists_is_refused(call: Call) -> None:
+    (thread,) = start("chat", 1)
+    large = {"note": "x" * 20_000}
+    assert call("threads", metadata=large)[0].status_code == 413
+    with pytest.raises(PayloadLimitError, match="metadata"):
+        services.change_metadata(thread, large)
+    assert Thread.objects.get().metadata == {}
+
+
+def test_history_stops_at_its_budget_of_bytes(call: Call, monkeypatch: Any) -> None:
+    (thread,) = start("chat", 1)
+    whole = call(f"threads/{thread}/history")[0].json()
+    monkeypatch.setattr(thread_states, "MOST_BYTES", 1)
+    first = call(f"threads/{thread}/history")[0].json()
+    assert first == whole[:1]
+    before = first[0]["checkpoint"]
+    assert call(f"threads/{thread}/history", before=before)[0].json() == whole[1:2]
+
+
+def test_history_filter_looks_at_a_bounded_number_of_checkpoints(
+    call: Call, monkeypatch: Any
+) -> None:
+    (thread,) = start("chat", 1)
+    oldest = {"metadata": {"step": -1}}
+    assert len(call(f"threads/{thread}/history", **oldest)[0].json()) == 1
+    monkeypatch.setattr(thread_states, "MOST_COMPARED", 2)
+    assert call(f"threads/{thread}/history", **oldest)[0].json() == []
