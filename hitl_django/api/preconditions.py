@@ -15,9 +15,11 @@ from hitl_django.models.review import ETAG_COLUMNS
 from .invalid_params import InvalidParam
 from .problems import InvalidRequest
 
-#: One strong ETag, which may hold commas; Django takes these for what parts several.
-_SINGLE_ETAG = re.compile(r'"[\x21\x23-\x7e]*"')
+#: One ETag, which may hold commas; Django takes these for what parts several.
+_SINGLE_ETAG = re.compile(r'(W/)?"[\x21\x23-\x7e]*"')
 _ETAG = re.compile(r"(?P<version>\d{1,9})-(?P<digest>[0-9a-f]{32})-[a-z]+-[0-9a-f]{8}")
+#: A server that compresses a response makes its ETag weak or, as Apache, adds the encoding to it.
+_ENCODED = re.compile(r'(W/)?"?(?P<tag>.*?)(-(gzip|br|deflate|zstd))?"?')
 #: What may change of a question without another version of it.
 _CHANGING = sorted((*ETAG_COLUMNS, "is_held", "is_overdue", "is_snoozed"))
 _KEY = re.compile(r"[\x21-\x7e]{1,255}")
@@ -34,7 +36,7 @@ def build_etag(interrupt: Any) -> str:
 def is_unchanged(request: Request, interrupt: Any) -> bool:
     """Returns whether ``If-None-Match`` names the question as it still is."""
     known = parse_etags(request.headers.get("If-None-Match", ""))
-    return known == ["*"] or build_etag(interrupt) in [tag.removeprefix("W/") for tag in known]
+    return known == ["*"] or build_etag(interrupt).strip('"') in map(_strip_encoding, known)
 
 
 def parse_if_match(request: Request) -> tuple[str | None, int | None]:
@@ -61,11 +63,19 @@ def parse_if_match(request: Request) -> tuple[str | None, int | None]:
 
 
 def parse_etag(tag: str) -> tuple[str, int]:
-    """Returns the payload digest and row version in one of our ETags, quoted or not."""
-    parsed = _ETAG.fullmatch(tag.strip('"'))
+    """Returns the payload digest and row version in one of our ETags, quoted or not, or weak.
+
+    A tag names the version that it is for, so a weak one binds a decision as well as a strong one.
+    """
+    parsed = _ETAG.fullmatch(_strip_encoding(tag))
     if parsed is None:
         raise StaleQuestionError()
     return parsed["digest"], int(parsed["version"])
+
+
+def _strip_encoding(tag: str) -> str:
+    found = _ENCODED.fullmatch(tag)
+    return tag if found is None else found["tag"]
 
 
 def read_idempotency_key(request: Request) -> str:

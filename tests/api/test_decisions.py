@@ -6,6 +6,7 @@ import uuid
 from collections.abc import Callable
 from datetime import UTC, datetime
 from decimal import Decimal
+from functools import partial
 from typing import Any
 
 import pytest
@@ -13,6 +14,7 @@ from django.contrib.auth import get_user_model
 from django.db import connection
 
 from hitl_django import services
+from hitl_django.api.preconditions import parse_etag
 from hitl_django.models import AuditEntry, Decision, Interrupt, Run
 from hitl_django.worker import runner
 
@@ -42,7 +44,7 @@ def test_a_question_says_all_that_is_needed_to_answer_it(api: Any, asked: Asked)
 def test_an_unchanged_question_is_not_sent_again(api: Any, asked: Asked) -> None:
     question = asked()
     etag = api.get("interrupt", question.pk)["ETag"]
-    for known in (etag, f"W/{etag}", f'"x", {etag}', "*"):
+    for known in (etag, f"W/{etag}", f'{etag[:-1]}-gzip"', f'"x", {etag}', "*"):
         again = api.get("interrupt", question.pk, headers={"If-None-Match": known})
         assert (again.status_code, again.content) == (304, b"")
         assert again["ETag"] == etag
@@ -203,6 +205,20 @@ def test_the_same_request_again_gets_the_same_answer(api: Any, as_role: Any, ask
 
 
 @pytest.mark.promise("P2")
+@pytest.mark.parametrize("form", ['W/"{}"', '"{}-gzip"', 'W/"{}-br"'])
+def test_decision_with_etag_of_compressed_response_is_recorded(
+    api: Any, asked: Asked, form: str
+) -> None:
+    question, stale = asked(), asked()
+    Interrupt.objects.filter(pk=stale.pk).update(version=2)
+    tag = form.format(api.get("interrupt", question.pk)["ETag"].strip('"'))
+    send = partial(api.post, "decisions", headers={"If-Match": tag}, body={"type": "approve"})
+    assert send(stale.pk).status_code == 412
+    assert send(question.pk).status_code == 202
+    entry = {"interrupt": str(question.pk), "etag": tag}
+    assert parse_etag(entry["etag"]) == (question.payload_digest, question.version)
+
+
 def test_a_retry_with_the_etag_it_was_sent_with_is_not_stale(api: Any, asked: Asked) -> None:
     question = asked()
     headers = {
