@@ -7,6 +7,8 @@ import re
 from typing import Any, ClassVar
 
 from django import forms
+from django.conf import settings
+from django.forms.utils import from_current_timezone
 from django.utils import timezone
 from django.utils.dateparse import parse_date, parse_datetime, parse_time
 from django.utils.translation import gettext
@@ -121,13 +123,20 @@ class DateTimeField(MomentField):
         return gettext("Time zone: %(zone)s.") % {"zone": timezone.get_current_timezone_name()}
 
     def is_naive(self) -> bool:
-        """Says whether the original names no time zone, so that the answer shouldn't either."""
+        """Return whether the answer has no time zone: by its schema, or as the original."""
+        if self.shape.is_naive:
+            return True
         moment = self.read(self.original) if isinstance(self.original, str) else None
         return moment is not None and timezone.is_naive(moment)
 
     def write(self, moment: datetime.datetime) -> str:
         if timezone.is_naive(moment) and not self.is_naive():
-            moment = timezone.make_aware(moment)
+            # ValidationError for a time that the clocks skip or show twice.
+            moment = from_current_timezone(moment)
+            if not settings.USE_TZ:
+                moment = timezone.make_aware(moment)
+        elif timezone.is_aware(moment) and self.shape.is_naive:
+            moment = timezone.make_naive(moment)
         return moment.isoformat()
 
 

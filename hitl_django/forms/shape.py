@@ -38,7 +38,13 @@ Kind = Literal[
 MAX_DEPTH = 5
 MAX_FIELDS = 200
 
-FORMATS: dict[str, Kind] = {"date": "date", "date-time": "datetime", "time": "time"}
+LOCAL_DATETIME = "date-time-local"
+FORMATS: dict[str, Kind] = {
+    "date": "date",
+    "date-time": "datetime",
+    LOCAL_DATETIME: "datetime",
+    "time": "time",
+}
 
 
 class NoValue(Enum):
@@ -71,7 +77,8 @@ class Shape:
     shapes of a union, and ``discriminator`` is the member that tells them apart. ``spelling`` says
     how a decimal may be written in JSON (number, string). ``takes_text`` says that JSON which is
     none may be a text. ``limits`` are only shown: the answer is checked against its schema.
-    ``display`` is the format in which the page of a question shows the value.
+    ``display`` is the format in which the page of a question shows the value. ``is_naive`` is for a
+    datetime without a time zone.
     """
 
     kind: Kind
@@ -89,6 +96,7 @@ class Shape:
     discriminator: str = ""
     takes_text: bool = False
     display: str = ""
+    is_naive: bool = False
 
     def without(self, name: str) -> Shape:
         """Returns the same object shape less one property."""
@@ -482,7 +490,7 @@ def _decimal(schema: dict[str, JSON]) -> tuple[str, ...]:
 def _string(schema: dict[str, JSON], known: Shape) -> Shape:
     kind = FORMATS.get(str(schema.get("format", "")))
     if kind:
-        return replace(known, kind=kind)
+        return replace(known, kind=kind, is_naive=schema["format"] == LOCAL_DATETIME)
     if str(schema.get("pattern", "")).startswith("^(?!^[-+.]*$)"):
         # A Decimal again, of a schema made for serialization.
         return replace(known, kind="decimal", spelling=("string",))

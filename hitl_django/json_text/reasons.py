@@ -84,6 +84,9 @@ EXAMPLES = {
 _FORMATS = {
     "date": _("must be a day as year-month-day, such as 2026-01-31"),
     "date-time": _("must be a day and a time, such as 2026-01-31T14:30:00"),
+    "date-time-local": _(
+        "must be a day and a time without a time zone, such as 2026-01-31T14:30:00"
+    ),
     "duration": _("must be a length of time, such as P3DT4H"),
     "email": _("must be an e-mail address, such as dana@example.com"),
     "hostname": _("must be the name of a host, such as www.example.com"),

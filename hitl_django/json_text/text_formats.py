@@ -65,6 +65,11 @@ def is_moment(text: str) -> bool:
     return is_date(text[:10]) and text[10:11] in ("T", "t", " ") and is_time(text[11:])
 
 
+def is_local_moment(text: str) -> bool:
+    """Return whether a text is a day and a time without a UTC offset."""
+    return is_moment(text) and re.search(r"Z|[+-]", text[11:].upper()) is None
+
+
 def is_email(text: str) -> bool:
     """Says whether a text is an e-mail address."""
     return _reads(_EMAIL, text)
@@ -124,6 +129,7 @@ def _is_uuid(text: str) -> bool:
 CHECKS: dict[str, Callable[[str], bool]] = {
     "date": is_date,
     "date-time": is_moment,
+    "date-time-local": is_local_moment,
     "duration": is_duration,
     "email": is_email,
     "hostname": is_host,

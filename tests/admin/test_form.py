@@ -14,8 +14,9 @@ from django.http import QueryDict
 from django.utils import translation
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from pydantic import BaseModel, Field
+from pydantic import BaseModel, Field, NaiveDatetime
 
+from hitl_django.engine.state.schema import build_json_schema
 from hitl_django.forms import MISSING, AnswerForm, Shape, infer_shape, read_shape
 from hitl_django.forms.json_input import escape_hidden, from_json, list_hidden
 from hitl_django.json_text.json_schema import TOO_COMPLEX, find_faults
@@ -169,6 +170,31 @@ def test_a_nested_object_keeps_the_keys_that_the_schema_does_not_know() -> None:
 def test_an_edited_moment_is_taken_in_the_reviewers_time_zone() -> None:
     answer = answered(read_shape(SCHEMA), ORIGINAL, {"/at": "2026-02-01T08:00"})
     assert datetime.datetime.fromisoformat(answer["at"]).utcoffset() is not None
+
+
+@pytest.mark.parametrize("typed", ["2026-03-08T02:30", "2026-11-01T01:30"])
+def test_datetime_skipped_or_repeated_by_clocks_is_refused(settings: Any, typed: str) -> None:
+    settings.TIME_ZONE = "America/New_York"
+    form = asked(read_shape(SCHEMA), ORIGINAL, {"/at": typed})
+    [[message]] = form.errors.values()
+    assert "couldn’t be interpreted in time zone America/New_York" in message
+
+
+class Visit(BaseModel):
+    at: NaiveDatetime
+    end: NaiveDatetime | None = None
+
+
+@pytest.mark.parametrize("typed", ["2026-02-01T08:00", "2026-03-08T02:30", "2026-11-01T01:30"])
+def test_naive_datetime_is_answered_without_time_zone(settings: Any, typed: str) -> None:
+    settings.TIME_ZONE = "America/New_York"
+    schema = build_json_schema(Visit)
+    assert not find_faults(schema, {"at": f"{typed}:00"})
+    assert find_faults(schema, {"at": f"{typed}:00Z"})
+    for original in (MISSING, {"at": "2026-01-01T00:00:00"}):
+        answer = answered(read_shape(schema), original, {"/at": typed, "/end": typed})
+        visit = Visit.model_validate(answer)
+        assert visit.at == visit.end == datetime.datetime.fromisoformat(typed)
 
 
 def test_an_optional_object_can_be_left_blank_filled_and_taken_away() -> None:

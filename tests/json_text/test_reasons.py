@@ -106,6 +106,7 @@ def test_a_reason_quotes_no_more_than_fits_a_line() -> None:
 VALID = {
     "date": ["2026-01-31"],
     "date-time": ["2026-01-31T14:30:00Z", "2026-01-31T14:30:00.125+02:00", "2026-01-31 14:30"],
+    "date-time-local": ["2026-01-31T14:30:00", "2026-01-31 14:30"],
     "duration": ["P3DT4H", "PT0.5S", "-P1D", "P2W"],
     "email": ["dana@example.com", "d+x@mail.example.co.uk"],
     "hostname": ["example.com", "a", "xn--mller-kva.de"],
@@ -123,6 +124,7 @@ VALID = {
 INVALID = {
     "date": ["31.01.2026", "2026-02-30", "2026-1-1", "x"],
     "date-time": ["2026-01-31", "2026-01-31T25:00:00Z", "1700000000", "T"],
+    "date-time-local": ["2026-01-31T14:30:00Z", "2026-01-31T14:30-05:00", "2026-01-31"],
     "duration": ["P", "PT", "3 days", "P1"],
     "email": ["dana", "dana@", "@example.com", "a b@example.com"],
     "hostname": ["", "-a.de", "a..b", "a_b", "a" * 64, "müller.de"],

@@ -212,10 +212,12 @@ def build_json_schema(schema: Any) -> dict[str, Any]:
     """
     from pydantic import PydanticSchemaGenerationError, PydanticUserError
 
+    from .json_schemas import describe_type
+
     if isinstance(schema, dict):
         return schema
     try:
-        return dict(_adapter_for(schema).json_schema())
+        return describe_type(_adapter_for(schema))
     except (PydanticSchemaGenerationError, PydanticUserError):
         hints = get_hints(schema)
         if hints is None:
@@ -231,8 +233,10 @@ def build_json_schema(schema: Any) -> dict[str, Any]:
 def _loose(annotation: Any) -> dict[str, Any]:
     from pydantic import PydanticSchemaGenerationError, PydanticUserError
 
+    from .json_schemas import describe_type
+
     try:
-        return dict(_adapter_for(annotation).json_schema())
+        return describe_type(_adapter_for(annotation))
     except (PydanticSchemaGenerationError, PydanticUserError):
         return {}
 
