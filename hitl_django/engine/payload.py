@@ -9,6 +9,7 @@ from typing import Any
 
 from .errors import PayloadLimitError, UnserializableError
 
+WHAT = "The question's payload"
 MAX_DEPTH = 64
 #: Bits of an integer: Python writes and reads decimals of up to 4,300 digits.
 MAX_BITS = 14_000
@@ -16,6 +17,43 @@ MAX_BITS = 14_000
 # NUL is refused by PostgreSQL text, a lone surrogate by UTF-8; refused here, they mean the same
 # on every database.
 _BAD_TEXT = re.compile("[\x00\ud800-\udfff]")
+
+
+#: Members of payloads that ask about tool calls.
+_CALLS = frozenset({"action_request", "action_requests", "tool_call", "tool_call_id"})
+
+
+def check_payload(value: Any) -> Any:
+    """Return an interrupt's payload, checked to be plain JSON.
+
+    A model writes the arguments of a tool call. Characters of them that can't be stored are escaped
+    for the reviewer; the call itself keeps them, as an approval sends no arguments back.
+
+    Raises:
+        UnserializableError: the payload isn't plain JSON, or can't be stored and isn't about a tool
+            call.
+    """
+    try:
+        check_json(value, WHAT)
+    except UnserializableError:
+        request = value[0] if isinstance(value, list) and len(value) == 1 else value
+        if not isinstance(request, dict) or _CALLS.isdisjoint(request):
+            raise
+        value = _escape_text(value)
+        check_json(value, WHAT)
+    return value
+
+
+def _escape_text(value: Any, depth: int = 0) -> Any:
+    if isinstance(value, str):
+        return value.replace("\0", "\\x00").encode(errors="backslashreplace").decode()
+    if depth >= MAX_DEPTH:
+        return value
+    if type(value) is dict:
+        return {_escape_text(key): _escape_text(member, depth + 1) for key, member in value.items()}
+    if type(value) in (list, tuple):
+        return [_escape_text(member, depth + 1) for member in value]
+    return value
 
 
 def check_json(value: Any, what: str, path: str = "$", depth: int = 0) -> None:

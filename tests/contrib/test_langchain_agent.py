@@ -50,13 +50,18 @@ def call(tool: str, number: int, /, **args: Any) -> AIMessage:
     return AIMessage("", tool_calls=calls)
 
 
+@pytest.fixture
+def text() -> str:
+    return "Hello"
+
+
 @pytest.fixture(autouse=True)
-def agent() -> Iterator[None]:
+def agent(text: str) -> Iterator[None]:
     """Registers a graph whose one node is an agent that looks an address up and sends a mail."""
     sent.clear()
     said = [
         call("look_up", 1, name="ann"),
-        call("send_mail", 2, to="ann@example.org", text="Hello"),
+        call("send_mail", 2, to="ann@example.org", text=text),
         AIMessage("Done."),
     ]
     middleware = HumanInTheLoopMiddleware(interrupt_on={"send_mail": True})
@@ -76,6 +81,19 @@ def read_messages(run: Any) -> list[tuple[str, str]]:
     found = Run.objects.get(pk=run.id)
     assert found.state == "succeeded", found.error
     return [(message.type, message.text) for message in values_of(found.thread)["messages"]]
+
+
+@pytest.mark.parametrize("text", ["Hel\0lo"])
+def test_call_with_nul_is_shown_escaped_and_made_as_it_is(text: str) -> None:
+    with testing.inline() as advance:
+        run = start("mailer", {"messages": [{"role": "user", "content": "Greet Ann"}]})
+        advance()
+        question = Interrupt.objects.get(run=run.id)
+        assert question.payload["action_requests"][0]["args"]["text"] == "Hel\\x00lo"
+        assert question.dialect == "hitl_request"
+        decide(question.pk, "approve")
+        advance()
+    assert sent == [f"ann@example.org: {text}"]
 
 
 def test_an_approved_call_is_made() -> None:

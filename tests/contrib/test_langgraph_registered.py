@@ -232,6 +232,21 @@ def test_a_supervisors_agents_ask_at_once_from_graphs_that_nobody_can_see(
     assert sorted(done) == ["ask_and_refund 2", "look_up 1", "refund 1", "supervise"]
 
 
+@pytest.mark.parametrize("build", [agents.build_agent, agents.build_agent_of_single_calls])
+def test_tool_call_with_nul_is_shown_escaped_and_made_unchanged(
+    advance: Advance, build: Callable[..., Any]
+) -> None:
+    calls: list[agents.Call] = [("refund", {"order": "7\0"})]
+    register_langgraph("agent")(lambda: build(calls))
+    run = start("agent", GIVEN)
+    advance()
+    (question,) = waiting(run)
+    assert "7\\x00" in repr(question.payload).replace("\\\\", "\\")
+    decide(question.pk, "approve")
+    advance()
+    assert done == ["refund 7\0"]
+
+
 def test_the_functional_api_asks_from_tasks_and_between_them(advance: Advance) -> None:
     register_langgraph("sell")(agents.build_functional)
     run = start("sell", "77")

@@ -26,7 +26,7 @@ from hitl_django.engine.constants import (
 )
 from hitl_django.engine.errors import QuestionChangedError
 from hitl_django.engine.graph.subgraphs import split_path
-from hitl_django.engine.payload import check_json
+from hitl_django.engine.payload import check_payload
 from hitl_django.engine.savers.checkpoint import (
     CheckpointTuple,
     Commit,
@@ -59,8 +59,7 @@ class AskingTask:
         own = ids.make_interrupt_id(ns, self.answered)
         for one in self.interrupts:
             if one.id == own:
-                payload = render_json(one.value)
-                check_json(payload, "The question")
+                payload = check_payload(render_json(one.value))
                 yield Question(
                     Interrupt(payload, one.id, response_schema=one.response_schema),
                     name, self.task_id, self.task_path, ref["checkpoint_ns"],
@@ -164,7 +163,7 @@ class _CheckedAnswers(list[Any]):
     def __getitem__(self, index: Any) -> Any:
         caller = sys._getframe(1)
         if isinstance(index, int) and caller.f_code is interrupt.__code__:
-            asked = ids.hash_json(render_json(caller.f_locals["value"]))
+            asked = ids.hash_json(check_payload(render_json(caller.f_locals["value"])))
             if self._asked.get(str(index), asked) != asked:
                 self._refuse(index)
         return super().__getitem__(index)

@@ -27,7 +27,7 @@ from ..errors import (
     SaverFailed,
     iterate_leaves,
 )
-from ..payload import check_json
+from ..payload import check_json, check_payload
 from ..savers.checkpoint import Commit, Question, TaskWrites
 from ..state.schema import build_json_schema, coerce, list_faults
 from ..types import Expiry, Interrupt, RunnableConfig
@@ -161,7 +161,7 @@ class TaskContext:
         terms: Any = None,
     ) -> Any:
         """Returns the answer to the task's next question, or stops the task to ask it."""
-        check_json(value, "The question's payload")
+        value = check_payload(value)
         index = -1 if key is not None else self._next_index()
         ns = self.task.ns
         name = ids.make_interrupt_id(ns, index) if key is None else ids.make_keyed_id(ns, key)
