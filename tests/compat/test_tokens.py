@@ -12,6 +12,10 @@ from langchain_core.callbacks import BaseCallbackHandler
 from langchain_core.language_models.fake_chat_models import GenericFakeChatModel
 from langchain_core.messages import AIMessage, AIMessageChunk, HumanMessage
 from langchain_core.outputs import ChatGenerationChunk
+from langchain_core.tools import tool
+
+from hitl_django.engine.drivers.timeouts import TimedContext
+from hitl_django.engine.task.context import current
 
 from .engines import LANGGRAPH, OURS, Engine
 
@@ -216,6 +220,118 @@ def test_a_model_called_by_a_task_belongs_to_the_run() -> None:
 
     assert flow.invoke("hi", {"callbacks": [tracer]}) == "hello big world"
     assert len(tracer.called) == 1
+
+
+def place(chunk: Any) -> Any:
+    """Return a chunk's namespace without task ids, and the message or the event in it."""
+    data = chunk["data"]
+    seen = data["event"] if chunk["type"] == "tools" else data[0].content
+    return [level.partition(":")[0] for level in chunk["ns"]], seen
+
+
+@tool
+def echo(text: str) -> str:
+    """Return the text."""
+    return text
+
+
+def build_flow(engine: Engine, kind: str) -> Any:
+    @engine.task
+    def speak() -> Any:
+        echo.invoke({"text": "x"})
+        return model().invoke("hi")
+
+    @engine.task
+    def outer() -> Any:
+        return speak().result()
+
+    if kind == "node":
+        return graph_of(engine, n=lambda state: {"messages": [speak().result()]})
+
+    @engine.entrypoint()
+    def flow(value: Any) -> Any:
+        return (outer() if kind == "nested" else speak()).result().content
+
+    return flow
+
+
+@pytest.mark.parametrize("subgraphs", [False, True])
+@pytest.mark.parametrize("kind", ["nested", "flow", "node"])
+def test_messages_and_tools_of_a_task_function_are_those_of_its_graph(
+    kind: str, subgraphs: bool
+) -> None:
+    ours, theirs = (
+        [
+            place(chunk)
+            for chunk in build_flow(engine, kind).stream(
+                HI, stream_mode=["messages", "tools"], subgraphs=subgraphs, version="v2"
+            )
+        ]
+        for engine in (OURS, LANGGRAPH)
+    )
+    assert ours == theirs
+    assert ours[0] == ([], "tool-started")
+    assert len(ours) == 7
+
+
+@pytest.mark.parametrize("subgraphs", [True, False])
+@pytest.mark.parametrize("is_node", [True, False])
+def test_message_shown_before_a_pause_is_not_streamed_after_it(
+    is_node: bool, subgraphs: bool
+) -> None:
+    def stream(engine: Engine) -> list[Any]:
+        inner = graph_of(
+            engine,
+            before=lambda state: {"messages": [AIMessage("before", id="b")]},
+            asking=lambda state: {"messages": [AIMessage(engine.interrupt("?"), id="a")]},
+        )
+        node = inner if is_node else lambda state: {"messages": inner.invoke(state)["messages"]}
+        graph = engine.StateGraph(engine.MessagesState).add_node("n", node)
+        compiled = graph.add_edge(engine.START, "n").compile(checkpointer=engine.InMemorySaver())
+        config = {"configurable": {"thread_id": "1"}}
+        how: dict[str, Any] = {"stream_mode": "messages", "subgraphs": subgraphs, "version": "v2"}
+        return [
+            [place(chunk) for chunk in compiled.stream(given, config, **how)]
+            for given in (HI, engine.Command(resume="yes"))
+        ]
+
+    assert stream(OURS) == stream(LANGGRAPH)
+
+
+class Watched(GenericFakeChatModel):
+    """Notes after each token whether it has counted as progress of the node."""
+
+    counted: list[bool]
+
+    async def _astream(self, *args: Any, **kwargs: Any) -> AsyncIterator[ChatGenerationChunk]:
+        context = current.get()
+        assert isinstance(context, TimedContext)
+        for word in ("one", "two"):
+            assert context.watch is not None
+            before = context.watch.progressed
+            yield ChatGenerationChunk(message=AIMessageChunk(word))
+            self.counted.append(context.watch.progressed > before)
+
+
+@pytest.mark.parametrize("refresh_on", ["auto", "heartbeat"])
+@pytest.mark.parametrize("callbacks", [[], [BaseCallbackHandler()]], ids=["silent", "traced"])
+@pytest.mark.parametrize("way", ["invoke", "ainvoke"])
+def test_token_is_progress_of_a_node_with_an_idle_timeout(
+    way: str, callbacks: list[Any], refresh_on: Any
+) -> None:
+    llm = Watched(messages=iter(()), counted=[])
+
+    async def speak(state: Any) -> Any:
+        return {"messages": [[chunk async for chunk in llm.astream("hi")][-1]]}
+
+    limit = OURS.TimeoutPolicy(idle_timeout=60, refresh_on=refresh_on)
+    graph = OURS.StateGraph(OURS.MessagesState).add_node("n", speak, timeout=limit)
+    compiled, config = graph.add_edge(OURS.START, "n").compile(), {"callbacks": callbacks}
+    if way == "invoke":
+        compiled.invoke(HI, config)
+    else:
+        asyncio.run(compiled.ainvoke(HI, config))
+    assert llm.counted == [refresh_on == "auto"] * 2
 
 
 def test_without_langchain_the_mode_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:

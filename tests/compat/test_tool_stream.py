@@ -11,6 +11,8 @@ import pytest
 from langchain_core.messages import AIMessage, BaseMessage
 from langchain_core.tools import tool
 
+from hitl_django.errors import GraphInterrupt
+
 from .engines import LANGGRAPH, OURS, Engine
 
 pytestmark = pytest.mark.filterwarnings("ignore")
@@ -163,6 +165,68 @@ def test_a_call_that_pauses_begins_twice_and_ends_once(kind: str) -> None:
         return [chunk["event"] for chunk in chunks]
 
     assert result(OURS) == result(LANGGRAPH) == ["tool-started", "tool-started", "tool-finished"]
+
+
+@pytest.mark.parametrize("kind", ["function", "langchain tool"])
+def test_tool_that_pauses_in_a_group_of_errors_has_not_failed(kind: str) -> None:
+    def ask(what: str) -> str:
+        """Ask."""
+        try:
+            return str(OURS.interrupt(what))
+        except GraphInterrupt as pause:
+            raise BaseExceptionGroup("of a task group", [pause]) from None
+
+    node = OURS.prebuilt.ToolNode([ask if kind == "function" else tool(ask)])
+    graph = OURS.StateGraph(OURS.MessagesState).add_node("tools", node)
+    compiled = graph.add_edge(OURS.START, "tools").compile(OURS.InMemorySaver())
+    config = {"configurable": {"thread_id": "t"}}
+    given = calling(("ask", {"what": "?"}))
+    events = [chunk["event"] for chunk in compiled.stream(given, config, stream_mode="tools")]
+    assert events == ["tool-started"]
+
+
+@pytest.mark.parametrize("subgraphs", [False, True])
+def test_tool_of_a_graph_with_a_thread_of_its_own_is_streamed_as_in_langgraph(
+    subgraphs: bool,
+) -> None:
+    def result(engine: Engine) -> list[Any]:
+        inner = build_graph(engine, "langchain tool").copy({"checkpointer": engine.InMemorySaver()})
+        config = {"configurable": {"thread_id": "own"}}
+
+        def node(state: Any) -> Any:
+            inner.invoke(state, config)
+            return {"messages": []}
+
+        graph = engine.StateGraph(engine.MessagesState).add_node("agent", node)
+        compiled = graph.add_edge(engine.START, "agent").compile()
+        options = {"stream_mode": "tools", "subgraphs": subgraphs}
+        return stream(compiled, CALLS["adds"], options, "stream")
+
+    assert result(OURS) == result(LANGGRAPH)
+    assert bool(result(OURS)) == subgraphs
+
+
+@pytest.mark.parametrize("kind", ["function", "langchain tool"])
+def test_tool_that_hands_off_by_a_graph_it_calls_ends_with_an_error(kind: str) -> None:
+    def result(engine: Engine) -> list[Any]:
+        below = engine.StateGraph(engine.MessagesState)
+        below.add_node("h", lambda s: engine.Command(graph=engine.Command.PARENT, update=s))
+        handing = below.add_edge(engine.START, "h").compile()
+
+        def hand_off(what: str) -> Any:
+            """Hand off."""
+            return handing.invoke({"messages": []})
+
+        one = hand_off if kind == "function" else tool(hand_off)
+        graph = engine.StateGraph(engine.MessagesState)
+        graph.add_node("tools", engine.prebuilt.ToolNode([one])).add_edge(engine.START, "tools")
+        given = calling(("hand_off", {"what": "x"}))
+        return [
+            (chunk["event"], chunk["tool_call_id"])
+            for chunk in graph.compile().stream(given, stream_mode="tools")
+        ]
+
+    assert result(OURS) == result(LANGGRAPH) == [("tool-started", "c0"), ("tool-error", "c0")]
 
 
 def test_a_tool_with_the_tag_is_not_streamed() -> None:

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from .ambient import drop_message_streams, merge_callbacks
 from .embeddings import load_embeddings
 from .graph_runnable import GraphRunnable, declare_runnable
 from .message_buffer import MessageRecorder
 from .message_stream import MessageStream, add_handler
 from .messages import complete_message, convert_message, format_for_openai, register_messages
 from .models import load_model
+from .nested_callbacks import drop_streams, merge_callbacks
 from .node_steps import list_steps
+from .progress import ProgressCallbacks
 from .run_trace import open_trace
 from .tool_callbacks import ToolCallbacks
 from .tool_outputs import keep_commands, unwrap_output
@@ -27,6 +28,7 @@ __all__ = [
     "InjectedToolArg",
     "MessageRecorder",
     "MessageStream",
+    "ProgressCallbacks",
     "ToolCallbacks",
     "ToolException",
     "ToolMessage",
@@ -35,7 +37,7 @@ __all__ = [
     "convert_message",
     "convert_tool",
     "declare_runnable",
-    "drop_message_streams",
+    "drop_streams",
     "format_for_openai",
     "keep_commands",
     "list_steps",

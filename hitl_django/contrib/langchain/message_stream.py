@@ -12,7 +12,7 @@ from langchain_core.messages import BaseMessage
 from langchain_core.outputs import ChatGeneration, ChatGenerationChunk, LLMResult
 from langchain_core.tracers._streaming import _StreamingCallbackHandler
 
-from hitl_django.engine.constants import NS_SEP, TAG_NOSTREAM
+from hitl_django.engine.constants import NS_SEP, PUSH, TAG_NOSTREAM
 from hitl_django.engine.types import Chunk, Overwrite
 
 OutputT = TypeVar("OutputT")
@@ -36,8 +36,8 @@ class MessageStream(BaseCallbackHandler, _StreamingCallbackHandler):
         self._emit, self._ns, self.subgraphs = emit, ns, subgraphs
         #: The namespaces and the metadata of models that are speaking, by their langchain run.
         self._models: dict[UUID, tuple[tuple[str, ...], dict[str, Any]]] = {}
-        #: The ids of messages that have been emitted.
-        self._emitted: set[str] = set()
+        #: The ids of messages that have been emitted, or that nodes were given.
+        self._known: set[str | None] = set()
 
     def on_chat_model_start(
         self,
@@ -52,7 +52,7 @@ class MessageStream(BaseCallbackHandler, _StreamingCallbackHandler):
         """Notes a model that is called, unless nobody is to see what it says."""
         if not metadata or "langgraph_checkpoint_ns" not in metadata or SILENT & set(tags or ()):
             return
-        ns = tuple(metadata["langgraph_checkpoint_ns"].split(NS_SEP)[:-1])
+        ns = get_graph_ns(metadata)
         if not self.subgraphs and ns != self._ns:
             return
         own = [tag for tag in tags or () if not tag.startswith(OWN_TAG)]
@@ -71,7 +71,7 @@ class MessageStream(BaseCallbackHandler, _StreamingCallbackHandler):
         if model is None or not response.generations or not response.generations[0]:
             return
         generated = response.generations[0][0]
-        if isinstance(generated, ChatGeneration) and generated.message.id not in self._emitted:
+        if isinstance(generated, ChatGeneration) and generated.message.id not in self._known:
             self._say(model, generated.message)
 
     def on_llm_error(self, error: BaseException, *, run_id: UUID, **kwargs: Any) -> None:
@@ -98,11 +98,15 @@ class MessageStream(BaseCallbackHandler, _StreamingCallbackHandler):
         written: Iterable[tuple[str, Any]],
         metadata: dict[str, Any],
     ) -> list[Chunk]:
-        """Returns the chunks of messages that a node wrote, and wasn't given or has emitted."""
-        known = {message.id for message in _find_messages(_list_values(given))}
+        """Return the chunks of messages that a node wrote, and that the stream doesn't know.
+
+        It knows those it has emitted, and those that nodes were given: of a graph that a node
+        calls they come back to that node, after a pause as new.
+        """
+        self._known.update(message.id for message in _find_messages(_list_values(given)))
         chunks: list[Chunk] = []
         for message in _find_messages(value for _, value in written):
-            if message.id is None or message.id not in known | self._emitted:
+            if message.id is None or message.id not in self._known:
                 self._name(message)
                 chunks.append((ns, "messages", (message, metadata)))
         return chunks
@@ -115,7 +119,19 @@ class MessageStream(BaseCallbackHandler, _StreamingCallbackHandler):
     def _name(self, message: BaseMessage) -> None:
         if message.id is None:
             message.id = str(uuid4())
-        self._emitted.add(message.id)
+        self._known.add(message.id)
+
+
+def get_graph_ns(metadata: Mapping[str, Any]) -> tuple[str, ...]:
+    """Return the namespace of the graph that a call belongs to, by the metadata of its task.
+
+    A @task function belongs to the graph of the node that calls it, and has a level of its own
+    below that node's.
+    """
+    levels, path = 1, metadata.get("langgraph_path") or ()
+    while path and path[0] == PUSH and path[-1] is True:
+        levels, path = levels + 1, path[1]
+    return tuple(metadata.get("langgraph_checkpoint_ns", "").split(NS_SEP)[:-levels])
 
 
 def add_handler(callbacks: Any, handler: BaseCallbackHandler) -> Any:

@@ -21,6 +21,7 @@ from hitl_django.engine.task.task import Task
 
 from .message_stream import MessageStream
 from .node_steps import build_steps_action, list_steps
+from .progress import ProgressCallbacks
 
 #: Of a config: which are a run's own, and not those of what its nodes call.
 _OWN = ("run_id", "run_name")
@@ -33,7 +34,8 @@ def open_trace(run: RunContext, name: str) -> RunTrace | None:
     """
     callbacks = run.config.get("callbacks") or ()
     is_silent = isinstance(callbacks, list | tuple) and all(
-        isinstance(one, GraphCallbackHandler | MessageStream) for one in callbacks
+        isinstance(one, GraphCallbackHandler | MessageStream | ProgressCallbacks)
+        for one in callbacks
     )
     return None if is_silent and not is_traced() else RunTrace(run, name)
 

@@ -7,10 +7,10 @@ from uuid import UUID
 
 from langchain_core.callbacks import BaseCallbackHandler
 
-from hitl_django.engine.constants import NS_SEP
-from hitl_django.engine.errors import GraphBubbleUp
+from hitl_django.engine.errors import DrainSignal, GraphInterrupt, resolve_group
 from hitl_django.engine.task.tool_stream import ToolCallChunks, ToolStream
 
+from .message_stream import get_graph_ns
 from .tool_outputs import unwrap_output
 
 
@@ -21,7 +21,7 @@ class ToolCallbacks(BaseCallbackHandler):
     run_inline = True
 
     def __init__(self, stream: ToolStream) -> None:
-        self._stream = stream
+        self._stream, self.subgraphs = stream, stream.subgraphs
         self._running: dict[UUID, ToolCallChunks] = {}
 
     def on_tool_start(
@@ -38,7 +38,7 @@ class ToolCallbacks(BaseCallbackHandler):
         """Emits that a tool is called."""
         if not metadata:
             return
-        ns = tuple(metadata.get("langgraph_checkpoint_ns", "").split(NS_SEP)[:-1])
+        ns = get_graph_ns(metadata)
         call_id = kwargs.get("tool_call_id") or str(run_id)
         name = (serialized or {}).get("name") or kwargs.get("name") or ""
         if self._stream.open(ns, call_id, name, inputs, tags or ()):
@@ -53,5 +53,7 @@ class ToolCallbacks(BaseCallbackHandler):
     def on_tool_error(self, error: BaseException, *, run_id: UUID, **kwargs: Any) -> None:
         """Emits what a tool has raised; one that pauses is called again, and has not failed."""
         chunks = self._running.pop(run_id, None)
-        if chunks is not None and not isinstance(error, GraphBubbleUp):
+        if isinstance(error, BaseExceptionGroup):
+            error = resolve_group(error)
+        if chunks is not None and not isinstance(error, GraphInterrupt | DrainSignal):
             chunks.fail(error)

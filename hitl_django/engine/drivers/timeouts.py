@@ -14,17 +14,19 @@ import time
 from collections.abc import Awaitable, Callable, Generator
 from typing import Any
 
+from ..bridges import find_langchain
 from ..errors import AttemptOverError, NodeTimeoutError
 from ..loop.effects import Effects
 from ..loop.loop import run_loop
 from ..loop.state import LoopState
+from ..task.ambient_config import get_ambient_config
 from ..task.context import TaskContext, changing, current
 from ..task.effects import Call
 from ..task.nodes import Action
 from ..task.once_guard import OnceGuard
 from ..task.run_context import RunContext
 from ..task.runtime import Runtime
-from ..types import Expiry, TimeoutPolicy
+from ..types import Expiry, RunnableConfig, TimeoutPolicy
 
 #: How long, in seconds, a stopped attempt may take to clean up before it is left to itself. The
 #: next attempt doesn't begin while the last one's work on the same things is still under way.
@@ -76,6 +78,9 @@ class AttemptTimer:
         view = TimedContext.create(context, self)
         variables = contextvars.copy_context()
         variables.run(current.set, view)
+        if context.run.ambient_config is not None:
+            found = get_ambient_config(context.run, view)
+            variables.run(context.run.ambient_config.set, found)
         running = asyncio.get_running_loop().create_task(
             _awaited(self.start, view, call), context=variables
         )
@@ -131,18 +136,31 @@ class TimedContext(TaskContext):
     ``watch`` is None when its time is over.
     """
 
-    __slots__ = ("task_context", "watch")
+    __slots__ = ("progress_callbacks", "task_context", "watch")
 
     task_context: TaskContext
     watch: AttemptTimer | None
+    #: Hears of what langchain does in the attempt, where that counts as progress.
+    progress_callbacks: Any
 
     @classmethod
     def create(cls, context: TaskContext, watch: AttemptTimer) -> TimedContext:
         """Returns a view of ``context``."""
         view = cls.__new__(cls)
-        view.task_context, view.watch = context, watch
+        view.task_context, view.watch, view.progress_callbacks = context, watch, None
         _copy(context, view)
+        counts_events = watch.policy.idle_timeout is not None and watch.policy.refresh_on == "auto"
+        if counts_events and context.run.ambient_config is not None:
+            view.progress_callbacks = find_langchain().ProgressCallbacks(view.progress)
         return view
+
+    def base_config(self) -> RunnableConfig:
+        """Return the run's config with what hears of the attempt's progress."""
+        config = super().base_config()
+        if self.progress_callbacks is None:
+            return config
+        callbacks = find_langchain().add_handler(config.get("callbacks"), self.progress_callbacks)
+        return {**config, "callbacks": callbacks}
 
     def copy_to(self, context: TaskContext) -> None:
         """Makes what was found so far count."""

@@ -88,6 +88,8 @@ def open_run_state(
         # A run of its own, too, that a node makes has its saver calls made where its caller's are.
         run.within, run.perform, run.calls_home = True, caller.perform, not caller.is_async
         run.savers = {*run.savers, *caller.run.savers}
+        if parent is None and caller.run.tool_stream is not None:
+            run.tool_stream = caller.run.tool_stream.drop_narrow()
     run.ambient_config = variable
     _join_langchain(run, graph.name, ns, options)
     speaks = not options.modes.isdisjoint(("custom", "messages", "tools"))
@@ -137,7 +139,7 @@ def _inherit(
     if not callbacks:
         return config
     if parent is None:
-        callbacks = find_langchain().drop_message_streams(callbacks)
+        callbacks = find_langchain().drop_streams(callbacks)
     return merge_configs({"callbacks": callbacks}, config)
 
 

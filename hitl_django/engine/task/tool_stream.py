@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
@@ -25,8 +26,17 @@ class ToolStream:
         subgraphs: bool,
         above: ToolStream | None = None,
     ) -> None:
-        self._emit, self._ns, self._subgraphs, self._above = emit, ns, subgraphs, above
+        self._emit, self._ns, self.subgraphs, self._above = emit, ns, subgraphs, above
         self._open: set[tuple[Namespace, str]] = set()
+
+    def drop_narrow(self) -> ToolStream | None:
+        """Return the streams of this one and those above that are about subgraphs, too."""
+        above = None if self._above is None else self._above.drop_narrow()
+        if not self.subgraphs:
+            return above
+        wide = copy.copy(self)
+        wide._above = above
+        return wide
 
     def begin(
         self, ns: Namespace, call_id: str, name: str, given: Any, tags: Sequence[str]
@@ -37,7 +47,7 @@ class ToolStream:
 
     def open(self, ns: Namespace, call_id: str, name: str, given: Any, tags: Sequence[str]) -> bool:
         """Emits that a call begins; returns whether somebody is to know of it."""
-        if TAG_NOSTREAM in tags or (ns != self._ns and not self._subgraphs):
+        if TAG_NOSTREAM in tags or (ns != self._ns and not self.subgraphs):
             return False
         self._open.add((ns, call_id))
         begins = {"event": "tool-started", "tool_call_id": call_id, "tool_name": name}

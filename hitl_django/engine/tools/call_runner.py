@@ -13,7 +13,7 @@ from typing import Any
 from pydantic import ValidationError
 
 from ..bridges import find_langchain, is_of_langchain
-from ..errors import GraphBubbleUp, resolve_group
+from ..errors import GraphBubbleUp, ParentCommand, resolve_group
 from ..task.context import current
 from ..task.tool_stream import ToolCallChunks
 from .injection import LEFT_OUT, CallScope, Injection, ToolRuntime, build_runtime, find_injections
@@ -125,6 +125,9 @@ class CallRunner:
         except Exception as error:
             attempt.fail(error)
             return self._build_message(request, caller, self._describe(error))
+        except ParentCommand as signal:
+            attempt.fail(signal)
+            raise
 
     async def _aexecute(self, caller: Caller, request: ToolCallRequest) -> Any:
         attempt = self._begin(caller, request)
@@ -137,6 +140,9 @@ class CallRunner:
         except Exception as error:
             attempt.fail(error)
             return self._build_message(request, caller, self._describe(error))
+        except ParentCommand as signal:
+            attempt.fail(signal)
+            raise
 
     def _begin(self, caller: Caller, request: ToolCallRequest) -> _Attempt | None:
         """Returns the attempt at a call, with arguments that no model gives; None without tool."""
@@ -211,7 +217,10 @@ class _Attempt:
     def begin(self) -> None:
         """Emits that the call begins, where langchain's callbacks don't say so."""
         seen = self._seen
-        if seen is None or seen.run.tool_stream is None or self._known.langchain is not None:
+        if seen is None:
+            return
+        seen.progress()
+        if seen.run.tool_stream is None or self._known.langchain is not None:
             return
         self._chunks = seen.run.tool_stream.begin(
             seen.task.origin.levels,
@@ -223,11 +232,13 @@ class _Attempt:
 
     def finish(self, message: Any) -> Any:
         """Emits that the call has ended, and returns its message."""
+        if self._seen is not None:
+            self._seen.progress()
         if self._chunks is not None:
             self._chunks.finish(message)
         return message
 
-    def fail(self, error: Exception) -> None:
+    def fail(self, error: BaseException) -> None:
         """Emits that the call has failed."""
         if self._chunks is not None:
             self._chunks.fail(error)

@@ -7,6 +7,7 @@ from typing import Any
 from langchain_core.callbacks.base import BaseCallbackManager
 
 from .message_stream import MessageStream, add_handler
+from .tool_callbacks import ToolCallbacks
 
 
 def merge_callbacks(callbacks: Any, more: Any) -> Any:
@@ -24,8 +25,8 @@ def merge_callbacks(callbacks: Any, more: Any) -> Any:
     return callbacks
 
 
-def drop_message_streams(callbacks: Any) -> Any:
-    """Returns callbacks without those that stream the messages of one graph and none below it."""
+def drop_streams(callbacks: Any) -> Any:
+    """Return callbacks without those that stream what happens in one graph and none below it."""
     if not isinstance(callbacks, BaseCallbackManager):
         return [one for one in callbacks or () if not _is_of_one_graph(one)]
     manager = callbacks.copy()
@@ -36,4 +37,4 @@ def drop_message_streams(callbacks: Any) -> Any:
 
 
 def _is_of_one_graph(handler: Any) -> bool:
-    return isinstance(handler, MessageStream) and not handler.subgraphs
+    return isinstance(handler, MessageStream | ToolCallbacks) and not handler.subgraphs

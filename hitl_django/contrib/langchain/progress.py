@@ -1,0 +1,27 @@
+"""Progress of a node with an idle timeout, as langchain's callbacks show it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from langchain_core.callbacks import BaseCallbackHandler
+
+
+class ProgressCallbacks(BaseCallbackHandler):
+    """Reports progress at each event: a model's token, a tool's end, a retry."""
+
+    #: On the calling thread: an event that waits for its turn comes too late.
+    run_inline = True
+
+    def __init__(self, report: Callable[[], None]) -> None:
+        self._report = report
+
+    def _hear(self, *args: Any, **kwargs: Any) -> None:
+        self._report()
+
+    on_llm_start = on_chat_model_start = on_llm_new_token = on_llm_end = on_llm_error = _hear
+    on_chain_start = on_chain_end = on_chain_error = _hear
+    on_tool_start = on_tool_end = on_tool_error = _hear
+    on_retriever_start = on_retriever_end = on_retriever_error = _hear
+    on_agent_action = on_agent_finish = on_text = on_retry = on_custom_event = _hear
