@@ -624,7 +624,8 @@ def test_a_workflow_says_what_it_takes() -> None:
     def flow(x: int) -> int:
         return x
 
-    assert (flow.name, flow.get_input_jsonschema()) == ("flow", {"type": "integer"})
+    assert (flow.name, flow.get_input_jsonschema()["type"]) == ("flow", "integer")
+    assert flow.get_output_jsonschema()["type"] == "integer"
     with pytest.raises(ValueError, match="valid integer"):
         flow.validate_input("many")
 

@@ -8,7 +8,7 @@ import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from datetime import timedelta
-from typing import Any, Generic, ParamSpec, TypeVar, get_type_hints, overload
+from typing import Any, Generic, ParamSpec, TypeVar, get_args, get_origin, get_type_hints, overload
 
 from ..channels import EphemeralValue, LastValue
 from ..constants import END, PREVIOUS, PUSH, RETURN, START
@@ -205,6 +205,8 @@ class entrypoint(Generic[ContextT]):
             name=action.name,
         )
         graph.retry_policy = policies.retry
+        graph.returned_type = _find_returned(hints.get("return", Any))
+        graph.schema_name = "LangGraph"  # all schemas of functions have it there
         for name in ("__module__", "__qualname__", "__doc__"):
             setattr(graph, name, getattr(function, name, None))
         return graph
@@ -218,6 +220,11 @@ def _finished(output: Any) -> list[Write]:
     if isinstance(output, Final):
         return [(END, output.value), (PREVIOUS, output.save)]
     return [(END, output), (PREVIOUS, output)]
+
+
+def _find_returned(annotation: Any) -> Any:
+    """Return the type of a workflow's result, which may be one part of a ``Final``."""
+    return get_args(annotation)[0] if get_origin(annotation) is Final else annotation
 
 
 def _positions(function: Any, names: Sequence[str]) -> dict[str, int]:

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from ..channels import BaseChannel
-from ..state.schema import build_json_schema, get_hints, is_model
+from ..state.schema import build_json_schema, describe_state, get_hints, is_model
 from ..types import RunnableConfig
 
 #: The types of a config's keys, of which ``config_schema`` includes those that it is asked for.
@@ -35,6 +35,10 @@ class GraphSchemas:
     output_keys: Sequence[str] | str
     channels: dict[str, BaseChannel]
     get_name: Any
+    #: What the function of an entrypoint says that it returns.
+    returned_type: Any = None
+    #: The name of the schemas, where that isn't the graph's.
+    schema_name: str | None = None
 
     @property
     def InputType(self) -> Any:
@@ -46,6 +50,8 @@ class GraphSchemas:
     def OutputType(self) -> Any:
         """What a graph returns whose output is one channel's; None where there are several."""
         keys = self.output_keys
+        if self.returned_type is not None:
+            return self.returned_type
         return self.channels[keys].ValueType if isinstance(keys, str) else None
 
     @property
@@ -61,27 +67,28 @@ class GraphSchemas:
     def get_input_schema(self, config: RunnableConfig | None = None) -> type[Any]:
         """Returns the model of the input."""
         if isinstance(self.input_keys, str):
-            return _build_root_model(self.get_name("Input"), self.InputType)
+            return _build_root_model(self._name_schema("Input"), self.InputType)
         types = {key: self.channels[key].UpdateType for key in self.input_keys}
-        return _build_model(self.get_name("Input"), types)
+        return _build_model(self._name_schema("Input"), types)
 
     def get_output_schema(self, config: RunnableConfig | None = None) -> type[Any]:
         """Returns the model of what a run comes to."""
         if isinstance(self.output_keys, str):
-            return _build_root_model(self.get_name("Output"), self.OutputType)
+            return _build_root_model(self._name_schema("Output"), self.OutputType)
         types = {key: self.channels[key].ValueType for key in self.output_keys}
-        return _build_model(self.get_name("Output"), types)
+        return _build_model(self._name_schema("Output"), types)
 
     def get_input_jsonschema(self, config: RunnableConfig | None = None) -> dict[str, Any]:
         """Returns the JSON schema of the input."""
         if self.input_type is not None:
-            return build_json_schema(self.input_type)
+            return describe_state(self.input_type, self._name_schema("Input"))
         return self.get_input_schema().model_json_schema()  # type: ignore[no-any-return]
 
     def get_output_jsonschema(self, config: RunnableConfig | None = None) -> dict[str, Any]:
         """Returns the JSON schema of what a run comes to."""
-        if self.output_type is not None:
-            return build_json_schema(self.output_type)
+        output_type = self.returned_type if self.output_type is None else self.output_type
+        if output_type is not None:
+            return describe_state(output_type, self._name_schema("Output"))
         return self.get_output_schema().model_json_schema()  # type: ignore[no-any-return]
 
     def get_context_jsonschema(self) -> dict[str, Any] | None:
@@ -95,12 +102,15 @@ class GraphSchemas:
             )
         return build_json_schema(self.context_schema)
 
+    def _name_schema(self, suffix: str) -> str:
+        return self.get_name(suffix, name=self.schema_name)  # type: ignore[no-any-return]
+
     def config_schema(self, *, include: Sequence[str] | None = None) -> type[Any]:
         """Returns the model of a run's config: the context, and the keys that are included."""
         types = {key: _CONFIG_TYPES[key] for key in include or () if key in _CONFIG_TYPES}
         if self.context_schema is not None:
             types = {"configurable": self.context_schema, **types}
-        return _build_model(self.get_name("Config"), types)
+        return _build_model(self._name_schema("Config"), types)
 
     def get_config_jsonschema(self, *, include: Sequence[str] | None = None) -> dict[str, Any]:
         """Returns the JSON schema of a run's config."""

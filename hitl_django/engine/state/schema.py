@@ -140,10 +140,31 @@ def _check_reducer(reducer: Callable[..., Any]) -> None:
 
 
 def get_coercion(schema: Any) -> Callable[[dict[str, Any]], Any] | None:
-    """Returns what turns a state dict into a state object; None for schemas that are dicts."""
-    if is_model(schema) or dataclasses.is_dataclass(schema):
-        return lambda values: schema(**values)
-    return None
+    """Return what turns a state dict into a state object; None for schemas that are dicts.
+
+    Fields of a dataclass that may be None are None where they are missing.
+    """
+    if not (is_model(schema) or dataclasses.is_dataclass(schema)):
+        return None
+    blank = dict.fromkeys(_list_blank_fields(schema))
+    return (
+        (lambda values: schema(**{**blank, **values})) if blank else lambda values: schema(**values)
+    )
+
+
+def _list_blank_fields(schema: Any) -> list[str]:
+    """Return the fields of a dataclass that have no default and may be None."""
+    if is_model(schema) or not dataclasses.is_dataclass(schema):
+        return []
+    hints = get_hints(schema) or {}
+    return [
+        field.name
+        for field in dataclasses.fields(schema)
+        if field.init
+        and field.default is dataclasses.MISSING
+        and field.default_factory is dataclasses.MISSING
+        and type(None) in get_args(_plain_type(hints.get(field.name)))
+    ]
 
 
 def list_updates(output: Any, keys: frozenset[str]) -> list[tuple[str, Any]]:
@@ -228,6 +249,24 @@ def build_json_schema(schema: Any) -> dict[str, Any]:
             for name, field in fields.items()
         }
         return {"title": schema.__name__, "type": "object", "properties": properties}
+
+
+def describe_state(schema: Any, name: str) -> dict[str, Any]:
+    """Return the JSON schema of what a graph takes or returns.
+
+    A dataclass, and a type without a name, get ``name`` as their title.
+    """
+    described = {"title": name, **build_json_schema(schema)}
+    if dataclasses.is_dataclass(schema):
+        described["title"] = name
+    blank = _list_blank_fields(schema)
+    if blank and "required" in described:
+        described["required"] = [key for key in described["required"] if key not in blank]
+        described["properties"] = {
+            key: dict(sorted({"default": None, **part}.items())) if key in blank else part
+            for key, part in described["properties"].items()
+        }
+    return dict(sorted(described.items()))
 
 
 def _loose(annotation: Any) -> dict[str, Any]:
