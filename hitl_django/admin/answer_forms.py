@@ -217,8 +217,10 @@ class QuestionForms:
         patch = answers.make_decision_patch(self.options, type_, value)
         changed = list_patch_differences(self.item, patch)
         if type_ == RESPOND:
-            changed = list_differences(self.options.start, value)
-        self.preview = Preview(changed, display_answer(self.item, resume_value))
+            mask = self.options.mask_edited
+            changed = list_differences(mask(self.options.start), mask(value))
+        shown = self.options.mask_answer(resume_value)
+        self.preview = Preview(changed, display_answer(self.item, shown))
 
     def is_stale(self) -> bool:
         """Says whether what came back was made of another version, or doesn't say of which."""

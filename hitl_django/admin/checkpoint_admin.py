@@ -24,6 +24,7 @@ from hitl_django.checkpoints.codec import codec
 from hitl_django.checkpoints.encrypted_rows import decrypt_column, decrypt_row
 from hitl_django.checkpoints.value_deltas import head_size
 from hitl_django.conf import hitl
+from hitl_django.engine.constants import KEYED, RESUME
 from hitl_django.engine.errors import PayloadError
 from hitl_django.forms.json_input import escape_hidden
 from hitl_django.graph_registry import registry
@@ -130,7 +131,8 @@ def _held(row: Any, name: str, interrupts: ShownInterrupts) -> DisplayedValue:
         return DisplayedValue(
             name, _("%(n)d bytes, too many to be shown") % {"n": len(data)}, "none"
         )
-    redact = registry.get_redacted_keys(row.thread.graph)
+    # Answers are shown with their decisions, without the secrets in them.
+    redact = (*registry.get_redacted_keys(row.thread.graph), RESUME, KEYED)
     try:
         value = codec.decode(_decrypt_payload(row, data))
         if isinstance(row, Checkpoint) and name == "writes":

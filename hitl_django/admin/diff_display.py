@@ -21,6 +21,9 @@ from .payload_display import MAX_TEXT, display_answer
 JSON = Any
 
 MAX_CHANGES = 100
+#: Stands for a secret that an edit changes. Its new value is hidden by other words, so that the
+#: change is listed.
+HIDDEN_BEFORE = "[redacted before]"
 #: Characters of all that was changed which are shown.
 MAX_SHOWN = 60_000
 
@@ -41,7 +44,9 @@ def list_patch_differences(
     """Returns what a patch changes of what a question asked."""
     if not patch:
         return []
-    original = read_options(item).original
+    options = read_options(item)
+    original = options.mask_edited(options.original, HIDDEN_BEFORE)
+    patch = options.mask_patch(patch)
     try:
         return list_differences(original, json_patch.apply_patch(original, list(patch)))
     except (ValueError, LookupError, TypeError):  # the question was asked otherwise by then

@@ -17,6 +17,8 @@ from django.template.loader import render_to_string
 from django.utils.log import log_response
 from django.views.decorators.csrf import csrf_exempt
 
+from hitl_django.forms.submission import hide_from_reports
+
 from .outage_page import Field, read_fields
 
 logger = logging.getLogger("django.security.csrf")
@@ -40,6 +42,7 @@ UNWRITTEN = frozenset(
         "more",
         "over_claim",
         "over_claim_of",
+        "secret",
         "select_across",
         "start",
         "until",
@@ -62,6 +65,7 @@ def check_form_token(view: Callable[..., Any]) -> Callable[..., Any]:
 
     @wraps(view)
     def answer(request: HttpRequest, *args: Any, **kwargs: Any) -> Any:
+        hide_from_reports(request)
         check.process_request(request)
         reason = check.process_view(request, view, (), {})
         if reason is None:

@@ -17,6 +17,7 @@ from hitl_django.forms import AnswerForm, Shape, infer_shape, read_shape
 from hitl_django.forms.json_input import escape_hidden, normalize_newlines, to_json
 from hitl_django.json_text.json_schema import find_faults
 from hitl_django.json_text.reasons import say
+from hitl_django.json_text.secret_values import mask_secrets
 from hitl_django.models import Interrupt
 
 from .answer_forms import (
@@ -289,7 +290,10 @@ class SeparateActionForms(QuestionForms):
             replace(one, label=f"{number}. {block.title} ▸ {one.label}")
             for number, block in enumerate(self.actions, start=1)
             if block in sent and block.form is not None
-            for one in list_differences(block.action.args, block.form.answer)
+            for one in list_differences(
+                mask_secrets(block.action.schema, block.action.args),
+                mask_secrets(block.action.schema, block.form.answer),
+            )
         ]
         self.preview = Preview(changed)
 

@@ -28,6 +28,8 @@ logger = logging.getLogger("hitl_django")
 
 #: Characters of a field's name that are shown.
 MAX_LABEL = 100
+#: The form fields with this name list the form's password fields.
+SECRET = "secret"
 #: Characters of a form that the page repeats.
 MAX_KEPT = 5_000_000
 
@@ -109,13 +111,15 @@ def render_unreadable(error: CorruptPayloadError) -> HttpResponse:
 
 
 def read_fields(request: HttpRequest) -> list[Field] | None:
-    """Returns what was sent, but for files and passwords; None where that can't be repeated."""
+    """Returns what was sent, but for files and secrets; None where that can't be repeated."""
     try:
+        form = submission.read_form(request)
+        secrets = form.getlist(SECRET)
         sent = [
             Field(name, str(value))
-            for name, values in submission.read_form(request).lists()
+            for name, values in form.lists()
             for value in values
-            if "password" not in name.lower()
+            if "password" not in name.lower() and name not in secrets
         ]
     except (*submission.TOO_LARGE, *submission.UNREADABLE):
         return None

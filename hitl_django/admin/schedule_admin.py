@@ -13,6 +13,7 @@ from django.utils.translation import ngettext
 
 from hitl_django import services
 from hitl_django.forms.json_input import escape_hidden
+from hitl_django.graph_registry import registry
 from hitl_django.models import Run, Schedule
 from hitl_django.permissions import get_policy, select_visible
 
@@ -75,7 +76,7 @@ class ScheduleAdmin(ReadOnlyAdmin):
             "schedule.html",
             title=str(row),
             graph=name_graph(row.graph),
-            raw=display_raw(row.input),
+            raw=display_raw(registry.mask_values(row.graph, row.input)),
             last_run=runs.first(),
             runs_key=f"schedule:{row.pk}:",
         )

@@ -24,6 +24,7 @@ from hitl_django.forms import MISSING, AnswerForm, read_shape
 from hitl_django.graph_registry.registry import RegisteredGraph
 from hitl_django.json_text.json_pointer import format_pointer, split_path
 from hitl_django.json_text.json_schema import find_faults
+from hitl_django.json_text.secret_values import leads_to_secrets
 from hitl_django.services import SubjectKey
 
 JSON = Any
@@ -175,6 +176,8 @@ def read_input_schema(registered: RegisteredGraph) -> dict[str, JSON]:
 def _get_defaults(schema: dict[str, JSON]) -> JSON:
     """Returns an input with what the schema says is usual, for the form to start from."""
     properties = schema.get("properties", {})
+    # pydantic writes the default of a secret as stars; left out, the graph takes the real one.
     found = {name: part["default"] for name, part in properties.items()
-             if isinstance(part, dict) and part.get("default") is not None}  # fmt: skip
+             if isinstance(part, dict) and part.get("default") is not None
+             and not leads_to_secrets(part, schema)}  # fmt: skip
     return found or schema.get("default", MISSING)

@@ -15,6 +15,7 @@ from hitl_django.engine.errors import InvalidAnswerError
 from hitl_django.graph_registry import registry
 from hitl_django.json_text import json_patch, json_schema
 from hitl_django.json_text.reasons import Reason
+from hitl_django.json_text.secret_values import HIDDEN, mask_patch, mask_quotes, mask_secrets
 from hitl_django.models import Interrupt
 
 from .limits import REPETITION, check_limits
@@ -72,6 +73,32 @@ class AnswerOptions:
     def original(self) -> Any:
         """What an edit edits, as the question asks it."""
         return self.rules.prefill(self)
+
+    def mask_answer(self, answer: Any) -> Any:
+        """Return a resume value as people see it: without its secrets."""
+        return mask_secrets(self.rules.answer_schema(self), answer)
+
+    def mask_quotes(self, answer: Any, text: str) -> str:
+        """Return a text about a resume value, such as an error, without the secrets it quotes."""
+        return mask_quotes(self.rules.answer_schema(self), answer, text)
+
+    def mask_edited(self, edited: Any, hidden: str = HIDDEN) -> Any:
+        """Return the value that an edit edits as people see it: without its secrets."""
+        return mask_secrets(self.rules.edited_schema(self), edited, hidden)
+
+    def mask_patch(self, patch: Any) -> Any:
+        """Return the changes of an edit as people see them: without the secrets in them."""
+        return mask_patch(self.rules.edited_schema(self), patch)
+
+    def mask_proposal(self) -> dict[str, Any] | None:
+        """Return the proposal as people see it: without its secrets."""
+        if self.proposal is None:
+            return None
+        return {
+            "answer": self.mask_answer(self.proposal["answer"]),
+            "edited": self.mask_edited(self.proposal["edited"]),
+            "patch": self.mask_patch(self.proposal["patch"]),
+        }
 
     @property
     def policy_values(self) -> Mapping[str, Any]:

@@ -360,23 +360,27 @@ class DjangoSaver(BaseCheckpointSaver):
             task.writes = [(RESUME, record_answer(answers, question.index, value))]
         self._replace(ref, task, batch)
 
-    def drop_answer(self, question: models.Interrupt) -> None:
+    def drop_answer(self, question: models.Interrupt) -> Any:
         """Takes back an answer that its task can't use, with those to what it led to.
 
-        Part of the caller's transaction, who holds the thread's lock.
+        Returns the answer; None where there is none. Part of the caller's transaction, who holds
+        the thread's lock.
         """
         assert self.thread is not None
         ref = CheckpointRef(self.thread.thread_id, question.checkpoint_ns, question.checkpoint_id)
         if question.key is not None:
             keyed = self._answers(ref, question) or {}
             rest = {key: given for key, given in keyed.items() if key != question.key}
+            dropped = keyed.get(question.key)
             left: tuple[str, Any] = (KEYED, rest)
         else:
             answers = self._answers(ref, question) or []
+            dropped = next(iter(answers[question.index :]), None)
             left = (RESUME, answers[: question.index])
         batch = WriteBatch(self.using)
         self._replace(ref, TaskWrites(question.task_id, question.task_path, [left]), batch)
         batch.run()
+        return dropped
 
     def withdraw_answer(self, question: models.Interrupt) -> None:
         """Takes back an answer that its task has not seen yet; those to other questions stay.

@@ -101,6 +101,9 @@ class ApprovalRequestDialect(Dialect):
         found = _resolve(action, action["$defs"]).get("properties", {}).get(ARGS)
         return None if found is None else {**found, "$defs": action["$defs"]}
 
+    def edited_schema(self, question: DialectQuestion) -> dict[str, Any] | None:
+        return _action_schema(question.schema)
+
     def actions(self, payload: Any) -> list[RequestedAction]:
         return [RequestedAction(payload[NAME], payload[ARGS])]
 

@@ -123,6 +123,14 @@ class Dialect(ABC):
         actions = self.actions(question.payload)
         return actions[0].schema if len(actions) == 1 else None
 
+    def answer_schema(self, question: DialectQuestion) -> dict[str, Any] | None:
+        """Return the schema of the resume value; None where nothing declares one."""
+        return question.schema
+
+    def edited_schema(self, question: DialectQuestion) -> dict[str, Any] | None:
+        """Return the schema of the value that an edit edits; None where nothing declares one."""
+        return question.schema
+
     def has_separate_actions(self, payload: Any) -> bool:
         """Says whether a question asks for several actions, and each can be decided on its own."""
         return False

@@ -146,6 +146,14 @@ class HitlRequestDialect(Dialect):
             for action, config in zip(payload[ACTIONS], _configs(payload) or (), strict=True)
         ]
 
+    def answer_schema(self, question: DialectQuestion) -> dict[str, Any] | None:
+        decided = [{"properties": {"edited_action": one}} for one in _action_schemas(question)]
+        return {"properties": {"decisions": {"prefixItems": decided}}}
+
+    def edited_schema(self, question: DialectQuestion) -> dict[str, Any] | None:
+        schemas = _action_schemas(question)
+        return schemas[0] if len(schemas) == 1 else {"prefixItems": schemas}
+
     def has_separate_actions(self, payload: Any) -> bool:
         return len(payload[ACTIONS]) > 1
 
@@ -189,6 +197,14 @@ def _check_action(payload: Any, at: int, action: Any, pointer: str) -> None:
     if faults:
         where = [(f"{pointer}/args{below}", reason) for below, reason in faults]
         raise invalid_answer("The arguments don't fit the action.", *where)
+
+
+def _action_schemas(question: DialectQuestion) -> list[dict[str, Any]]:
+    """Return the schema of each action; the references in its arguments' resolve within these."""
+    return [
+        {"properties": {"args": {"$id": f"action-{at}", **(config.get("args_schema") or {})}}}
+        for at, config in enumerate(_configs(question.payload) or ())
+    ]
 
 
 def _refuse_unless_edit(made: list[dict[str, Any]]) -> None:

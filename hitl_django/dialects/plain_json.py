@@ -18,6 +18,7 @@ from typing import Any
 
 from hitl_django.decision_types import APPROVE, EDIT, REJECT, RESPOND, VALUE
 from hitl_django.json_text import json_schema
+from hitl_django.json_text.secret_values import is_secret
 
 from .dialect import Dialect, DialectQuestion
 from .value_checks import UNSET, Candidate, refuse_value, require_object, require_value
@@ -74,7 +75,7 @@ class PlainJsonDialect(Dialect):
         for name, schema in properties.items():
             if name in given:
                 start[name] = given[name]
-            elif isinstance(schema, dict) and "default" in schema:
+            elif isinstance(schema, dict) and "default" in schema and not is_secret(schema):
                 start[name] = schema["default"]
         return start
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 from urllib.parse import quote
 
@@ -13,7 +13,7 @@ from django.utils.text import capfirst
 from django.utils.translation import gettext
 from django.utils.translation import gettext_lazy as _
 
-from hitl_django.json_text.json_pointer import parse_pointer
+from hitl_django.json_text.json_pointer import parse_pointer, read_index
 from hitl_django.json_text.reasons import say
 from hitl_django.json_text.text_diff import Span
 
@@ -27,6 +27,7 @@ from .fields import (
     IntegerField,
     JSONField,
     NumberField,
+    SecretField,
     TextField,
 )
 from .json_input import escape_hidden, list_hidden, to_json
@@ -83,13 +84,15 @@ class Row:
     A list of small objects is a table with ``columns``. Of a union, ``kinds`` are the alternatives,
     and ``bound`` is the field that chooses one of them.
 
-    ``hidden`` names characters in the field's text that a screen doesn't show. ``original`` is what
+    ``hidden`` names characters in the field's text that a screen doesn't show. What was typed in a
+    field that ``is_secret`` isn't repeated. ``original`` is what
     the field came with, ``changed`` says that it no longer holds it; of a long text ``spans`` say
     word by word what is different.
     """
 
     bound: forms.BoundField | None = None
     hidden: Sequence[str] = ()
+    is_secret: bool = False
     original: str = ""
     changed: bool = False
     spans: Sequence[Span] = ()
@@ -209,8 +212,9 @@ class AnswerForm(forms.Form):
                 node.errors.append(message)
                 self.add_error(None, message)
                 continue
-            if rest and rest[0].isdecimal():
-                words = {"number": int(rest[0]) + 1, "error": reason}
+            index = read_index(rest[0]) if rest else None
+            if index is not None:
+                words = {"number": index + 1, "error": reason}
                 reason = gettext("Entry %(number)s: %(error)s") % words
             self.add_error(node.name, reason)
 
@@ -231,11 +235,13 @@ class AnswerForm(forms.Form):
     def _row(self, node: Node) -> Row:
         if isinstance(node, Leaf):
             bound = self[node.name]
-            shown = bound.value()
+            is_secret = isinstance(node.field, SecretField)
+            shown = "" if is_secret else bound.value()
             changed = self.is_bound and not node.field.is_unchanged(bound.data)
             return Row(
                 bound=bound,
                 hidden=list_hidden(shown) if isinstance(shown, str) else (),
+                is_secret=is_secret,
                 original=node.field.format_original(MAX_ORIGINAL),
                 changed=changed,
                 spans=node.field.spans(bound.data) if changed else (),
@@ -461,14 +467,18 @@ class AnswerForm(forms.Form):
     def _below(self, node: Node, part: str) -> Node | None:
         if isinstance(node, Group):
             return node.members.get(part)
-        if isinstance(node, Rows) and part.isdecimal():
+        index = read_index(part)
+        if isinstance(node, Rows) and index is not None:
             kept = [entry.node for entry in node.entries if self._is_in(entry)]
-            return kept[int(part)] if int(part) < len(kept) else None
+            return kept[index] if index < len(kept) else None
         return None
 
 
 def make_field(shape: Shape, original: JSON, *, wanted: bool, label: str) -> AnswerField:
     """Returns the field for a shape: the first that can show the original whole."""
+    if shape.secret:
+        inner = make_field(replace(shape, secret=False), MISSING, wanted=True, label=label)
+        return SecretField(inner, original, wanted=wanted, label=label)
     kinds: list[type[AnswerField]] = [FIELDS.get(shape.kind, JSONField), JSONField]
     if issubclass(kinds[0], MomentField):
         kinds.insert(1, TextField)

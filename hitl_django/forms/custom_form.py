@@ -11,6 +11,7 @@ from django.core.serializers.json import DjangoJSONEncoder
 
 from hitl_django.json_text.json_pointer import parse_pointer
 from hitl_django.json_text.reasons import say
+from hitl_django.json_text.secret_values import HIDDEN
 from hitl_django.json_text.text_diff import Span
 
 from .answer_form import NAME, Row, is_identical
@@ -79,8 +80,8 @@ class CustomForm:
     def typed_texts(self) -> list[tuple[str, str, Sequence[Span]]]:
         """Returns what a person typed or changed, valid or not, by its label."""
         return [
-            (str(self.form[name].label), str(self.form[name].data or ""), ())
-            for name in self.form.changed_data
+            (str(bound.label), HIDDEN if _is_secret(bound) else str(bound.data or ""), ())
+            for bound in map(self.form.__getitem__, self.form.changed_data)
         ]
 
     def original_members(self) -> dict[str, JSON]:
@@ -110,12 +111,25 @@ class CustomForm:
 
     def rows(self) -> list[Row]:
         """Returns what the page lays out."""
-        return [Row(bound=bound) for bound in self.form]
+        return [
+            Row(
+                bound=bound,
+                is_secret=_is_secret(bound),
+                changed=self.is_bound and bound.name in self.form.changed_data,
+            )
+            for bound in self.form
+        ]
 
     def _value(self, name: str, value: Any) -> JSON:
+        if value in (None, "") and name in self.original and _is_secret(self.form[name]):
+            return self.original[name]  # a page shows no secret, so it comes back empty
         touched = name not in self.form.fields or name in self.form.changed_data
         if not touched and name in self.original:
             return self.original[name]
         if not touched and value in (None, "", [], ()):
             return MISSING
         return json.loads(json.dumps(value, cls=DjangoJSONEncoder))
+
+
+def _is_secret(bound: forms.BoundField) -> bool:
+    return isinstance(bound.field.widget, forms.PasswordInput)

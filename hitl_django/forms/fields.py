@@ -13,6 +13,7 @@ from django import forms
 from django.core.exceptions import ValidationError
 from django.utils.translation import gettext_lazy as _
 
+from hitl_django.json_text.secret_values import HIDDEN
 from hitl_django.json_text.text_diff import Span, compare_words
 
 from .json_input import (
@@ -175,6 +176,54 @@ class TextField(AnswerField):
         # A browser sends every line end as CR LF. New text gets LF, unless it was CR LF before.
         crlf = isinstance(self.original, str) and "\r\n" in self.original
         return normalize_newlines(raw).replace("\n", "\r\n") if crlf else normalize_newlines(raw)
+
+
+class SecretField(AnswerField):
+    """A value that is typed unseen, and never shown again; ``inner`` reads it.
+
+    Left empty it stays the value that it was, if it was there.
+    """
+
+    def __init__(self, inner: AnswerField, original: JSON, *, wanted: bool, **kwargs: Any) -> None:
+        self.inner = inner
+        attrs = {"autocomplete": "new-password", "data-hitl-secret": True}
+        if isinstance(inner.widget, forms.Textarea):
+            widget: forms.Widget = SecretTextarea(attrs={**inner.widget.attrs, **attrs})
+        else:
+            widget = forms.PasswordInput(attrs={"class": "vTextField", **attrs})
+        super().__init__(inner.shape, original, wanted=wanted, widget=widget, **kwargs)
+
+    @property
+    def has_original(self) -> bool:
+        """Return whether the field came with a value."""
+        return self.original is not MISSING and self.original is not None
+
+    def initial_value(self) -> str:
+        return ""
+
+    def help(self) -> Any:
+        if self.has_original:
+            return _("Left empty, it stays as it is.")
+        return self.inner.help()
+
+    def may_be_blank(self) -> bool:
+        return self.has_original or super().may_be_blank()
+
+    def is_unchanged(self, raw: Any) -> bool:
+        return self.is_blank(raw)
+
+    def format_value(self, raw: Any) -> str:
+        return "" if self.is_blank(raw) else HIDDEN
+
+    def parse(self, raw: str) -> JSON:
+        return self.inner.clean(raw)
+
+
+class SecretTextarea(forms.Textarea):
+    """A text box that is always empty when it is shown."""
+
+    def format_value(self, value: Any) -> str:
+        return ""
 
 
 class IntegerField(AnswerField):

@@ -11,6 +11,7 @@ from typing import Any, Final, Literal
 
 from hitl_django.json_text.json_pointer import escape_part, parse_pointer
 from hitl_django.json_text.reasons import Reason, describe_limits
+from hitl_django.json_text.secret_values import is_secret, leads_to_secrets
 
 JSON = Any
 
@@ -78,7 +79,8 @@ class Shape:
     how a decimal may be written in JSON (number, string). ``takes_text`` says that JSON which is
     none may be a text. ``limits`` are only shown: the answer is checked against its schema.
     ``display`` is the format in which the page of a question shows the value. ``is_naive`` is for a
-    datetime without a time zone.
+    datetime without a time zone. A ``secret`` value is asked for in a password field, and not shown
+    again.
     """
 
     kind: Kind
@@ -97,6 +99,7 @@ class Shape:
     takes_text: bool = False
     display: str = ""
     is_naive: bool = False
+    secret: bool = False
 
     def without(self, name: str) -> Shape:
         """Returns the same object shape less one property."""
@@ -114,6 +117,19 @@ class Shape:
             elif any(way.startswith(f"{here}/") for way in pointers) and prop.shape.properties:
                 kept.append(replace(prop, shape=prop.shape.restrict_to(pointers, here)))
         return replace(self, properties=tuple(kept))
+
+    def conceal(self) -> Shape:
+        """Return the same shape with every field of it a secret; one of a list is typed."""
+        kind = "json" if self.kind in ("boolean", "choice", "choices") else self.kind
+        return replace(
+            self,
+            kind=kind,
+            secret=True,
+            takes_text=kind != self.kind or self.takes_text,
+            properties=tuple(replace(p, shape=p.shape.conceal()) for p in self.properties),
+            items=self.items and self.items.conceal(),
+            alternatives=tuple(each.conceal() for each in self.alternatives),
+        )
 
     def leaves(self) -> Iterator[Shape]:
         """Yields every shape that becomes one field."""
@@ -174,7 +190,8 @@ def infer_shape(payload: JSON) -> Shape:
 
 def _bounded(shape: Shape) -> Shape:
     if sum(1 for _ in shape.leaves()) > MAX_FIELDS:
-        return replace(shape, kind="json", properties=(), alternatives=())
+        secret = any(leaf.secret for leaf in shape.leaves())
+        return replace(shape, kind="json", properties=(), alternatives=(), secret=secret)
     return shape
 
 
@@ -195,7 +212,12 @@ class _Reader:
             takes_text=_takes_text(schema),
             display=_text(schema.get("display")),
         )
-        return self.classify(schema, known, depth, seen)
+        shape = self.classify(schema, known, depth, seen)
+        # JSON text shows all of its parts, and lines show all of them.
+        is_whole = shape.kind in ("json", "lines", "choices")
+        if is_secret(schema) or (is_whole and leads_to_secrets(schema, self.root)):
+            return shape.conceal()
+        return shape
 
     def classify(
         self, schema: dict[str, JSON], known: Shape, depth: int, seen: frozenset[str]
@@ -461,7 +483,11 @@ def _only_part(schema: dict[str, JSON]) -> tuple[dict[str, JSON], bool] | None:
 
 
 def _words(schema: dict[str, JSON]) -> dict[str, JSON]:
-    return {key: schema[key] for key in ("title", "description", "display") if key in schema}
+    return {
+        key: schema[key]
+        for key in ("title", "description", "display", "writeOnly")
+        if key in schema
+    }
 
 
 def _text(value: JSON) -> str:

@@ -25,7 +25,11 @@ MOST, PART = 8 * 1024 * 1024, 64 * 1024
 
 
 def read_form(request: HttpRequest) -> QueryDict:
-    """Returns the fields of a form; one of TOO_LARGE or UNREADABLE where that can't be done."""
+    """Returns the fields of a form; one of TOO_LARGE or UNREADABLE where that can't be done.
+
+    Django's error reports, which may be sent as email, leave out all of them from then on.
+    """
+    hide_from_reports(request)
     try:
         _refuse_declared_length(request)
         if not hasattr(request, "_files"):  # a middleware of the host's may have read it before
@@ -35,6 +39,11 @@ def read_form(request: HttpRequest) -> QueryDict:
         # As Django does it: whoever reports the refusal would only run into it again.
         request._mark_post_parse_error()  # type: ignore[attr-defined]
         raise
+
+
+def hide_from_reports(request: HttpRequest) -> None:
+    """Leaves the fields of a form out of Django's error reports: an answer may be a secret."""
+    request.sensitive_post_parameters = "__ALL__"  # type: ignore[attr-defined]
 
 
 def discard_body(request: HttpRequest) -> None:

@@ -16,9 +16,16 @@ from typing import TYPE_CHECKING, Any, TypeVar, get_args
 
 from hitl_django.deprecation import renamed
 from hitl_django.engine.graph.fingerprint import Shape, describe_shape, hash_shape
+from hitl_django.engine.state.schema import build_json_schema
 from hitl_django.engine.task.renames import NO_RENAMES, Renames
 from hitl_django.engine.types import Durability
 from hitl_django.errors import BrokenGraphError, UnknownGraphError, UnknownVersionError
+from hitl_django.json_text.secret_values import (
+    HIDDEN,
+    has_secrets,
+    list_secret_names,
+    mask_secrets,
+)
 from hitl_django.models.events import STATES, encode_kinds
 
 from .cron import Overlap, RegisteredSchedule, check_schedule
@@ -52,6 +59,12 @@ class RegisteredGraph:
     pin: bool = False
     migrate_state: MigrateState | None = None
     renames: Renames = NO_RENAMES
+    #: A schema of the graph's values that declares which are secret; None where none is.
+    secrets: dict[str, Any] | None = None
+
+    def mask(self, values: Any) -> Any:
+        """Return an input, output or state, as JSON, without its secrets."""
+        return values if self.secrets is None else mask_secrets(self.secrets, values)
 
     def with_graph(self, graph: Pregel) -> RegisteredGraph:
         """Returns the same registration of a variant of its graph."""
@@ -323,9 +336,24 @@ def list_duplicates() -> dict[str, list[str]]:
 
 
 def get_redacted_keys(name: str) -> tuple[str, ...]:
-    """Returns the keys whose values events hide, whether or not the graph can be built here."""
-    entry = _entries.get(name)
-    return () if entry is None else entry.redact
+    """Returns the keys whose values are hidden, those that the graph's schemas declare included.
+
+    Of a graph that can't be built here these are the keys of its registration.
+    """
+    try:
+        return get_graph(name).redact
+    except UnknownGraphError:
+        return ()
+    except BrokenGraphError:
+        return _entries[name].redact
+
+
+def mask_values(name: str, values: Any) -> Any:
+    """Returns an input of a graph without its secrets; nothing where they aren't known here."""
+    try:
+        return get_graph(name).mask(values)
+    except (UnknownGraphError, BrokenGraphError):
+        return HIDDEN
 
 
 def list_versions(name: str) -> list[str]:
@@ -409,6 +437,7 @@ def _build(entry: _Entry) -> RegisteredGraph:
     if entry.renamed:
         graph = graph.with_renames(entry.renamed)
     shape = describe_shape(graph)
+    secrets = _read_secrets(graph)
     return RegisteredGraph(
         entry.name,
         entry.version,
@@ -417,12 +446,26 @@ def _build(entry: _Entry) -> RegisteredGraph:
         shape,
         hash_shape(shape),
         entry.events,
-        entry.redact,
+        (*entry.redact, *list_secret_names(secrets)),
         entry.durability,
         entry.pin,
         entry.migrate_state,
         graph.spec.renames if hasattr(graph, "spec") else NO_RENAMES,
+        secrets,
     )
+
+
+def _read_secrets(graph: Pregel) -> dict[str, Any] | None:
+    """Return the schemas of a graph that declare secrets, as one; None where none does."""
+    state = getattr(graph, "state_schema", None)
+    schemas = [
+        graph.get_input_jsonschema(),
+        graph.get_output_jsonschema(),
+        {} if state is None else build_json_schema(state),
+    ]
+    # An id of its own keeps the references of each within it.
+    found = [{"$id": f"{at}", **one} for at, one in enumerate(schemas) if has_secrets(one)]
+    return {"allOf": found} if found else None
 
 
 def _check_groups(names: Iterable[str]) -> frozenset[str]:

@@ -23,6 +23,14 @@ def parse_pointer(pointer: str) -> list[str]:
     return [part.replace("~1", "/").replace("~0", "~") for part in pointer.split("/")[1:]]
 
 
+def read_index(part: str) -> int | None:
+    """Return the index in a list that a part of a pointer names; None where it names none.
+
+    Python refuses to read thousands of digits, and no list is that long.
+    """
+    return int(part) if part.isascii() and part.isdecimal() and len(part) < 10 else None
+
+
 def split_path(path: str) -> list[str]:
     """Returns the parts of a path as the engine writes it, such as ``$.items[0].price``."""
     return [index or name for index, name in _STEP.findall(path)]

@@ -10,6 +10,7 @@ from typing import Any
 from django.db.models import F
 
 from hitl_django import audit, signals
+from hitl_django.answers import read_options
 from hitl_django.checkpoints import DjangoSaver
 from hitl_django.conf import hitl
 from hitl_django.db.alias import write_alias
@@ -119,12 +120,13 @@ def _refuse_answer(lease: Lease, row: Interrupt, refusal: str, using: str) -> No
     """Takes back an answer that the node can't use; the decision stays in the history."""
     decisions = Decision.objects.using(using).filter(interrupt=row, effective=True)
     made = decisions.get(version=row.version - 1)
+    row.refused_version = made.version
+    thread = lock_thread(pk=lease.thread.pk)
+    answer = DjangoSaver(lease.thread).drop_answer(row)
+    refusal = read_options(row).mask_quotes(answer, refusal)
     Decision.objects.using(using).filter(pk=made.pk).update(
         refusal=escape_unstorable(refusal)[:REFUSAL_LENGTH]
     )
-    row.refused_version = made.version
-    thread = lock_thread(pk=lease.thread.pk)
-    DjangoSaver(lease.thread).drop_answer(row)
     # The reason may quote the answer, so the record names only what was refused.
     detail = {"decision": str(made.pk), "version": made.version}
     _append_audit(thread, "reopen", str(row.pk), detail)

@@ -19,10 +19,11 @@ from typing import Any
 from uuid import UUID
 
 from hitl_django.json_text.sanitize import escape_unstorable
+from hitl_django.json_text.secret_values import HIDDEN
 
 DEPTH = 16
 KEY_LENGTH = 200
-HIDDEN, CUT = "[redacted]", "…"
+CUT = "…"
 
 #: Keys whose values are nobody's to see, whatever the graph says.
 _SECRET = re.compile(

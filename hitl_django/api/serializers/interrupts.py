@@ -6,6 +6,7 @@ from typing import Any
 
 from rest_framework import serializers
 
+from hitl_django.answers import read_options
 from hitl_django.answers.limits import REASON_LENGTH
 from hitl_django.decision_types import DECISION_TYPES
 from hitl_django.models import Decision
@@ -128,13 +129,18 @@ class InterruptDetailSerializer(InterruptSerializer):
     editable = AnyJSON(help_text="Members and JSON pointers that an edit may change; null is all.")
     quorum = serializers.IntegerField(help_text="How many people have to approve.")
     approvals = serializers.IntegerField(help_text="How many have, of this version.")
-    proposal = AnyJSON(help_text="What somebody made of it, for the others to approve.")
+    proposal = Computed(
+        AnyJSON(help_text="What somebody made of it, for the others to approve; without secrets.")
+    )
     decision = DecisionSerializer(
         source="closing", allow_null=True, help_text="The one that closed it."
     )
     refused = DecisionSerializer(
         allow_null=True, help_text="The last one, whose answer the graph could not use."
     )
+
+    def get_proposal(self, interrupt: Any) -> Any:
+        return read_options(interrupt).mask_proposal()
 
 
 class ValidationSerializer(serializers.Serializer):

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from rest_framework import serializers
 
-from hitl_django.graph_registry import cron
+from hitl_django.graph_registry import cron, registry
 from hitl_django.models import Schedule
 
-from .fields import AnyJSON, Body, Choice, Hyperlink, Id, Moment, Text, YesNo
+from .fields import AnyJSON, Body, Choice, Computed, Hyperlink, Id, Moment, Text, YesNo
 
 
 class ScheduleChange(Body):
@@ -53,7 +55,7 @@ class ScheduleSerializer(serializers.Serializer):
     description = serializers.CharField()
     expression = serializers.CharField()
     timezone = serializers.CharField()
-    input = AnyJSON()
+    input = Computed(AnyJSON(help_text="What each run is started with; without secrets."))
     overlap = Choice(choices=Schedule.Overlap.values)
     registered = serializers.BooleanField(
         source="is_registered", help_text="Whether the code made it, where it is changed as well."
@@ -70,3 +72,6 @@ class ScheduleSerializer(serializers.Serializer):
     last_error = serializers.CharField(help_text="Why it started nothing when it was due last.")
     owner = serializers.CharField(source="owner_label", help_text="In whose name runs are started.")
     created_at = Moment()
+
+    def get_input(self, schedule: Any) -> Any:
+        return registry.mask_values(schedule.graph, schedule.input)

@@ -243,7 +243,7 @@ def _checked(interrupt: Interrupt, request: Request, by: Any) -> Any:
     validated.raise_refusal()
     if interrupt.quorum > 1 and validated.is_vote:
         quorum.refuse_second_vote(interrupt, by)
-    return validated.answer
+    return validated.shown
 
 
 def _refuse_unless_visible(interrupt: Interrupt, by: Any) -> None:

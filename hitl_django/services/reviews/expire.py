@@ -10,6 +10,7 @@ from django.contrib.auth.models import Group
 from django.db.models import Q, QuerySet
 
 from hitl_django import audit, leases, notifications, signals
+from hitl_django.answers import read_options
 from hitl_django.checkpoints import DjangoSaver, ThreadKey
 from hitl_django.db.alias import write_alias
 from hitl_django.db.write_batch import WriteBatch
@@ -165,7 +166,7 @@ def _answer(batch: WriteBatch, interrupt: Interrupt, thread: Thread) -> object:
         interrupt=interrupt,
         version=interrupt.version,
         type=EXPIRE,
-        value=answer,
+        value=read_options(interrupt).mask_answer(answer),
         by_label=audit.SYSTEM,
         via=TIMEOUT,
         payload_digest=interrupt.payload_digest,

@@ -7,6 +7,7 @@ from functools import partial
 from typing import Any
 
 from django.db.models import F
+from django.utils.crypto import salted_hmac
 
 from hitl_django import answers, audit, notifications
 from hitl_django.answers import AnswerOptions
@@ -21,7 +22,7 @@ from hitl_django.engine.errors import HitlError, InvalidAnswerError
 from hitl_django.json_text import schema_keywords
 from hitl_django.json_text.sanitize import escape_unstorable
 from hitl_django.models import Decision, Delivery, Interrupt, Run, Thread
-from hitl_django.models.fields import digest_json
+from hitl_django.models.fields import canonical_json, digest_json
 from hitl_django.models.review import get_cleared_claim
 from hitl_django.notifications import outbox
 from hitl_django.task_queue import dispatcher
@@ -89,7 +90,9 @@ class Request:
             if given is not UNSET:
                 answers.check_limits(given)
                 content[name] = given
-        digest = digest_json(content)
+        # With a key, since the digest of a short secret would give it away.
+        keyed = salted_hmac(__name__, canonical_json(content), algorithm="sha256")
+        digest = keyed.hexdigest()[:32]
         return cls(type or "", value, resume, by, via, reason, key, guest, digest, over_claim)
 
     def validate(self, interrupt: Interrupt) -> Validated:
@@ -107,7 +110,13 @@ class Request:
                 answer = read._answer(options)
                 proposal = read._proposal(options, answer) if interrupt.quorum > 1 else None
             patch = answers.make_decision_patch(options, read.type, read.value)
-            return made(request=read, answer=answer, patch=patch, proposal=proposal)
+            return made(
+                request=read,
+                answer=answer,
+                shown=options.mask_answer(answer),
+                patch=options.mask_patch(patch),
+                proposal=proposal,
+            )
         except HitlError as error:
             return made(request=read, refusal=error)
 
@@ -137,13 +146,15 @@ class Validated:
     """What a request comes to on a question of this digest and version, or why to nothing.
 
     ``request`` has the type and the value that were read from it; its type is empty where none
-    could be.
+    could be. ``answer`` is the resume value. ``shown`` and ``patch`` are stored with the decision
+    and have no secrets; ``proposal`` has them, since the graph gets it once enough people approve.
     """
 
     digest: str
     version: int
     request: Request
     answer: Any = UNSET
+    shown: Any = UNSET
     patch: list[dict[str, Any]] | None = None
     proposal: dict[str, Any] | None = None
     refusal: HitlError | None = None
@@ -182,27 +193,28 @@ def record(
     request = validated.request
     decision = _build_decision(interrupt, validated, thread)
     if interrupt.quorum == 1:
-        return _close(interrupt, decision, request, thread, so_far)
+        return _close(interrupt, decision, validated, thread, so_far)
     if not needs_agreement(request.type):
         decision.approvals = interrupt.approvals
-        return _close(interrupt, decision, request, thread)
+        return _close(interrupt, decision, validated, thread)
     if validated.proposal is not None:
-        return _propose(interrupt, validated.proposal, decision, request, thread)
+        return _propose(interrupt, validated, decision, thread)
     quorum.refuse_second_vote(interrupt, request.by)
     decision.approvals = interrupt.approvals + 1
     if decision.approvals >= interrupt.quorum:
-        return _close(interrupt, decision, request, thread)
+        return _close(interrupt, decision, validated, thread)
     return _leave_open(interrupt, decision, request, thread, approvals=F("approvals") + 1)
 
 
 def _close(
     interrupt: Interrupt,
     decision: Decision,
-    request: Request,
+    validated: Validated,
     thread: Thread,
     so_far: AnswersRow | None = None,
 ) -> Decision:
     """Closes the question, records who did, leaves the answer to its task and queues the run."""
+    request = validated.request
     batch = WriteBatch(write_alias())
     at_once = so_far is not None
     overtaken = OvertakenError if at_once else None
@@ -249,7 +261,7 @@ def _close(
     _append_entry("decide", decision, thread, request, batch, overtaken)
     _publish(decision, interrupt, thread, batch)
     saver = DjangoSaver(ThreadKey(thread.pk, thread.thread_id, thread.epoch))
-    saver.put_answer(interrupt, decision.value, batch, so_far)
+    saver.put_answer(interrupt, validated.answer, batch, so_far)
     if waits and not undoable:
         dispatcher.enqueue(interrupt.run_id, batch)
     if at_once:
@@ -265,22 +277,21 @@ def _close(
 
 
 def _propose(
-    interrupt: Interrupt,
-    proposal: dict[str, Any],
-    decision: Decision,
-    request: Request,
-    thread: Thread,
+    interrupt: Interrupt, validated: Validated, decision: Decision, thread: Thread
 ) -> Decision:
     """Puts another answer up for approval: nobody but who proposes it has agreed to that one.
 
     Its digest names what was asked together with what is proposed, so that whoever saw one
     version approves no other.
     """
-    digest = digest_json([interrupt.payload, proposal["answer"]])
+    # The digest is public. One over a short secret would give the secret away.
+    digest = digest_json([interrupt.payload, validated.shown])
     decision.version, decision.payload_digest = interrupt.version + 1, digest
     decision.approvals = 1
-    changes = {"proposal": proposal, "payload_digest": digest, "approvals": 1}
-    return _leave_open(interrupt, decision, request, thread, version=F("version") + 1, **changes)
+    changes = {"proposal": validated.proposal, "payload_digest": digest, "approvals": 1}
+    return _leave_open(
+        interrupt, decision, validated.request, thread, version=F("version") + 1, **changes
+    )
 
 
 def _leave_open(
@@ -313,7 +324,7 @@ def _build_decision(interrupt: Interrupt, validated: Validated, thread: Thread) 
         interrupt_id=interrupt.pk,
         version=interrupt.version,
         type=request.type,
-        value=validated.answer,
+        value=validated.shown,
         patch=validated.patch,
         quorum=interrupt.quorum,
         reason=request.reason,

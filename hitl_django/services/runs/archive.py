@@ -11,6 +11,7 @@ from django.db import IntegrityError, models, transaction
 from django.db.models import QuerySet
 
 from hitl_django import archive, audit
+from hitl_django.answers import read_options
 from hitl_django.db.alias import write_alias
 from hitl_django.db.retry import retry_on_conflict
 from hitl_django.errors import NoSuchThread, NotAllowedError, ThreadExistsError
@@ -125,5 +126,7 @@ def _render_row(row: models.Model, hidden: Sequence[str]) -> Mapping[str, Any]:
     shown = {name: getattr(row, name) for name in columns}
     if isinstance(row, AuditEntry):
         shown["detail"] = audit.get_shown_detail(row)
+    if isinstance(row, Interrupt):
+        shown["proposal"] = read_options(row).mask_proposal()
     found: Mapping[str, Any] = render_json(shown)
     return found

@@ -10,7 +10,7 @@ from django.db import transaction
 from django.db.models import F
 
 from hitl_django import audit, leases, notifications
-from hitl_django.checkpoints import DjangoSaver, ThreadKey, digest_value
+from hitl_django.checkpoints import DjangoSaver, ThreadKey
 from hitl_django.db.alias import write_alias
 from hitl_django.db.retry import retry_on_conflict
 from hitl_django.db.write_batch import WriteBatch
@@ -38,7 +38,7 @@ from .. import denied_log
 from ..results import RunInfo
 from .cancel import cancel_run
 from .options import RunOptions
-from .state import find_graph_of_run, find_thread
+from .state import digest_masked, find_graph_of_run, find_thread
 from .waiting import refuse_if_waited_for
 
 #: What a thread's newest run may be for another to take its place: the worker of one that runs
@@ -118,7 +118,7 @@ def fork(
                     "replaced": str(last.pk),
                     "questions": closed,
                     "as_node": as_node,
-                    "values": None if values is None else digest_value(values),
+                    "values": None if values is None else digest_masked(registered, values),
                 },
             )
             dispatcher.enqueue(run.pk, batch)

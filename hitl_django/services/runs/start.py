@@ -39,6 +39,7 @@ from .archive import bring_back, is_archived
 from .cancel import cancel_run
 from .input_submission import submit_input
 from .options import RunOptions
+from .state import digest_masked
 from .subjects import SubjectKey, find_subject
 from .threads import check_metadata, check_names
 from .waiting import refuse_if_crowded, refuse_if_waited_for
@@ -268,7 +269,11 @@ class _Start:
             by=self.by,
             via=self.via,
             subject=str(run.pk),
-            detail={"graph": run.graph, "version": run.graph_version, "input": self.digest},
+            detail={
+                "graph": run.graph,
+                "version": run.graph_version,
+                "input": digest_masked(self.registered, self.input, self.digest),
+            },
             is_new=not has_row,
         )
 

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeVar, overload
 from uuid import UUID
 
 from pydantic_core import to_json
 
-from hitl_django.checkpoints import DjangoSaver
+from hitl_django.checkpoints import DjangoSaver, digest_value
 from hitl_django.db.alias import write_alias
 from hitl_django.engine.state.schema import coerce
 from hitl_django.engine.types import Interrupt, PregelTask, StateSnapshot
@@ -97,7 +97,8 @@ def thread_state(
         nothing = checkpoint_id is None and not namespace
         return _build_empty_info(thread_id) if nothing else None
 
-    graph = find_graph_of_thread(thread).graph.with_saver(DjangoSaver())
+    registered = find_graph_of_thread(thread)
+    graph = registered.graph.with_saver(DjangoSaver())
     configurable: dict[str, Any] = {"thread_id": thread_id, "checkpoint_ns": namespace}
     if checkpoint_id is not None:
         configurable["checkpoint_id"] = checkpoint_id
@@ -109,7 +110,8 @@ def thread_state(
         raise
     if found.metadata is None and (checkpoint_id is not None or namespace):
         return None
-    return _build_info(thread_id, found, _find_shown_interrupts(thread, by, [found]))
+    shown = _find_shown_interrupts(thread, by, [found])
+    return _build_info(thread_id, found, shown, registered.mask)
 
 
 def state_history(
@@ -128,7 +130,8 @@ def state_history(
     refuse_unless_may_view_state(by, thread)
     if not thread.graph:
         return []
-    graph = find_graph_of_thread(thread).graph.with_saver(DjangoSaver())
+    registered = find_graph_of_thread(thread)
+    graph = registered.graph.with_saver(DjangoSaver())
     place = {"thread_id": thread_id, "checkpoint_ns": namespace}
     history = graph.get_state_history(
         {"configurable": place},
@@ -138,7 +141,7 @@ def state_history(
     )
     found = list(history)
     shown = _find_shown_interrupts(thread, by, found)
-    return [_build_info(thread_id, each, shown) for each in found]
+    return [_build_info(thread_id, each, shown, registered.mask) for each in found]
 
 
 def _find_shown_interrupts(
@@ -164,7 +167,9 @@ def _build_empty_info(thread_id: str) -> StateInfo:
     )  # fmt: skip
 
 
-def _build_info(thread_id: str, found: StateSnapshot, shown: ShownInterrupts) -> StateInfo:
+def _build_info(
+    thread_id: str, found: StateSnapshot, shown: ShownInterrupts, mask: Callable[[Any], Any]
+) -> StateInfo:
     metadata: Any = found.metadata or {}
     parent: Any = found.parent_config or {"configurable": {}}
     at = found.config["configurable"]
@@ -176,14 +181,16 @@ def _build_info(thread_id: str, found: StateSnapshot, shown: ShownInterrupts) ->
         source=metadata.get("source", ""),
         created_at=found.created_at,
         next=tuple(found.next),
-        values=render_json(found.values),
+        values=mask(render_json(found.values)),
         namespace=at.get("checkpoint_ns", ""),
         metadata=render_json(metadata),
-        tasks=tuple(_build_task(thread_id, task, shown) for task in found.tasks),
+        tasks=tuple(_build_task(thread_id, task, shown, mask) for task in found.tasks),
     )
 
 
-def _build_task(thread_id: str, task: PregelTask, shown: ShownInterrupts) -> TaskInfo:
+def _build_task(
+    thread_id: str, task: PregelTask, shown: ShownInterrupts, mask: Callable[[Any], Any]
+) -> TaskInfo:
     below = task.state
     has_state = isinstance(below, StateSnapshot)
     config = below.config if has_state else below
@@ -198,9 +205,9 @@ def _build_task(thread_id: str, task: PregelTask, shown: ShownInterrupts) -> Tas
             for asked in task.interrupts
             if asked.id in shown
         ),
-        result=render_json(task.result),
+        result=mask(render_json(task.result)),
         namespace=None if config is None else config["configurable"].get("checkpoint_ns"),
-        state=_build_info(thread_id, below, shown) if has_state else None,
+        state=_build_info(thread_id, below, shown, mask) if has_state else None,
     )
 
 
@@ -228,7 +235,8 @@ def run_result(run_id: UUID | str, schema: Any = None, *, by: Any = None) -> Any
         raise NotAllowedError("You may not see what came of this run.")
     _refuse_unless_succeeded(run)
 
-    graph = find_graph_of_run(run).graph.with_saver(DjangoSaver())
+    registered = find_graph_of_run(run)
+    graph = registered.graph.with_saver(DjangoSaver())
     config = {"configurable": {"thread_id": run.thread.thread_id, "checkpoint_ns": ""}}
     # Read before looking for a later run: one that begins in between would change the newest state.
     values = graph.get_state(config).values
@@ -243,7 +251,7 @@ def run_result(run_id: UUID | str, schema: Any = None, *, by: Any = None) -> Any
                 allowed=[Run.State.SUCCEEDED],
             )
         values = last.values
-    return render_json(values) if schema is None else coerce(schema, values)
+    return registered.mask(render_json(values)) if schema is None else coerce(schema, values)
 
 
 def find_graph_of_run(run: Run) -> RegisteredGraph:
@@ -277,6 +285,17 @@ def refuse_unless_may_view_state(by: Any, thread: Thread) -> None:
 def render_json(values: Any) -> Any:
     """Returns state values as JSON has them; what it has no word for becomes text."""
     return json.loads(to_json(values, inf_nan_mode="strings", bytes_mode="base64", fallback=str))
+
+
+def digest_masked(registered: RegisteredGraph, values: Any, digest: str | None = None) -> str:
+    """Return the digest of values for the audit log, which everybody may read.
+
+    It names the values without their secrets: the digest of a short secret gives it away.
+    ``digest`` is that of the values where there are none.
+    """
+    if registered.secrets is not None:
+        return digest_value(registered.mask(render_json(values)))
+    return digest_value(values) if digest is None else digest
 
 
 def _refuse_unless_succeeded(run: Run) -> None:

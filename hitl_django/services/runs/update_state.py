@@ -7,7 +7,7 @@ from typing import Any
 from django.db import transaction
 
 from hitl_django import audit, leases
-from hitl_django.checkpoints import ThreadKey, digest_value
+from hitl_django.checkpoints import ThreadKey
 from hitl_django.db.alias import write_alias
 from hitl_django.db.retry import retry_on_conflict
 from hitl_django.db.write_batch import WriteBatch
@@ -18,7 +18,7 @@ from hitl_django.models.functions import Now
 
 from .. import denied_log
 from . import fork
-from .state import find_graph_of_run
+from .state import digest_masked, find_graph_of_run
 
 
 @retry_on_conflict
@@ -76,7 +76,7 @@ def update_state(
                     "from": before,
                     "questions": closed,
                     "as_node": as_node,
-                    "values": None if values is None else digest_value(values),
+                    "values": None if values is None else digest_masked(registered, values),
                 },
             )
             batch.run()

@@ -56,7 +56,8 @@ class ScheduleInfo:
     @classmethod
     def from_row(cls, row: Schedule) -> ScheduleInfo:
         """Returns a schedule's row as a plain value."""
-        return cls(**read_fields(cls, row))
+        shown = read_fields(cls, row)
+        return cls(**{**shown, "input": registry.mask_values(row.graph, row.input)})
 
 
 def create_schedule(

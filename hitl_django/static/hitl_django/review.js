@@ -40,6 +40,7 @@
         }
         return field.type !== "hidden" && field.value !== field.defaultValue;
     };
+    const isSecret = (field) => field.type === "password" || "hitlSecret" in field.dataset;
     const fields = (form) => [...form.elements].filter((field) => field.name && field.type !== "submit");
     const nameOf = (field) => isTick(field) ? `${field.name} ${field.value}` : field.name;
     const labelOf = (field) => field.labels?.[0]?.textContent.trim().replace(/:$/, "") ?? "";
@@ -168,7 +169,7 @@
         form.addEventListener("input", () => (at = Date.now()));
         const keep = () => {
             if (leaves) return;
-            const changed = fields(form).filter(isChanged).map((field) => (
+            const changed = fields(form).filter((field) => isChanged(field) && !isSecret(field)).map((field) => (
                 { name: nameOf(field), state: stateOf(field), label: labelOf(field), part: partOf(field) }));
             const names = new Set(changed.map(({ name }) => name));
             typed = [...unplaced.filter(({ name }) => !names.has(name)), ...changed];

@@ -1,0 +1,207 @@
+"""Masking of values that a JSON schema declares secret.
+
+A part of a value is secret where its schema has ``"format": "password"`` or ``"writeOnly": true``,
+as pydantic writes them for SecretStr and SecretBytes. A part that any branch of a schema declares
+secret counts as secret, whichever branch the value fits.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any
+
+from .json_pointer import parse_pointer, read_index
+
+JSON = Any
+
+#: Replaces a secret value wherever people and programs read it.
+HIDDEN = "[redacted]"
+
+#: Keywords that hold one schema, and several, for the same value.
+_SAME = ("if", "then", "else", "not")
+_SAME_LISTS = ("allOf", "anyOf", "oneOf")
+#: Keywords that hold a schema for any part of a value.
+_PARTS = ("additionalProperties", "unevaluatedProperties", "items", "additionalItems",
+          "unevaluatedItems", "contains")  # fmt: skip
+
+_Node = tuple[Mapping[str, JSON], Mapping[str, JSON]]
+
+
+def is_secret(schema: JSON) -> bool:
+    """Return whether a schema declares its own value secret."""
+    return isinstance(schema, Mapping) and (
+        schema.get("format") == "password" or schema.get("writeOnly") is True
+    )
+
+
+def has_secrets(schema: JSON) -> bool:
+    """Return whether a schema declares any part of a value secret."""
+    if isinstance(schema, Mapping):
+        return is_secret(schema) or any(map(has_secrets, schema.values()))
+    return isinstance(schema, (list, tuple)) and any(map(has_secrets, schema))
+
+
+def leads_to_secrets(schema: JSON, root: JSON) -> bool:
+    """Return whether a part of a schema declares secrets, or refers to one in ``root``."""
+    seen: set[int] = set()
+    left: list[JSON] = [schema]
+    while left:
+        part = left.pop()
+        if is_secret(part):
+            return True
+        if isinstance(part, (Mapping, list, tuple)) and id(part) not in seen:
+            seen.add(id(part))
+            left += part.values() if isinstance(part, Mapping) else part
+            left += _find_targets(part, root) if isinstance(part, Mapping) else ()
+    return False
+
+
+def mask_secrets(schema: JSON, value: JSON, hidden: str = HIDDEN) -> JSON:
+    """Return the value with each secret part replaced; None stays None.
+
+    Raises nothing for a value that doesn't fit the schema, or a schema that can't be applied.
+    """
+    return _mask(_open_root(schema), value, hidden) if has_secrets(schema) else value
+
+
+def mask_patch(schema: JSON, patch: JSON) -> JSON:
+    """Return a JSON Patch of a value of this schema with the secret values in it replaced."""
+    if not patch or not has_secrets(schema):
+        return patch
+    return [_mask_step(schema, step) for step in patch]
+
+
+def mask_quotes(schema: JSON, value: JSON, text: str) -> str:
+    """Return a text about a value with the secrets that it quotes replaced."""
+    if not has_secrets(schema):
+        return text
+    found: list[JSON] = []
+    _mask(_open_root(schema), value, HIDDEN, found)
+    quotes: set[str] = set()
+    for secret in found:
+        quotes |= {str(secret), repr(secret), json.dumps(secret), json.dumps(str(secret))[1:-1]}
+        quotes.add(repr(str(secret))[1:-1])
+    for quote in sorted(quotes - {"", '""', "''"}, key=len, reverse=True):
+        text = text.replace(quote, HIDDEN)
+    return text
+
+
+def list_secret_names(schema: JSON) -> list[str]:
+    """Return the names of the properties that a schema declares secret, at any depth."""
+    return list(dict.fromkeys(_walk_names(schema, schema)))
+
+
+def _walk_names(schema: JSON, root: JSON) -> Iterator[str]:
+    if isinstance(schema, Mapping):
+        properties = schema.get("properties")
+        for name, part in properties.items() if isinstance(properties, Mapping) else ():
+            nodes = _open([(part, root)])
+            # A list or a mapping of secrets is hidden whole.
+            if _are_secret(nodes) or _are_secret(_below(nodes, "")):
+                yield str(name)
+    parts: Iterable[JSON] = ()
+    if isinstance(schema, Mapping):
+        parts = schema.values()
+    elif isinstance(schema, (list, tuple)):
+        parts = schema
+    for part in parts:
+        yield from _walk_names(part, root)
+
+
+def _mask_step(schema: JSON, step: Mapping[str, JSON]) -> JSON:
+    if "value" not in step:
+        return step
+    nodes = _open_root(schema)
+    for part in parse_pointer(step["path"]):
+        if _are_secret(nodes):
+            break
+        nodes = _below(nodes, part)
+    return {**step, "value": _mask(nodes, step["value"], HIDDEN)}
+
+
+def _mask(
+    nodes: Sequence[_Node], value: JSON, hidden: str, found: list[JSON] | None = None
+) -> JSON:
+    if value is None or not nodes:
+        return value
+    if _are_secret(nodes):
+        if found is not None:
+            found.append(value)
+        return hidden
+    if isinstance(value, Mapping):
+        return {
+            key: _mask(_below(nodes, str(key)), part, hidden, found) for key, part in value.items()
+        }
+    if isinstance(value, (list, tuple)):
+        return [_mask(_below(nodes, str(at)), part, hidden, found) for at, part in enumerate(value)]
+    return value
+
+
+def _are_secret(nodes: Sequence[_Node]) -> bool:
+    return any(is_secret(schema) for schema, _ in nodes)
+
+
+def _open_root(schema: JSON) -> list[_Node]:
+    return _open([(schema, schema)]) if isinstance(schema, Mapping) else []
+
+
+def _open(nodes: Iterable[_Node]) -> list[_Node]:
+    """Return the schemas and all that apply to the same value: references and branches."""
+    found: list[_Node] = []
+    seen: set[int] = set()
+    left: list[tuple[JSON, Mapping[str, JSON]]] = list(nodes)
+    while left:
+        schema, root = left.pop()
+        if not isinstance(schema, Mapping) or id(schema) in seen:
+            continue
+        seen.add(id(schema))
+        # An embedded schema with an id of its own resolves its references within itself.
+        root = schema if isinstance(schema.get("$id"), str) else root
+        found.append((schema, root))
+        left += [(target, root) for target in _find_targets(schema, root)]
+        left += [(schema[key], root) for key in _SAME if key in schema]
+        for key in _SAME_LISTS:
+            if isinstance(branches := schema.get(key), (list, tuple)):
+                left += [(branch, root) for branch in branches]
+        if isinstance(dependent := schema.get("dependentSchemas"), Mapping):
+            left += [(branch, root) for branch in dependent.values()]
+    return found
+
+
+def _find_targets(schema: Mapping[str, JSON], root: Mapping[str, JSON]) -> Iterator[JSON]:
+    for key in ("$ref", "$dynamicRef"):
+        reference = schema.get(key)
+        if not isinstance(reference, str) or not reference.startswith("#"):
+            continue
+        target: JSON = root
+        for part in parse_pointer(reference[1:]):
+            if isinstance(target, (list, tuple)):
+                target = next(iter(_find_items(target, part)), None)
+            else:
+                target = target.get(part) if isinstance(target, Mapping) else None
+        if isinstance(target, Mapping):
+            yield target
+
+
+def _below(nodes: Sequence[_Node], part: str) -> list[_Node]:
+    """Return the schemas for a member, or for the item at an index, of a value."""
+    found: list[_Node] = []
+    for schema, root in nodes:
+        properties = schema.get("properties")
+        if isinstance(properties, Mapping) and part in properties:
+            found.append((properties[part], root))
+        else:
+            found += [(schema[key], root) for key in _PARTS if key in schema]
+        if isinstance(patterns := schema.get("patternProperties"), Mapping):
+            found += [(each, root) for each in patterns.values()]
+        for key in ("prefixItems", "items"):
+            if isinstance(items := schema.get(key), (list, tuple)):
+                found += [(each, root) for each in _find_items(items, part)]
+    return _open(found)
+
+
+def _find_items(items: Sequence[JSON], part: str) -> Sequence[JSON]:
+    """Return the item at an index, as a list of one; nothing where there is none."""
+    index = read_index(part)
+    return () if index is None else items[index : index + 1]

@@ -1,0 +1,339 @@
+"""A secret that a person gives reaches the graph, and nothing else that people or programs read."""
+
+from __future__ import annotations
+
+import io
+import json
+from collections.abc import Callable, Iterator
+from typing import Any, TypedDict
+
+import pytest
+from cryptography.fernet import Fernet
+from django.contrib.auth import get_user_model
+from django.core.management import call_command
+from django.db import OperationalError, connection
+from django.http import StreamingHttpResponse
+from django.test import Client, RequestFactory
+from django.urls import reverse
+from django.utils.timezone import localdate
+from django.views.debug import SafeExceptionReporterFilter
+from pydantic import BaseModel, SecretStr, field_validator
+
+from hitl_django import END, START, StateGraph, interrupt, register, services
+from hitl_django.admin.form_tokens import check_form_token
+from hitl_django.contrib.alerts import mails
+from hitl_django.errors import IdempotencyKeyReusedError
+from hitl_django.graph_registry import registry
+from hitl_django.graph_registry.registry import ReviewPolicy
+from hitl_django.json_text.secret_values import HIDDEN
+from hitl_django.models import (
+    ArchivedThread,
+    AuditEntry,
+    ChannelBlob,
+    Checkpoint,
+    Decision,
+    Delivery,
+    Interrupt,
+    PendingWrite,
+    Run,
+    RunEvent,
+    Schedule,
+    SecondLook,
+    WebhookEndpoint,
+)
+from hitl_django.models.events import KINDS
+from hitl_django.worker import retention
+
+from .addresses import ADDRESSES, address_of
+from .browsing import sheet_of
+from .conftest import page_of
+
+OTP, WRONG, PROPOSED, PIN = "hunter2xyz", "wrong4zzz", "agreed7qqq", "pin9kkk"
+SECRETS = (OTP, WRONG, PROPOSED, PIN)
+Advance = Callable[[], int]
+
+
+class Opening(BaseModel):
+    user: str
+    pin: SecretStr
+    quorum: int = 1
+
+
+class Opened(TypedDict, total=False):
+    user: str
+    pin: SecretStr
+    quorum: int
+    done: bool
+
+
+class Login(BaseModel):
+    note: str
+    otp: SecretStr
+
+    @field_validator("otp")
+    @classmethod
+    def refuse_wrong(cls, otp: SecretStr) -> SecretStr:
+        if otp.get_secret_value() == WRONG:
+            raise ValueError(f"{WRONG} opens nothing")
+        return otp
+
+
+@pytest.fixture
+def received(db: None) -> Iterator[list[str]]:
+    """Register the graph "vault"; the secrets that its node received are in the list."""
+    found: list[str] = []
+
+    def ask(state: Opened) -> Opened:
+        with_quorum = interrupt({"open": state["user"]}, response_schema=Login)
+        found.extend([with_quorum.otp.get_secret_value(), str(state["pin"])])
+        return {"done": True}
+
+    @register("vault", review=ReviewPolicy(second_look=1.0))
+    def vault() -> StateGraph:
+        graph = StateGraph(Opened, input_schema=Opening)
+        return graph.add_node("ask", ask).add_edge(START, "ask").add_edge("ask", END)
+
+    yield found
+    registry.unregister("vault")
+
+
+def opening(advance: Advance, user: str = "Dana") -> Interrupt:
+    run = services.start("vault", {"user": user, "pin": PIN}, events=KINDS)
+    advance()
+    return Interrupt.objects.get(run=run.id)
+
+
+def assert_hidden(text: str, where: str) -> None:
+    found = [secret for secret in SECRETS if secret in text]
+    assert not found, f"{where} shows {found}"
+
+
+def body_of(response: Any) -> str:
+    if isinstance(response, StreamingHttpResponse):
+        return b"".join(response).decode()
+    return response.content.decode()
+
+
+def test_form_asks_for_secret_in_password_field_and_shows_it_nowhere(
+    received: list[str], advance: Advance, reviewer: Client
+) -> None:
+    item = opening(advance)
+    page = reviewer.get(page_of(item)).content.decode()
+    assert 'type="password" name="answer/otp"' in page
+    assert '<input type="hidden" name="secret" value="answer/otp">' in page
+    body = sheet_of(reviewer, item) | {"answer/otp": OTP, "answer/note": "", "decision": "respond"}
+
+    # A page that comes back with an error has the secret no more, and says so.
+    preview = reviewer.post(page_of(item), {**body, "decision": "", "more": "-"}).content.decode()
+    assert_hidden(preview, "the page that came back")
+    assert "Enter this again" in preview
+
+    assert reviewer.post(page_of(item), {**body, "answer/note": "n"}).status_code == 302
+    advance()
+    assert received[0] == OTP
+    assert Decision.objects.get().value == {"note": "n", "otp": HIDDEN}
+
+
+def test_form_without_required_secret_is_refused(
+    received: list[str], advance: Advance, reviewer: Client
+) -> None:
+    item = opening(advance)
+    body = sheet_of(reviewer, item)
+    page = reviewer.post(page_of(item), {**body, "answer/note": "n", "decision": "respond"})
+    assert "This is needed." in page.content.decode()
+    assert not Decision.objects.exists()
+
+
+def test_page_of_outage_and_of_foreign_form_and_error_report_repeat_no_secret(
+    received: list[str], advance: Advance, admin_user: Any
+) -> None:
+    item = opening(advance)
+    client = Client(enforce_csrf_checks=True)
+    client.force_login(admin_user)
+    body = {"answer/otp": f"{OTP} {OTP}", "secret": "answer/otp", "answer/note": "some words"}
+    foreign = client.post(page_of(item), body).content.decode()
+    assert "some words" in foreign
+    assert_hidden(foreign, "the page of a form without a token")
+
+    def fail(execute: Any, *arguments: Any) -> Any:
+        raise OperationalError("server closed the connection unexpectedly")
+
+    client = Client()
+    client.force_login(admin_user)
+    with connection.execute_wrapper(fail):
+        outage = client.post(page_of(item), body).content.decode()
+    assert "some words" in outage
+    assert_hidden(outage, "the page of an outage")
+
+    request = RequestFactory().post("/", body)
+    check_form_token(lambda request: None)(request)
+    reported = SafeExceptionReporterFilter().get_post_parameters(request)
+    assert_hidden(str(dict(reported)), "Django's error report")
+
+
+@pytest.fixture
+def planted(
+    received: list[str], advance: Advance, admin_user: Any, settings: Any
+) -> dict[str, Any]:
+    """Give secrets everywhere that one can be given; return one row of each kind."""
+    settings.HITL = {**settings.HITL, "ENCRYPTION_KEYS": [Fernet.generate_key().decode()]}
+    hook = services.create_webhook("https://crm.example/hooks")
+    ann = get_user_model().objects.create_superuser("ann")
+
+    # One that is decided after an answer that the graph refused, and archived.
+    kept = opening(advance)
+    services.decide(kept.pk, "respond", {"note": "n", "otp": WRONG}, by=ann)
+    advance()
+    services.decide(kept.pk, "respond", {"note": "n", "otp": OTP}, by=ann, key="k")
+    advance()
+    assert Run.objects.get().state == "succeeded"
+    assert retention.archive_ended(0, 1) == 1
+
+    # One that is decided in the same way and stays, and one with a proposal that others approve.
+    decided = opening(advance)
+    services.decide(decided.pk, "respond", {"note": "n", "otp": WRONG}, by=ann)
+    advance()
+    services.decide(decided.pk, resume={"note": "n", "otp": OTP}, by=ann)
+    advance()
+    proposed = opening(advance)
+    Interrupt.objects.filter(pk=proposed.pk).update(quorum=2)
+    services.decide(proposed.pk, "respond", {"note": "n", "otp": PROPOSED}, by=ann)
+    proposed.refresh_from_db()
+    assert received == [OTP, PIN, OTP, PIN]
+    assert proposed.proposal["answer"]["otp"] == PROPOSED
+
+    schedule = services.create_schedule("vault", "0 7 * * *", {"user": "Lena", "pin": PIN})
+    link = services.make_link(opening(advance).pk, name="Lena", by=admin_user)
+    return {
+        "archivedthread": ArchivedThread.objects.get(),
+        "reviewitem": proposed,
+        "interrupt": decided,
+        "run": decided.run_id,
+        "thread": decided.thread_id,
+        "decision": Decision.objects.filter(interrupt=decided).latest("created_at"),
+        "checkpoint": Checkpoint.objects.filter(thread=decided.thread_id).latest("checkpoint_id"),
+        "channelblob": ChannelBlob.objects.first(),
+        "pendingwrite": PendingWrite.objects.first(),
+        "reviewlink": link.id,
+        "schedule": schedule.id,
+        "secondlook": SecondLook.objects.first(),
+        "webhookendpoint": WebhookEndpoint.objects.get(pk=hook.id),
+        "delivery": Delivery.objects.first(),
+        "url": link.url,
+    }
+
+
+@pytest.fixture
+def root(admin_user: Any) -> Client:
+    client = Client()
+    client.force_login(admin_user)
+    return client
+
+
+@pytest.mark.promise("P22")
+def test_pages_of_the_admin_show_no_secret(planted: dict[str, Any], root: Client) -> None:
+    models = {
+        "checkpoint": Checkpoint, "channelblob": ChannelBlob, "pendingwrite": PendingWrite,
+        "decision": Decision, "delivery": Delivery, "secondlook": SecondLook,
+        "interrupt": Interrupt, "run": Run,
+    }  # fmt: skip
+    seen = 0
+    for name in ADDRESSES:
+        kind, _, page = name.partition("_")
+        if planted.get(kind) is None or page in ("delete", "next"):
+            continue
+        each = models[kind].objects.all() if kind in models and page == "change" else [None]
+        for row in each:
+            at = planted if row is None else {**planted, kind: row}
+            response = root.get(address_of(name, at), follow=True)
+            if response.status_code == 200:
+                seen += 1
+                assert_hidden(body_of(response), name)
+    assert seen > 40
+    link_page = Client().get(planted["url"])
+    assert link_page.status_code == 200
+    assert_hidden(body_of(link_page), "the link's page")
+    assert 'type="password"' in body_of(link_page)
+
+
+@pytest.mark.promise("P22")
+def test_api_shows_no_secret(planted: dict[str, Any], root: Client) -> None:
+    decided, proposed = planted["interrupt"], planted["reviewitem"]
+    thread, schedule = decided.thread.thread_id, planted["schedule"]
+    hook = planted["webhookendpoint"].pk
+    places = [
+        ("interrupts", []), ("interrupt", [decided.pk]), ("interrupt", [proposed.pk]),
+        ("decisions", [decided.pk]), ("decisions", [proposed.pk]), ("runs", []),
+        ("run", [decided.run_id]), ("run-events", [decided.run_id]), ("thread", [thread]),
+        ("thread-state", [thread]), ("thread-history", [thread]), ("thread-record", [thread]),
+        ("schedules", []), ("schedule", [schedule]), ("deliveries", [hook]),
+    ]  # fmt: skip
+    for name, arguments in places:
+        response = root.get(reverse(f"hitl_django:{name}", args=arguments))
+        assert response.status_code == 200, (name, response.content)
+        assert_hidden(body_of(response), name)
+    state = root.get(reverse("hitl_django:thread-state", args=[thread])).json()
+    assert state["values"]["pin"] == HIDDEN
+    run = root.get(reverse("hitl_django:run", args=[decided.run_id])).json()
+    assert run["result"]["pin"] == HIDDEN
+
+    # The proposal that one would approve is no more to be seen than any other answer.
+    at = reverse("hitl_django:decision-validate", args=[proposed.pk])
+    sent = root.post(at, {"type": "approve"}, content_type="application/json")
+    assert sent.json()["resume"] == {"note": "n", "otp": HIDDEN}
+    agent = root.get(f"/agent/threads/{thread}/state")
+    assert agent.status_code == 200
+    assert_hidden(body_of(agent), "the LangGraph-compatible API")
+
+
+@pytest.mark.promise("P22")
+def test_messages_exports_and_commands_show_no_secret(
+    planted: dict[str, Any], admin_user: Any
+) -> None:
+    for delivery in Delivery.objects.all():
+        assert_hidden(json.dumps(delivery.data, default=str), f"webhook {delivery.event}")
+    for event in RunEvent.objects.all():
+        assert_hidden(json.dumps(event.data), f"event {event.kind}")
+    for entry in AuditEntry.objects.all():
+        assert_hidden(json.dumps(entry.detail), f"audit entry {entry.verb}")
+    assert_hidden(mails.read_payload("email", planted["reviewitem"]), "a mail")
+    today = localdate()
+    exported = list(services.export_decisions(admin_user, services.Period(today, today)))
+    assert exported
+    assert_hidden(str(exported), "the export of decisions")
+    archived = services.archived_thread(planted["archivedthread"].thread_id)
+    assert_hidden(str(archived), "the archive")
+    for pk in (planted["interrupt"].pk, planted["reviewitem"].pk, planted["run"]):
+        out = io.StringIO()
+        call_command("hitl", "show", str(pk), stdout=out)
+        assert_hidden(out.getvalue(), "the command show")
+    out = io.StringIO()
+    call_command("hitl", "export-audit", "--since=2000-01-01", stdout=out)
+    assert_hidden(out.getvalue(), "the exported audit log")
+
+
+def test_database_holds_secrets_only_encrypted(planted: dict[str, Any]) -> None:
+    with connection.cursor() as cursor:
+        for table in connection.introspection.table_names(cursor):
+            cursor.execute(f"SELECT * FROM {connection.ops.quote_name(table)}")
+            for row in cursor.fetchall():
+                cells = (bytes(c).decode("latin1") if isinstance(c, (bytes, memoryview)) else str(c)
+                         for c in row)  # fmt: skip
+                assert_hidden(" ".join(cells), f"table {table}")
+
+
+def test_repeat_with_the_same_key_is_recognized_by_its_secret(
+    received: list[str], advance: Advance
+) -> None:
+    item = opening(advance)
+    given = {"note": "n", "otp": OTP}
+    first = services.decide(item.pk, "respond", given, key="k")
+    assert services.decide(item.pk, "respond", given, key="k").id == first.id
+    with pytest.raises(IdempotencyKeyReusedError):
+        services.decide(item.pk, "respond", {**given, "otp": WRONG}, key="k")
+
+
+def test_schedule_starts_runs_with_its_secret(received: list[str], advance: Advance) -> None:
+    info = services.create_schedule("vault", "0 7 * * *", {"user": "Lena", "pin": PIN})
+    assert info.input == {"user": "Lena", "pin": HIDDEN}
+    assert Schedule.objects.get().input["pin"] == PIN
