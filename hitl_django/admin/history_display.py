@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import MAXYEAR, MINYEAR, datetime
 from typing import Any
 
 from django.db.models import F, QuerySet
@@ -102,7 +102,11 @@ def read_history(request: HttpRequest, thread: Thread, before: str) -> HistoryPa
 def _moment(text: str) -> datetime | None:
     with suppress(ValueError, OverflowError):
         found = parse_datetime(text)
-        return None if found is None else to_stored(to_utc(found))
+        if found is None:
+            return None
+        moment = to_utc(found)
+        # In each time zone it has to be a moment that Python knows.
+        return to_stored(moment) if MINYEAR < moment.year < MAXYEAR else None
     return None
 
 

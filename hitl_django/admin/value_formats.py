@@ -6,6 +6,7 @@ a hint is. What leads elsewhere, or is loaded, is so only on a page that allows 
 
 from __future__ import annotations
 
+import logging
 import posixpath
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -23,11 +24,13 @@ from hitl_django.conf import hitl
 from hitl_django.forms import Shape, read_shape
 from hitl_django.graph_registry import registry
 from hitl_django.graph_registry.display_hints import Hint, Names, get_names, parse_hints
-from hitl_django.json_text.json_pointer import format_pointer, parse_pointer
+from hitl_django.json_text.json_pointer import format_pointer, parse_pointer, read_index
 from hitl_django.json_text.text_formats import is_uri
 from hitl_django.models import Interrupt
 
 from .markdown import render_markdown
+
+logger = logging.getLogger("hitl_django")
 
 JSON = Any
 Way = Sequence[str | int]
@@ -91,8 +94,17 @@ def _collect(shape: Shape, names: Names, found: dict[Names, Hint]) -> None:
 
 
 def render_value(hint: Hint, value: JSON, way: Way, presentation: Presentation) -> Rendered | None:
-    """Returns a value in the format of its hint; None where it doesn't fit that."""
-    return _RENDERERS[hint.format](hint, value, way, presentation)
+    """Returns a value in the format of its hint; None where it doesn't fit that.
+
+    A payload comes from a model or a stranger. Whatever a renderer raises for it, the page
+    shows the value as plain text.
+    """
+    try:
+        return _RENDERERS[hint.format](hint, value, way, presentation)
+    except Exception as error:
+        # The error's text may quote the value, which gets into no log.
+        logger.warning("a value can't be shown as %s: %s", hint.format, type(error).__name__)
+        return None
 
 
 def find_file_name(hint: Hint, value: JSON) -> str:
@@ -113,7 +125,9 @@ def find_file(item: Interrupt, pointer: str) -> tuple[str, bool]:
     """
     value, way = item.payload, []
     for part in parse_pointer(pointer):
-        key = int(part) if isinstance(value, list) and part.isdecimal() else part
+        key = read_index(part) if isinstance(value, list) else part
+        if key is None:
+            return "", False
         try:
             value = value[key]
         except (LookupError, TypeError):

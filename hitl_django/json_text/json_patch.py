@@ -6,7 +6,7 @@ import copy
 import json
 from typing import Any
 
-from .json_pointer import escape_part, parse_pointer
+from .json_pointer import escape_part, parse_pointer, read_index
 from .sequence_diff import StepBudget, align_sequences
 
 Patch = list[dict[str, Any]]
@@ -104,8 +104,9 @@ def _key(found: Any, part: str, highest: int) -> Any:
     """Returns what addresses a part that is there."""
     if isinstance(found, dict) and part in found:
         return part
-    if isinstance(found, list) and part.isdecimal() and int(part) <= highest:
-        return int(part)
+    index = read_index(part)
+    if isinstance(found, list) and index is not None and index <= highest:
+        return index
     raise ValueError(f"The patch names a part {part!r} that isn't there.")
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import re
 from collections.abc import Mapping
 from typing import Any
 
@@ -14,6 +13,7 @@ from hitl_django.db.alias import write_alias
 from hitl_django.json_text.sanitize import format_count
 from hitl_django.worker import retention
 
+from .arguments import parse_days
 from .progress import Progress
 
 HELP = (
@@ -50,11 +50,3 @@ def perform(command: BaseCommand, options: Mapping[str, Any]) -> None:
         progress.show(total, format_count(total, "thread", "threads"))
     progress.clear()
     command.stdout.write(f"{format_count(total, 'thread', 'threads')} archived.")
-
-
-def parse_days(text: str) -> float:
-    """Returns the days that are written as ``90`` or ``90d``; ArgumentTypeError otherwise."""
-    found = re.fullmatch(r"([0-9]+(?:\.[0-9]+)?)d?", text)
-    if found is None:
-        raise argparse.ArgumentTypeError(f"{text!r} is not a number of days, such as 90d.")
-    return float(found[1])

@@ -22,6 +22,7 @@ from hitl_django.graph_registry import registry, state_migration
 from hitl_django.json_text.sanitize import escape_invisible, format_count
 from hitl_django.models import GraphShape, Run
 
+from .arguments import parse_count
 from .printing import add_json_argument, print_json
 from .progress import Progress
 from .shape_dump import DumpWriter, RunUnderWay, read_dump
@@ -51,7 +52,9 @@ class _Reason(NamedTuple):
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Adds the arguments of the verb."""
     parser.add_argument("--graph", help="only runs of this graph")
-    parser.add_argument("--limit", type=int, help="name at most so many runs; all are counted")
+    parser.add_argument(
+        "--limit", type=parse_count, help="name at most so many runs; all are counted"
+    )
     parser.add_argument(
         "--summary", action="store_true", help="name no run, only each reason with its number"
     )

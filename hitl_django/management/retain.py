@@ -6,11 +6,12 @@ import argparse
 from collections.abc import Mapping
 from typing import Any
 
-from django.core.management.base import BaseCommand, CommandError
+from django.core.management.base import BaseCommand
 
 from hitl_django.json_text.sanitize import format_count
 from hitl_django.worker import retention
 
+from .arguments import parse_days
 from .progress import Progress
 
 HELP = (
@@ -23,7 +24,7 @@ PORTION = 100  # threads after which the command says how far it has come
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Adds the arguments of the verb."""
-    parser.add_argument("--days", type=float, required=True, help="how long ago they ended")
+    parser.add_argument("--days", type=parse_days, required=True, help="how long ago they ended")
     parser.add_argument("--graph", help="only threads of this graph")
     parser.add_argument(
         "--prune", action="store_true", help="keep the threads, and their newest state"
@@ -32,8 +33,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def perform(command: BaseCommand, options: Mapping[str, Any]) -> None:
     """Deletes or prunes until nothing is left that is old enough."""
-    if options["days"] < 0:
-        raise CommandError("--days is not negative.")
     days, graph = options["days"], options["graph"]
     verb, total = "pruned" if options["prune"] else "deleted", 0
     progress = Progress(command.stderr)

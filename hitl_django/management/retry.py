@@ -13,6 +13,7 @@ from hitl_django import services
 from hitl_django.json_text.sanitize import format_count
 from hitl_django.services.runs.operate import RETRYABLE
 
+from .arguments import parse_count
 from .printing import add_json_argument, print_json
 from .progress import Progress
 from .start import describe_error
@@ -29,7 +30,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--state", required=True, choices=[str(state) for state in RETRYABLE], help="which runs"
     )
     parser.add_argument("--graph", help="only runs of this graph")
-    parser.add_argument("--limit", type=int, help="so many runs at most, the oldest first")
+    parser.add_argument("--limit", type=parse_count, help="so many runs at most, the oldest first")
     add_json_argument(parser)
 
 

@@ -14,6 +14,8 @@ from hitl_django.worker.health_file import HealthFile
 from hitl_django.worker.supervisor import Supervisor
 from hitl_django.worker.sweep_loop import Sweeper
 
+from .arguments import parse_seconds
+
 HELP = (
     "Run the queue's worker processes, start them anew when they end or no longer work, and sweep; "
     "only sweep where the queue has workers of its own. "
@@ -25,7 +27,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Adds the arguments of the verb."""
     parser.add_argument(
         "--grace",
-        type=float,
+        type=parse_seconds,
         default=30.0,
         metavar="SECONDS",
         help="how long the processes may take to stop before they are killed; default: 30",

@@ -16,7 +16,7 @@ from django.core.files.base import ContentFile
 from django.core.files.storage import default_storage
 from django.test import Client
 
-from hitl_django.admin import markdown
+from hitl_django.admin import markdown, value_formats
 from hitl_django.graph_registry.registry import register, unregister
 from hitl_django.graph_registry.review_policy import ReviewPolicy
 from hitl_django.models import Decision, Interrupt, SecondLook
@@ -398,3 +398,37 @@ class TestALinksPage:
             response = client.get(f"{link.url}?at=/paper")
             assert response.status_code == 410
             assert b"%PDF" not in response.content
+
+
+@pytest.mark.parametrize("hint", ["date", "money EUR"])
+def test_value_whose_renderer_fails_is_plain_text(
+    reviewer: Client, monkeypatch: pytest.MonkeyPatch, settings: Any, hint: str
+) -> None:
+    settings.TIME_ZONE = "Asia/Tokyo"
+    far = "9999-12-31T23:59:59-23:59"
+    assert values(shown(reviewer, {"it": far}, it="date")) == [far]
+
+    def fail(*arguments: Any) -> Any:
+        raise RuntimeError("whatever a renderer of a library raises")
+
+    monkeypatch.setitem(value_formats._RENDERERS, hint.partition(" ")[0], fail)
+    assert values(shown(reviewer, {"it": 12}, it=hint)) == ["12"]
+
+
+def test_moment_before_the_first_is_plain_text_in_the_admin_and_at_a_link(
+    reviewer: Client, admin_user: Any
+) -> None:
+    first = "0001-01-01T00:00:00+23:59"
+    with displayed(it="date") as graph:
+        item = make_question({"it": first}, graph=graph)
+        assert first in text_of(reviewer.get(page_of(item)))
+        link = make_link(item.pk, name="Lena", by=admin_user)
+        assert first in text_of(Client().get(link.url))
+
+
+def test_file_at_an_index_of_thousands_of_digits_is_not_found() -> None:
+    with displayed(rows="file reports") as graph:
+        item = make_question({"rows": ["reports/a.txt"]}, graph=graph)
+        assert value_formats.find_file(item, "/rows/0") == ("reports/a.txt", False)
+        for index in ("9" * 4400, "²", "-1", "1"):
+            assert value_formats.find_file(item, f"/rows/{index}") == ("", False)

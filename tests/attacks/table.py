@@ -495,6 +495,8 @@ _address_row("a query of 100 kB", "interrupts/?search=" + "a" * 100_000, CLOSED,
 _address_row("a search with NUL", "interrupts/?search=%00", 200, 400, 422)
 _address_row("a page of the admin far away", f"{ADMIN}run/?p=1000000000", 200, 302, page=True)
 _address_row("a search of the admin with NUL", f"{ADMIN}run/?q=%00", 200, 302, 400, page=True)
+_address_row("a filter of the admin with NUL", f"{ADMIN}run/?graph=a%00b", 400, page=True)
+_address_row("a kept filter with NUL", f"{ADMIN}run/?_changelist_filters=a%2500", 400, page=True)
 _address_row("a lookup of the admin", f"{ADMIN}run/?traceback__contains=a", 302, 400, page=True)
 _address_row("a search of the admin of 3 kB", f"{ADMIN}run/?q={'a%20' * 1_000}", 200, 302, 400,
              page=True)  # fmt: skip

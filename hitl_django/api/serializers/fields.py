@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from datetime import UTC, datetime
+from datetime import MAXYEAR, MINYEAR, UTC, datetime
 from typing import Any, ClassVar
 from uuid import UUID
 
@@ -103,6 +103,30 @@ class RowLimit(WholeNumber):
         super().__init__(least=1, most=int(hitl.MAX_PAGE_SIZE), **kwargs)
 
 
+class Number(serializers.Field):
+    """A finite number."""
+
+    default_error_messages = {  # noqa: RUF012
+        "invalid": _("Must be a number from {least} to {most}.")
+    }
+
+    def __init__(self, *, least: float, most: float, **kwargs: Any) -> None:
+        super().__init__(**kwargs)
+        self.least, self.most = least, most
+
+    def to_internal_value(self, data: Any) -> float:
+        is_number = isinstance(data, int | float) and not isinstance(data, bool)
+        if not is_number or not self.least <= data <= self.most:
+            self.fail("invalid", least=self.least, most=self.most)
+        return float(data)
+
+    def to_representation(self, value: Any) -> float:
+        return float(value)
+
+    def json_schema(self) -> dict[str, Any]:
+        return {"type": "number", "minimum": self.least, "maximum": self.most}
+
+
 class YesNo(serializers.BooleanField):
     """True or false, and nothing that only looks like it; in a query the two words."""
 
@@ -187,6 +211,9 @@ class Moment(serializers.Field):
         try:
             moment = datetime.fromisoformat(data.upper()).astimezone(UTC)
         except (ValueError, OverflowError):
+            self.fail("invalid")
+        # In each time zone it has to be a moment that Python knows.
+        if not MINYEAR < moment.year < MAXYEAR:
             self.fail("invalid")
         return to_stored(moment)
 

@@ -143,7 +143,7 @@ def _find(request: Request, body: dict[str, Any]) -> list[dict[str, Any]]:
 def _read_xray(text: str) -> int | bool:
     if text in _XRAY:
         return bool(_XRAY[text])
-    if text.isascii() and text.isdigit():
+    if text.isascii() and text.isdigit() and len(text) < 4:
         return int(text)
     detail = "Has to be true, false or a number."
     raise InvalidRequest(InvalidParam("invalid", detail, parameter="xray"))

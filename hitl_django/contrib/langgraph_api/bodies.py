@@ -12,6 +12,7 @@ from hitl_django.api.serializers.fields import (
     Body,
     Choice,
     JSONObject,
+    Number,
     Query,
     RowLimit,
     Text,
@@ -19,6 +20,7 @@ from hitl_django.api.serializers.fields import (
     YesNo,
 )
 from hitl_django.engine.errors import PayloadLimitError
+from hitl_django.engine.store.ttl import MAX_MINUTES
 from hitl_django.graph_registry.registry import DURABILITIES
 from hitl_django.json_text.strict_json import check_extent
 from hitl_django.models.events import MODES
@@ -315,7 +317,7 @@ class ItemBody(AgentBody):
     key = Text(max_length=2000)
     value = JSONObject()
     index = AnyJSON(required=False)
-    ttl = serializers.FloatField(required=False, min_value=0)
+    ttl = Number(required=False, least=0, most=MAX_MINUTES)
 
 
 class ItemKeyBody(AgentBody):

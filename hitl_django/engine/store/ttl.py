@@ -5,6 +5,9 @@ from __future__ import annotations
 from datetime import timedelta
 from typing import Literal, TypedDict
 
+#: The longest time to live, in minutes: 1000 years. Databases know no moment after the year 9999.
+MAX_MINUTES = 1000 * 365 * 24 * 60
+
 
 class TTLConfig(TypedDict, total=False):
     """How long items of a store live, in minutes, where a call doesn't say.
@@ -49,5 +52,9 @@ def choose_refresh(config: TTLConfig | None, refresh: bool | None) -> bool:
 
 
 def read_ttl(minutes: float | None) -> timedelta | None:
-    """Returns a time to live as a duration."""
-    return None if minutes is None else timedelta(minutes=minutes)
+    """Returns a time to live as a duration; ValueError for one that isn't a number of minutes."""
+    if minutes is None:
+        return None
+    if not abs(minutes) <= MAX_MINUTES:  # NaN is not, either
+        raise ValueError(f"A ttl is a number of minutes, at most {MAX_MINUTES}, not {minutes!r}.")
+    return timedelta(minutes=minutes)

@@ -1,0 +1,41 @@
+"""Parameters of the admin's addresses that no page can do anything with are refused."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from django.test import Client
+
+from hitl_django.models import Interrupt
+
+from .conftest import list_of, page_of
+
+#: A list with a parameter of its that is looked for as it is given.
+FILTERS = {
+    "archivedthread": "graph", "decision": "thread", "delivery": "state", "interrupt": "graph",
+    "reviewitem": "_changelist_filters", "run": "state", "thread": "graph",
+}  # fmt: skip
+
+
+def test_filter_with_nul_is_a_bad_request(admin_client: Client) -> None:
+    """PostgreSQL has no text with a NUL, and answers with an error of its own."""
+    for model, parameter in FILTERS.items():
+        for value in ("a\0b", "graph=a%00b"):
+            assert admin_client.get(list_of(model), {parameter: value}).status_code == 400
+
+
+def test_history_before_the_first_moment_is_shown_from_its_end(
+    asked: Callable[..., Interrupt], admin_client: Client
+) -> None:
+    thread = asked().thread_id
+    for moment in ("0001-01-01T00:00:00+23:59", "9999-12-31T23:59:59-23:59", "9" * 4400):
+        shown = admin_client.get(page_of(thread, "thread"), {"before": moment})
+        assert shown.status_code == 200
+
+
+def test_decision_with_nul_in_its_key_is_refused(
+    asked: Callable[..., Interrupt], admin_client: Client
+) -> None:
+    item = asked()
+    body = {"decision": "approve", "digest": item.payload_digest, "version": 1, "key": "a\0b"}
+    assert admin_client.post(page_of(item), body).status_code < 500
