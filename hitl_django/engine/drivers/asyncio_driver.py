@@ -35,7 +35,7 @@ from ..loop.effects import (
 from ..loop.state import LoopState
 from ..loop.step import leave_run
 from ..savers.checkpoint import BaseCheckpointSaver, Commit
-from ..task.ambient_config import get_ambient_config
+from ..task.ambient_config import AMBIENT_CONFIG
 from ..task.callbacks import acall_handlers
 from ..task.context import TaskContext, astore_commit, current, saver_calls
 from ..task.deferred_commits import DeferredCommits
@@ -128,7 +128,10 @@ async def _perform(context: TaskContext) -> Task:
     token = current.set(context)
     run = context.run
     ambient = run.ambient_config
-    outer = None if ambient is None else ambient.set(get_ambient_config(run, context))
+    outer = None
+    if ambient is not None:
+        # What is told of the call belongs to what surrounds it, which is known here alone.
+        outer = ambient.set(AMBIENT_CONFIG if run.trace is None else context.config())
     try:
         action = context.task.node.only
         if action is None or run.trace is not None:

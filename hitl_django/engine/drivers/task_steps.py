@@ -9,7 +9,7 @@ from functools import partial
 from typing import Any
 
 from ..errors import DrainSignal, SaverFailed
-from ..task.ambient_config import get_ambient_config
+from ..task.ambient_config import AMBIENT_CONFIG
 from ..task.context import TaskContext, current, store_commit
 from ..task.effects import Call, Report, Wait
 from ..task.nodes import Action
@@ -154,7 +154,10 @@ def _perform(context: TaskContext) -> Task:
     token = current.set(context)
     run = context.run
     ambient = run.ambient_config
-    outer = None if ambient is None else ambient.set(get_ambient_config(run, context))
+    outer = None
+    if ambient is not None:
+        # What is told of the call belongs to what surrounds it, which is known here alone.
+        outer = ambient.set(AMBIENT_CONFIG if run.trace is None else context.config())
     try:
         action = context.task.node.plain
         if action is None or run.trace is not None:

@@ -19,7 +19,7 @@ from ..errors import AttemptOverError, NodeTimeoutError
 from ..loop.effects import Effects
 from ..loop.loop import run_loop
 from ..loop.state import LoopState
-from ..task.ambient_config import get_ambient_config
+from ..task.ambient_config import AMBIENT_CONFIG
 from ..task.context import TaskContext, changing, current
 from ..task.effects import Call
 from ..task.nodes import Action
@@ -79,8 +79,7 @@ class AttemptTimer:
         variables = contextvars.copy_context()
         variables.run(current.set, view)
         if context.run.ambient_config is not None:
-            found = get_ambient_config(context.run, view)
-            variables.run(context.run.ambient_config.set, found)
+            variables.run(context.run.ambient_config.set, AMBIENT_CONFIG)
         running = asyncio.get_running_loop().create_task(
             _awaited(self.start, view, call), context=variables
         )

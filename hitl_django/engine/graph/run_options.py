@@ -13,6 +13,7 @@ from ..loop.chunks import make_nested_sink
 from ..loop.compiled_graph import CompiledGraph
 from ..loop.state import Job, LoopState
 from ..state.schema import is_model
+from ..task.ambient_config import AMBIENT_CONFIG
 from ..task.chunk_buffer import ChunkBuffer
 from ..task.context import TaskContext, current
 from ..task.renames import Renames
@@ -120,7 +121,7 @@ def open_run_state(
 
 
 def _inherit(
-    ambient: RunnableConfig,
+    ambient: Any,
     config: RunnableConfig,
     caller: TaskContext | None,
     parent: TaskContext | None,
@@ -135,7 +136,8 @@ def _inherit(
         if any(configurable.get(key) for key in COORDINATES):
             ambient = {key: value for key, value in ambient.items() if key != "configurable"}
         return merge_configs(ambient, config)
-    callbacks = ambient.get("callbacks")
+    of_chain = caller.base_config() if ambient is AMBIENT_CONFIG else ambient
+    callbacks = of_chain.get("callbacks")
     if not callbacks:
         return config
     if parent is None:

@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from .context import TaskContext, current
-from .run_context import RunContext
+from .context import current
 
 _EMPTY: Mapping[str, Any] = {}
 
@@ -29,13 +28,6 @@ class AmbientConfig(Mapping[str, Any]):
     def __len__(self) -> int:
         return len(self._read())
 
-    def get(self, key: str, default: Any = None) -> Any:
-        """Return the value of a key, or the default."""
-        context = current.get()
-        if context is not None and key == "callbacks":  # all that a nested graph reads
-            return context.base_config().get(key, default)
-        return self._read().get(key, default)
-
     def items(self) -> Any:
         """Return the items of one config."""
         return self._read().items()
@@ -45,12 +37,4 @@ class AmbientConfig(Mapping[str, Any]):
         return _EMPTY if context is None else {**context.config()}
 
 
-_AMBIENT_CONFIG = AmbientConfig()
-
-
-def get_ambient_config(run: RunContext, context: TaskContext) -> Mapping[str, Any]:
-    """Return the config that langchain is to find in a node call that begins.
-
-    With a trace it has the callbacks of what the call belongs to, which are known here alone.
-    """
-    return _AMBIENT_CONFIG if run.trace is None else {**context.config()}
+AMBIENT_CONFIG = AmbientConfig()
