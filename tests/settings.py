@@ -13,6 +13,7 @@ SECRET_KEY = os.environ.get("TEST_SECRET_KEY", "for tests only")
 DEBUG = False
 ALLOWED_HOSTS = ["*"]
 USE_TZ = True
+TIME_ZONE = os.environ.get("TEST_TIME_ZONE", "America/Chicago")
 DEFAULT_AUTO_FIELD = "django.db.models.BigAutoField"
 ROOT_URLCONF = "tests.urls"
 

@@ -78,14 +78,15 @@ def test_a_schedule_starts_what_is_due(admin_client: Client, zone: str) -> None:
         made = services.create_schedule("steps", "0 7 * * *", {"log": []}, timezone="Asia/Kolkata")
         assert made.next_at is not None
         assert timezone.is_naive(made.next_at)
-        due = made.next_at.replace(tzinfo=ZoneInfo(zone))
-        assert f"{due.astimezone(UTC):%H:%M}" == "01:30"
+        due = made.next_at.replace(tzinfo=ZoneInfo(zone)).astimezone(UTC)
+        assert f"{due:%H:%M}" == "01:30"
         assert services.start_due() == []
-        Schedule.objects.update(next_at=made.next_at - timedelta(days=2))
+        two_days_ago, a_day_ago = (clock.to_stored(due - timedelta(days=days)) for days in (2, 1))
+        Schedule.objects.update(next_at=two_days_ago)
         assert len(services.start_due()) == 1
         row = Schedule.objects.get()
         assert (row.next_at, row.started, row.skipped) == (made.next_at, 1, 1)
-        assert row.last_due_at == made.next_at - timedelta(days=1)
+        assert row.last_due_at == a_day_ago
         page = text_of(admin_client.get(page_of(made.id, "schedule")))
         assert localize(made.next_at) in page
         connection.close()

@@ -34,7 +34,7 @@ def reconnect() -> None:
         connection.__dict__.pop(name, None)
 
 
-@pytest.fixture(params=[*ZONES, "DATABASES America/New_York"])
+@pytest.fixture(params=[*ZONES, "DATABASES America/Phoenix"])
 def _zone(db: None, request: Any, settings: Any) -> Iterator[None]:
     where, _, zone = request.param.rpartition(" ")
     with override_settings(USE_TZ=bool(where), TIME_ZONE="UTC" if where else zone):

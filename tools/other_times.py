@@ -1,0 +1,81 @@
+"""The tests that depend on the time, run at other moments with libfaketime."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import subprocess
+import sys
+from datetime import UTC, datetime
+from pathlib import Path
+from zoneinfo import ZoneInfo
+
+ROOT = Path(__file__).parents[1]
+
+#: Names of moments, their time zones and local times. They begin shortly before a change.
+MOMENTS = (
+    ("night", "America/New_York", "2026-06-10 02:00"),
+    ("morning", "Europe/Berlin", "2026-06-10 09:00"),
+    ("afternoon", "Asia/Kolkata", "2026-06-10 15:00"),
+    ("evening", "America/New_York", "2026-06-10 21:00"),
+    ("spring New York, the evening before", "America/New_York", "2026-03-07 23:57"),
+    ("spring New York", "America/New_York", "2026-03-08 01:58"),
+    ("autumn New York", "America/New_York", "2026-11-01 01:30"),
+    ("spring Berlin", "Europe/Berlin", "2026-03-29 01:58"),
+    ("autumn Berlin", "Europe/Berlin", "2026-10-25 02:30"),
+    ("turn of the year", "America/New_York", "2026-12-31 23:57"),
+    ("leap day", "Europe/Berlin", "2028-02-29 12:00"),
+)
+
+#: Names of test files that depend on the time, or have to be shown not to.
+NAMES = (
+    "clock", "clocks", "cron", "deadlines", "expire", "figures", "form", "health", "links",
+    "moments", "retention", "review_terms", "schedules", "sweep", "sweeper", "undo",
+)  # fmt: skip
+
+
+def list_tests() -> list[str]:
+    """Return the paths of the usual tests."""
+    folders = [ROOT / "tests" / name for name in ("admin", "api", "contrib/alerts", "management")]
+    folders += [ROOT / "tests" / name for name in ("services", "worker")]
+    files = (folder / f"test_{name}.py" for folder in folders for name in NAMES)
+    return [str(file.relative_to(ROOT)) for file in files if file.exists()]
+
+
+def run_at(zone: str, local: str, paths: list[str]) -> int:
+    """Return pytest's exit code at a moment in a time zone."""
+    moment = datetime.fromisoformat(local).replace(tzinfo=ZoneInfo(zone))
+    offset = round((moment - datetime.now(UTC)).total_seconds())
+    library = next(Path("/usr/lib").glob("*/faketime/libfaketime.so.1"), None)
+    if library is None:
+        raise SystemExit("libfaketime isn't installed.")
+    environment = {
+        **os.environ,
+        "LD_PRELOAD": str(library),
+        "FAKETIME": f"{offset:+d}",
+        "FAKETIME_DONT_FAKE_MONOTONIC": "1",
+        "TEST_TIME_ZONE": zone,
+    }
+    command = [sys.executable, "-m", "pytest", "-q", *paths]
+    return subprocess.run(command, cwd=ROOT, env=environment, check=False).returncode
+
+
+def main() -> None:
+    """Run the tests at each moment."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("paths", nargs="*", help="tests, instead of the usual ones")
+    parser.add_argument("--only", default="", help="moments with this word in their name")
+    arguments = parser.parse_args()
+    paths = arguments.paths or list_tests()
+    failed = []
+    for name, zone, local in MOMENTS:
+        if arguments.only in name:
+            print(f"{name}: {local} {zone}", flush=True)
+            if run_at(zone, local, paths):
+                failed.append(name)
+    if failed:
+        raise SystemExit(f"Failed: {', '.join(failed)}")
+
+
+if __name__ == "__main__":
+    main()
