@@ -126,6 +126,7 @@ def _drive(lease: Lease, around_task: AroundTask | None, stop: StopNote) -> Outc
     fence = RunFence(lease)
     config = {
         "configurable": {
+            **(options.get("configurable") or {}),
             **_address(lease)["configurable"],
             "on_question_change": hitl.ON_QUESTION_CHANGE,
             "on_unknown_key": hitl.ON_UNKNOWN_KEY,
@@ -152,6 +153,7 @@ def _drive(lease: Lease, around_task: AroundTask | None, stop: StopNote) -> Outc
             durability=options.get("durability") or registered.durability,
             interrupt_before=renames.rename_nodes(options.get("interrupt_before")),
             interrupt_after=renames.rename_nodes(options.get("interrupt_after")),
+            context=options.get("context"),
         )  # fmt: skip
 
 

@@ -49,6 +49,13 @@ class StartBody(Body):
         required=False, help_text="What it is about: something that you may see (422)."
     )
     metadata = JSONObject(required=False, help_text="Kept with a new thread, for you.")
+    context = AnyJSON(
+        required=False,
+        help_text="What the graph's context_schema describes: its nodes get it as their context.",
+    )
+    configurable = JSONObject(
+        required=False, help_text="Keys that the nodes find in their config's configurable."
+    )
     on_pending = Choice(
         choices=["refuse", "discard", "wait"],
         required=False,

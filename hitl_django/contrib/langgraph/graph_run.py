@@ -32,6 +32,8 @@ from .run_saver import RunSaver
 from .saver import BridgedSaver
 from .served_calls import ServedCalls
 
+_COORDINATES = frozenset({"thread_id", "checkpoint_ns", "checkpoint_id"})
+
 
 def bind_saver(graph: ForeignPregel, saver: BridgedSaver) -> ForeignPregel:
     """Returns a graph with another checkpointer."""
@@ -56,6 +58,7 @@ class GraphRun:
         subgraphs: bool,
         keep: Callable[[Any], Any] | None,
         durability: str,
+        context: Any = None,
     ) -> None:
         self._ours = saver
         self._config: Any = config
@@ -63,10 +66,11 @@ class GraphRun:
         self._calls = ServedCalls(_call)
         self._ledger = ChunkLedger(modes, subgraphs=subgraphs, keep=keep)
         thread_id = config["configurable"]["thread_id"]
-        self._durability = durability
+        self._durability, self._context = durability, context
         self._saver = RunSaver(
             saver, self._calls, thread_id, self._ledger, at_exit=durability == "exit"
         )
+        self._saver.private = frozenset(config["configurable"]) - _COORDINATES
         self._needs_loop = needs_event_loop(graph)
         self._graph = bind_saver(resolve_groups(graph), self._saver)
 
@@ -106,6 +110,7 @@ class GraphRun:
         """Runs the graph; returns what it raised."""
         options: dict[str, Any] = {
             "stream_mode": [], "control": control, "durability": self._durability,
+            "context": self._context,
         }  # fmt: skip
         try:
             if self._needs_loop:

@@ -51,6 +51,7 @@ class ForeignGraph(Pregel):
             checkpointer=source.checkpointer if isinstance(source.checkpointer, bool) else None,
             name=source.get_name(),
             state_schema=getattr(getattr(source, "builder", None), "state_schema", Any),
+            context_schema=source.context_schema,
             auto_validate=False,
         )
         for function in list_functions(source):
@@ -133,6 +134,7 @@ class ForeignGraph(Pregel):
         durability: str | None = None,
         interrupt_before: All | Sequence[str] | None = None,
         interrupt_after: All | Sequence[str] | None = None,
+        context: Any = None,
     ) -> Outcome:
         """Goes on from what is stored of the thread, and returns how the run left off."""
         source = copy.copy(self.source)
@@ -143,6 +145,7 @@ class ForeignGraph(Pregel):
         run = GraphRun(
             source, self._get_saver(), _select_coordinates(config),
             modes=modes, subgraphs=subgraphs, keep=keep, durability=durability or "sync",
+            context=self.decode_context(context),
         )  # fmt: skip
         return run.advance(control)
 
@@ -188,14 +191,17 @@ def _convert_update(update: StateUpdate) -> Any:
     return update
 
 
+#: What a worker and a submission say in a config to our engine.
+_FLAGS = frozenset({"discard_pending", "on_question_change", "on_unknown_key", "rerun_unanswered"})
+
+
 def _select_coordinates(config: RunnableConfig) -> Any:
     """Returns a config with what LangGraph knows of ours.
 
     It took other keys for metadata; and one thread for its tasks would be taken by its stream.
     """
     own = config["configurable"]
-    names = ("thread_id", "checkpoint_ns", "checkpoint_id")
-    kept = {"configurable": {name: own[name] for name in names if name in own}}
+    kept = {"configurable": {name: own[name] for name in own if name not in _FLAGS}}
     return kept | {key: config[key] for key in ("metadata", "recursion_limit") if key in config}
 
 

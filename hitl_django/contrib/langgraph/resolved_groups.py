@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from langgraph._internal._runnable import Runnable
+from langgraph._internal._runnable import Runnable  # type: ignore[attr-defined]
 from langgraph.errors import GraphBubbleUp, GraphInterrupt, ParentCommand
 from langgraph.pregel import Pregel as ForeignPregel
 from langgraph.pregel._read import DEFAULT_BOUND

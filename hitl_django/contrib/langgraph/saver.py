@@ -39,6 +39,9 @@ class BridgedSaver(BaseCheckpointSaver[int]):
     ``_locate`` and ``_name`` say where with us a graph's own coordinates are, and the way back.
     """
 
+    #: Keys of the run's configurable, which LangGraph would add to each checkpoint's metadata.
+    private: frozenset[str] = frozenset()
+
     def __init__(self, saver: OurSaver) -> None:
         super().__init__()
         self._saver = saver
@@ -137,7 +140,11 @@ class BridgedSaver(BaseCheckpointSaver[int]):
 
     def _put(self, config: Any, checkpoint: Any, metadata: Any, new_versions: Any) -> Any:
         ours = self._locate(config)
-        stored_metadata = get_serializable_checkpoint_metadata(config, metadata)
+        stored_metadata = {
+            name: value
+            for name, value in get_serializable_checkpoint_metadata(config, metadata).items()
+            if name not in self.private
+        }
         self._commit(
             Commit(
                 ours,

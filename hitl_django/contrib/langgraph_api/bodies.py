@@ -137,12 +137,17 @@ class CommandBody(Body):
     goto = AnyJSON(required=False)
 
 
+class ConfigBody(Body):
+    """The config of a run: what its nodes find in it. Tags go to no tracer here."""
+
+    configurable = JSONObject(required=False)
+    tags = serializers.ListField(child=Text(), required=False, max_length=100)
+
+
 class RunBody(AgentBody):
     """What a run is started, or gone on with."""
 
     not_offered = (
-        "config",
-        "context",
         "webhook",
         "after_seconds",
         "langsmith_tracer",
@@ -156,6 +161,8 @@ class RunBody(AgentBody):
     checkpoint = CheckpointBody(required=False)
     checkpoint_id = Text(max_length=36, required=False)
     metadata = JSONObject(required=False)
+    config = ConfigBody(required=False)
+    context = AnyJSON(required=False)
     interrupt_before = NodeNames(required=False)
     interrupt_after = NodeNames(required=False)
     durability = Choice(choices=DURABILITIES, required=False)

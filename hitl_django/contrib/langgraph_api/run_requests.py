@@ -17,6 +17,7 @@ from hitl_django.errors import NoSuchThread, RunStateError
 from hitl_django.models import Checkpoint, Interrupt, Run, Thread
 from hitl_django.models.events import STATES, SUBGRAPHS
 from hitl_django.services import RunOptions
+from hitl_django.services.runs.options import is_reserved
 
 from .assistants import find_graph_name
 from .bodies import STREAM_MODES
@@ -26,7 +27,7 @@ from .threads import VIA
 USUAL_MODE = "values"
 BUSY = frozenset({Run.State.QUEUED, Run.State.RUNNING})
 #: Fields that are options of the run that is started.
-OPTIONS = ("interrupt_before", "interrupt_after", "durability", "metadata")
+OPTIONS = ("interrupt_before", "interrupt_after", "durability", "metadata", "context")
 
 
 class Begun(NamedTuple):
@@ -210,7 +211,16 @@ def _pass_breakpoints(user: Any, thread: Thread) -> Begun:
 
 def _read_options(body: dict[str, Any]) -> RunOptions | None:
     given = {name: body[name] for name in OPTIONS if name in body}
+    configurable = _read_configurable(body)
+    if configurable:
+        given["configurable"] = configurable
     return RunOptions(**given) if given else None
+
+
+def _read_configurable(body: dict[str, Any]) -> dict[str, Any]:
+    """Return the keys of a config that aren't the engine's, which clients send along."""
+    given = body.get("config", {}).get("configurable", {})
+    return {name: value for name, value in given.items() if not is_reserved(name)}
 
 
 def _refuse_options(body: dict[str, Any]) -> None:
@@ -218,6 +228,8 @@ def _refuse_options(body: dict[str, Any]) -> None:
     for name in OPTIONS:
         if name in body:
             raise NotOffered(f"The run goes on with the `{name}` that it was started with.")
+    if _read_configurable(body):
+        raise NotOffered("The run goes on with the `config` that it was started with.")
 
 
 def _read_checkpoint_id(body: dict[str, Any]) -> str | None:

@@ -6,7 +6,17 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from ..channels import BaseChannel
-from ..state.schema import build_json_schema, describe_state, get_hints, is_model
+from ..errors import GraphChangedError, InvalidInputError
+from ..payload import check_json
+from ..state.schema import (
+    build_json_schema,
+    coerce_context,
+    convert_to_json,
+    describe_state,
+    get_hints,
+    is_model,
+    list_context_faults,
+)
 from ..types import RunnableConfig
 
 #: The types of a config's keys, of which ``config_schema`` includes those that it is asked for.
@@ -104,6 +114,48 @@ class GraphSchemas:
 
     def _name_schema(self, suffix: str) -> str:
         return self.get_name(suffix, name=self.schema_name)  # type: ignore[no-any-return]
+
+    def encode_context(self, context: Any) -> Any:
+        """Return a run's context as a JSON value; None for a graph that neither has nor needs one.
+
+        Raises:
+            InvalidInputError: It doesn't fit the context schema, or none is given and a field of
+                the schema has no default.
+        """
+        schema = self.context_schema
+        try:
+            given = {} if context is None and schema is not None else convert_to_json(context)
+        except TypeError as error:
+            raise InvalidInputError(
+                f"The context is no JSON: {error}.", [("context", str(error))]
+            ) from error
+        faults = [] if schema is None else list_context_faults(schema, given)
+        if faults:
+            reason = "; ".join(f"{path}: {reason}" for path, reason in faults)
+            raise InvalidInputError(
+                f"The context doesn't fit the graph's context schema: {reason}.",
+                [(f"context{path[1:]}", reason) for path, reason in faults],
+            )
+        check_json(given, "The context")
+        return given
+
+    def decode_context(self, stored: Any) -> Any:
+        """Return a stored context as an instance of the graph's schema.
+
+        Raises:
+            GraphChangedError: It was stored under another schema.
+        """
+        schema = self.context_schema
+        if schema is None or stored is None:
+            return stored
+        faults = list_context_faults(schema, stored)
+        if faults:
+            reason = "; ".join(f"{path}: {reason}" for path, reason in faults)
+            raise GraphChangedError(
+                f"The run's context doesn't fit the graph's context schema any more: {reason}.",
+                [f"context{path[1:]}: {reason}" for path, reason in faults],
+            )
+        return coerce_context(schema, stored)
 
     def config_schema(self, *, include: Sequence[str] | None = None) -> type[Any]:
         """Returns the model of a run's config: the context, and the keys that are included."""

@@ -338,19 +338,20 @@ class Pregel(
         durability: str | None = None,
         interrupt_before: All | Sequence[str] | None = None,
         interrupt_after: All | Sequence[str] | None = None,
+        context: Any = None,
     ) -> Outcome:
         """Goes on from what is stored of the thread, and returns how the run left off.
 
         First start, resume and recovery are this one call: answers are found among the pending
         writes of the tasks that asked. A failure of a node is an outcome, not an exception;
-        what the saver raises, and a BaseException such as SystemExit, passes through. The chunks
+        what the saver raises, and KeyboardInterrupt, passes through. The chunks
         of the stream ``modes`` come with the commits, for the saver to store; with ``subgraphs``
         those of graphs further down as well, and not only what their nodes write. ``durability``
-        and the breakpoints are as for ``invoke``.
+        and the breakpoints are as for ``invoke``, ``context`` is what ``encode_context`` returned.
         """
         options = Options(
-            before=interrupt_before, after=interrupt_after, control=control, modes=modes,
-            subgraphs=subgraphs, kind="advance", keep=keep, durability=durability,
+            self.decode_context(context), interrupt_before, interrupt_after, durability, control,
+            modes, subgraphs=subgraphs, kind="advance", keep=keep,
         )  # fmt: skip
         state = run_options.open_run_state(self, None, config, options)
         for chunk in self._chunks(state):

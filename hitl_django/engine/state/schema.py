@@ -322,6 +322,57 @@ def check_input(fields: Mapping[str, Any] | None, schema: Any, value: Any) -> No
         )
 
 
+def convert_to_json(value: Any) -> Any:
+    """Return a value, such as a dataclass or a model, as JSON; a secret as the text that it hides.
+
+    Raises:
+        TypeError: It has a part that JSON has no form of.
+    """
+    from pydantic_core import PydanticSerializationError, to_jsonable_python
+
+    try:
+        return to_jsonable_python(_reveal(value))
+    except PydanticSerializationError as error:
+        raise TypeError(str(error)) from error
+
+
+def _reveal(value: Any) -> Any:
+    if is_model(type(value)):
+        fields = type(value).model_fields
+        return {
+            field.alias or name: _reveal(getattr(value, name)) for name, field in fields.items()
+        }
+    if dataclasses.is_dataclass(value) and not isinstance(value, type):
+        return {each.name: _reveal(getattr(value, each.name)) for each in dataclasses.fields(value)}
+    if isinstance(value, Mapping):
+        return {key: _reveal(each) for key, each in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [_reveal(each) for each in value]
+    return value.get_secret_value() if hasattr(value, "get_secret_value") else value
+
+
+def list_context_faults(schema: Any, value: Any) -> list[tuple[str, str]]:
+    """List what of a context doesn't fit its schema, as (path, reason)."""
+    fields = get_hints(schema)
+    if isinstance(value, Mapping) and fields is not None:
+        unknown = [(f"$.{name}", "unknown field") for name in value if name not in fields]
+        if unknown and not is_model(schema):
+            return unknown
+    return _faults(schema, value, "$")
+
+
+def coerce_context(schema: Any, value: Any) -> Any:
+    """Return a context that fits its schema as an instance of it."""
+    from pydantic import PydanticSchemaGenerationError, PydanticUserError
+
+    try:
+        return coerce(schema, value)
+    except (PydanticSchemaGenerationError, PydanticUserError, TypeError):
+        # A type that pydantic knows nothing about.
+        coercion = get_coercion(schema)
+        return value if coercion is None else coercion(value)
+
+
 def _field_faults(fields: Mapping[str, Any], schema: Any, value: Any) -> list[tuple[str, str]]:
     if not isinstance(value, Mapping):
         if isinstance(schema, type) and not is_typeddict(schema) and isinstance(value, schema):

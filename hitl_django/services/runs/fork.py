@@ -85,7 +85,7 @@ def fork(
         if events is not None:
             run.events = encode_kinds(events)
         if options is not None:
-            run.options = registry.note_pin(registered, options.encode(registered))
+            run.options = registry.note_pin(registered, options.encode(registered, last.options))
         commit = plan_commit(registered, base, run, values, as_node)
         with transaction.atomic(using=using):
             thread = leases.lock_thread(pk=thread.pk)

@@ -1,17 +1,27 @@
-"""What a run is started with besides its input: breakpoints, durability, metadata."""
+"""Options of a run: breakpoints, durability, metadata, context, configurable."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from hitl_django.engine.errors import InvalidInputError
+from hitl_django.engine.payload import check_json
 from hitl_django.graph_registry.registry import DURABILITIES, RegisteredGraph
 
 from .threads import check_metadata
 
 ALL = "*"
+#: Options that a fork keeps of the run before.
+KEPT = ("context", "configurable")
+#: Keys of a config's ``configurable`` that the engine sets.
+RESERVED = frozenset(
+    {
+        "thread_id", "checkpoint_ns", "checkpoint_id", "checkpoint_map", "discard_pending",
+        "on_question_change", "on_unknown_key", "rerun_unanswered",
+    }
+)  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -19,16 +29,29 @@ class RunOptions:
     """Breakpoints and durability of one run, in place of its graph's, and metadata of its own.
 
     A breakpoint before or after a node, or with ``"*"`` each, is a question whether to go on. None
-    is what the graph says.
+    is what the graph says. ``context`` is what its nodes get as ``runtime.context``: a JSON value,
+    or an instance of the graph's context schema. ``configurable`` has keys that they find in their
+    config's ``configurable``.
     """
 
     interrupt_before: str | Sequence[str] | None = None
     interrupt_after: str | Sequence[str] | None = None
     durability: str | None = None
     metadata: dict[str, Any] | None = None
+    context: Any = None
+    configurable: dict[str, Any] | None = None
 
-    def encode(self, registered: RegisteredGraph) -> dict[str, Any] | None:
-        """Returns them as they are stored; InvalidInputError where the graph can't have them."""
+    def encode(
+        self, registered: RegisteredGraph, before: Mapping[str, Any] | None = None
+    ) -> dict[str, Any] | None:
+        """Return them as they are stored.
+
+        ``before`` are the stored options of the run that this one continues, whose context and
+        configurable it keeps unless others are given.
+
+        Raises:
+            InvalidInputError: The graph can't have them.
+        """
         nodes = registered.graph.nodes
         for what in ("interrupt_before", "interrupt_after"):
             names = getattr(self, what) or ()
@@ -44,9 +67,31 @@ class RunOptions:
                 [("durability", "is none")],
             )
         check_metadata(self.metadata)
+        _check_configurable(self.configurable)
         given = {
             name: value
             for name in self.__dataclass_fields__
             if (value := getattr(self, name)) is not None
         }
-        return given or None
+        given = {name: (before or {})[name] for name in KEPT if name in (before or {})} | given
+        given["context"] = registered.graph.encode_context(given.get("context"))
+        return {name: value for name, value in given.items() if value is not None} or None
+
+
+def _check_configurable(configurable: dict[str, Any] | None) -> None:
+    if configurable is not None and not isinstance(configurable, dict):
+        raise InvalidInputError(
+            "The configurable is not a dict.", [("configurable", "is not a dict")]
+        )
+    for name in configurable or ():
+        if is_reserved(name):
+            raise InvalidInputError(
+                f"The configurable {name!r} is the engine's own.",
+                [(f"configurable.{name}", "is the engine's own")],
+            )
+    check_json(configurable, "The configurable")
+
+
+def is_reserved(name: str) -> bool:
+    """Return whether a key of a config's ``configurable`` is set by the engine."""
+    return name in RESERVED or name.startswith("__")

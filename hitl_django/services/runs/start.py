@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from typing import Any
 
@@ -38,7 +38,7 @@ from ..results import RunInfo
 from .archive import bring_back, is_archived
 from .cancel import cancel_run
 from .input_submission import submit_input
-from .options import RunOptions
+from .options import KEPT, RunOptions
 from .state import digest_masked
 from .subjects import SubjectKey, find_subject
 from .threads import check_metadata, check_names
@@ -61,6 +61,8 @@ def start(
     on_pending: str = "refuse",
     events: Iterable[str] | None = None,
     options: RunOptions | None = None,
+    context: Any = None,
+    configurable: dict[str, Any] | None = None,
     skip_permission_checks: bool = False,
 ) -> RunInfo:
     """Stores a run of the graph on this input, for a worker to advance.
@@ -75,6 +77,9 @@ def start(
     ``subject`` is the object that the thread is about, or its key, for whoever may see it.
     ``events`` names which events the run records, where those aren't its graph's, and ``options``
     has what else is otherwise for this run.
+
+    ``context`` and ``configurable`` are those of ``options``: what nodes get as
+    ``runtime.context`` and find in their config, as long as the run lasts.
 
     With ``skip_permission_checks`` the run is the user's, who needs no permission of ours: for a
     view of the product's own that has made sure that they may, and of what they give.
@@ -95,10 +100,15 @@ def start(
     registered.graph.validate_input(input)
     if isinstance(subject, SubjectKey):
         subject = find_subject(subject, asked)
+    chosen = options or RunOptions()
+    if context is not None:
+        chosen = replace(chosen, context=context)
+    if configurable is not None:
+        chosen = replace(chosen, configurable=configurable)
     request = _Start(
         registered, input, digest_value(input), by, asked, via, key, subject, thread_id, metadata,
         on_pending, registered.events if events is None else encode_kinds(events),
-        None if options is None else options.encode(registered),
+        chosen.encode(registered),
     )  # fmt: skip
 
     try:
@@ -147,11 +157,17 @@ class _Start:
         if run is None:
             return None
         # One text for both: whoever guesses another's key learns nothing of the input.
-        if not self._may_be_shown(run) or run.input_digest != self.digest:
+        if not self._may_be_shown(run) or not self._is_same(run):
             raise IdempotencyKeyReusedError(
                 f"The key {self.key!r} was used before for another run of {run.graph!r}."
             )
         return RunInfo.from_row(run)
+
+    def _is_same(self, run: Run) -> bool:
+        mine, stored = self.options or {}, run.options or {}
+        return run.input_digest == self.digest and all(
+            mine.get(name) == stored.get(name) for name in KEPT
+        )
 
     def _may_be_shown(self, run: Run) -> bool:
         """Says whether a run that is there already is the caller's own, or open to them.

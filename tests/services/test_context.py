@@ -1,0 +1,223 @@
+"""Context and configurable of runs: validated at the start, stored, given to each node."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Iterator
+from datetime import date
+from typing import Any
+
+import pytest
+from django.conf import settings
+from django.db import connection
+from django.test import override_settings
+from langchain_core.runnables import RunnableConfig
+from langgraph.graph import StateGraph as ForeignStateGraph
+from langgraph.runtime import Runtime as ForeignRuntime
+from langgraph.types import interrupt as foreign_interrupt
+from pydantic import BaseModel, SecretStr
+from typing_extensions import TypedDict
+
+from hitl_django import START, Runtime, StateGraph, interrupt, services, testing
+from hitl_django.contrib.langgraph import register_langgraph
+from hitl_django.engine.errors import InvalidInputError
+from hitl_django.errors import IdempotencyKeyReusedError
+from hitl_django.graph_registry import registry
+from hitl_django.models import Checkpoint, Interrupt, Run, Thread
+from hitl_django.services import RunOptions
+
+pytestmark = pytest.mark.django_db
+
+KEY = "MDEyMzQ1Njc4OTAxMjM0NTY3ODkwMTIzNDU2Nzg5MDE="
+Advance = Callable[[], int]
+
+
+@dataclasses.dataclass
+class Person:
+    user_id: str
+    since: date = date(2020, 1, 1)
+
+
+class State(TypedDict, total=False):
+    out: Any
+
+
+def node(state: State, config: RunnableConfig, runtime: Runtime[Person]) -> dict[str, Any]:
+    answer = interrupt({"title": "ok?"})
+    context, tenant = runtime.context, config["configurable"].get("tenant")
+    return {"out": [context.user_id, context.since.isoformat(), tenant, answer]}
+
+
+def foreign_node(
+    state: State, config: RunnableConfig, runtime: ForeignRuntime[Person]
+) -> dict[str, Any]:
+    answer = foreign_interrupt({"title": "ok?"})
+    context, tenant = runtime.context, config["configurable"].get("tenant")
+    return {"out": [context.user_id, context.since.isoformat(), tenant, answer]}
+
+
+def build(kind: str) -> Any:
+    if kind == "langgraph":
+        foreign = ForeignStateGraph(State, context_schema=Person).add_node("n", foreign_node)
+        return foreign.add_edge("__start__", "n")
+    graph = StateGraph(State, context_schema=Person).add_node("n", node).add_edge(START, "n")
+    if kind == "subgraph":
+        inner = graph.compile()
+        graph = StateGraph(State, context_schema=Person).add_node("outer", inner)
+        graph.add_edge(START, "outer")
+    return graph
+
+
+@pytest.fixture
+def registered() -> Iterator[Callable[[str], None]]:
+    def register(kind: str) -> None:
+        decorate = register_langgraph if kind == "langgraph" else registry.register
+        decorate("contextual")(lambda: build(kind))
+
+    yield register
+    registry.unregister("contextual")
+
+
+@pytest.fixture
+def advance() -> Iterator[Advance]:
+    with testing.inline() as advance_all:
+        yield advance_all
+
+
+def answer(advance: Advance) -> list[Any]:
+    """Answer the open question; return the result of the newest run."""
+    asked = Interrupt.objects.get(status="pending")
+    services.decide(asked.pk, "respond", value="yes")
+    advance()
+    run = Run.objects.get(pk=asked.run_id)
+    assert (run.state, run.error) == ("succeeded", "")
+    return list(services.thread_state(run.thread.thread_id).values["out"])
+
+
+@pytest.mark.parametrize("kind", ["ours", "subgraph", "langgraph"])
+@pytest.mark.parametrize("form", ["instance", "json", "options"])
+def test_context_reaches_nodes_through_pauses(
+    registered: Any, advance: Advance, kind: str, form: str
+) -> None:
+    registered(kind)
+    given: Any = {"user_id": "ann", "since": "2026-01-02"}
+    if form == "instance":
+        given = Person("ann", date(2026, 1, 2))
+    if form == "options":
+        options = RunOptions(context=given, configurable={"tenant": "t1"})
+        services.start("contextual", {}, options=options)
+    else:
+        services.start("contextual", {}, context=given, configurable={"tenant": "t1"})
+    advance()
+    assert answer(advance) == ["ann", "2026-01-02", "t1", "yes"]
+
+
+@pytest.mark.parametrize(
+    ("context", "pointer"),
+    [
+        (None, "context.user_id"),
+        ({}, "context.user_id"),
+        ({"user_id": 3}, "context.user_id"),
+        ({"user_id": "ann", "since": "soon"}, "context.since"),
+        ({"user_id": "ann", "more": 1}, "context.more"),
+        ({"user_id": object()}, "context"),
+    ],
+)
+@pytest.mark.parametrize("kind", ["ours", "langgraph"])
+def test_context_that_does_not_fit_is_refused_at_the_start(
+    registered: Any, kind: str, context: Any, pointer: str
+) -> None:
+    registered(kind)
+    with pytest.raises(InvalidInputError) as refused:
+        services.start("contextual", {}, context=context)
+    assert [at for at, _ in refused.value.faults] == [pointer]
+    assert not Run.objects.exists()
+    assert not Thread.objects.exists()
+
+
+@pytest.mark.any_database
+def test_configurable_of_the_engine_is_refused(registered: Any) -> None:
+    registered("ours")
+    with pytest.raises(InvalidInputError, match="'thread_id' is the engine's own") as refused:
+        services.start("contextual", {}, context={"user_id": "a"}, configurable={"thread_id": "x"})
+    assert [at for at, _ in refused.value.faults] == ["configurable.thread_id"]
+
+
+@pytest.mark.any_database
+def test_same_key_with_another_context_is_refused(registered: Any) -> None:
+    registered("ours")
+    first = services.start("contextual", {}, context=Person("ann"), key="k")
+    again = services.start("contextual", {}, context=Person("ann"), key="k")
+    assert (again.id, again.created) == (first.id, False)
+    with pytest.raises(IdempotencyKeyReusedError):
+        services.start("contextual", {}, context=Person("ben"), key="k")
+
+
+def test_waiting_run_keeps_its_own_context(registered: Any, advance: Advance) -> None:
+    registered("ours")
+    services.start("contextual", {}, context=Person("ann"), thread_id="t")
+    advance()
+    services.start("contextual", {}, context=Person("ben"), thread_id="t", on_pending="wait")
+    asked = Interrupt.objects.get(status="pending")
+    services.decide(asked.pk, "respond", value="yes")
+    advance()
+    assert answer(advance)[0] == "ben"
+
+
+def test_fork_and_retry_keep_the_context(registered: Any, advance: Advance) -> None:
+    registered("ours")
+    run = services.start("contextual", {}, context=Person("ann"), thread_id="t")
+    advance()
+    newest = Checkpoint.objects.order_by("-checkpoint_id").values_list("checkpoint_id", flat=True)
+    services.fork("t", newest[0], options=RunOptions(durability="sync"))
+    advance()
+    assert answer(advance)[0] == "ann"
+    assert run.thread_id == "t"
+
+
+@pytest.mark.parametrize("kind", ["ours", "langgraph"])
+def test_context_is_encrypted_and_erased(registered: Any, advance: Advance, kind: str) -> None:
+    def dump() -> str:
+        found = ""
+        with connection.cursor() as cursor:
+            for table in connection.introspection.table_names(cursor):
+                if table.startswith("hitl_django_"):
+                    cursor.execute(f'SELECT * FROM "{table}"')
+                    for row in cursor.fetchall():
+                        found += " ".join(
+                            bytes(each).decode("latin-1")
+                            if isinstance(each, (bytes, memoryview))
+                            else str(each)
+                            for each in row
+                        )
+        return found
+
+    registered(kind)
+    with override_settings(HITL={**settings.HITL, "ENCRYPTION_KEYS": [KEY]}):
+        context, more = {"user_id": "palimpsest"}, {"tenant": "hierophant"}
+        services.start("contextual", {}, context=context, configurable=more, thread_id="t")
+        advance()
+        assert "palimpsest" not in dump()
+        assert "hierophant" not in dump()
+        answer(advance)
+        services.forget("t")
+    assert Run.objects.get().options is None
+
+
+class Keyed(BaseModel):
+    api_key: SecretStr
+
+
+@pytest.mark.any_database
+def test_secret_in_context_is_given_to_the_node(advance: Advance) -> None:
+    def read(state: State, runtime: Runtime[Keyed]) -> dict[str, Any]:
+        return {"out": runtime.context.api_key.get_secret_value()}
+
+    graph = StateGraph(State, context_schema=Keyed).add_node("n", read).add_edge(START, "n")
+    registry.register("with api key")(lambda: graph)
+    try:
+        run = services.start("with api key", {}, context=Keyed(api_key=SecretStr("s3cret")))
+        advance()
+        assert services.run_result(run.id)["out"] == "s3cret"
+    finally:
+        registry.unregister("with api key")
