@@ -79,6 +79,16 @@ class StartForm:
         if shape.kind != "object":
             shape = replace(shape, title=str(_("Input")))
         self.input = AnswerForm(shape, _get_defaults(self.schema), data, name="input", more=more)
+        self.context: AnswerForm | None = None
+        if registered.graph.context_schema is not None:
+            self.context_schema = registered.graph.get_context_jsonschema() or {}
+            self.context = AnswerForm(
+                read_shape(self.context_schema),
+                _get_defaults(self.context_schema),
+                data,
+                name="context",
+                more=more,
+            )
         sent = {"subject": subject} if data is None else data
         self.terms = StartTerms(
             None if more else data,
@@ -92,16 +102,24 @@ class StartForm:
     @property
     def has_errors(self) -> bool:
         """Says whether the page came back because something has to be put right."""
-        return bool(self.errors or self.input.errors or self.terms.errors)
+        of_context = self.context is not None and self.context.errors
+        return bool(self.errors or self.input.errors or of_context or self.terms.errors)
 
     def read(self) -> JSON:
         """Returns the input; MISSING where something has to be put right first."""
         is_readable, has_terms = self.input.is_valid(), self.terms.is_valid()
-        if is_readable and has_terms:
+        has_context = self.context is None or self.context.is_valid()
+        if is_readable and has_terms and has_context:
             return self.input.answer
         # All that the service would refuse as well, to be put right at once.
         self.input.add_other_faults(find_faults(self.schema, self.input.answer))
+        if self.context is not None:
+            self.context.add_other_faults(find_faults(self.context_schema, self.context.answer))
         return MISSING
+
+    def read_context(self) -> JSON:
+        """Return the context, after ``read``; None for a graph that has none."""
+        return None if self.context is None else self.context.answer
 
     def refuse(self, error: HitlError) -> None:
         """Shows what the service found wrong, at the field that it is about."""
@@ -121,7 +139,15 @@ class StartForm:
             self.input.add_faults(find_faults(self.schema, self.input.answer))
             faults = [(format_pointer(split_path(path)), reason) for path, reason in inside]
             self.input.add_other_faults(faults)
+        of_context = [(name, why) for name, why in error.faults if name.startswith("context")]
+        if self.context is not None and of_context:
+            self.context.add_faults(find_faults(self.context_schema, self.context.answer))
+            self.context.add_other_faults(
+                [(format_pointer(split_path(f"${name[7:]}")), why) for name, why in of_context]
+            )
         for name, reason in error.faults:
+            if (name, reason) in of_context:
+                continue
             if name in TERMS:
                 self.terms.add_error(TERMS[name], reason)
             elif not name.startswith("$"):

@@ -97,6 +97,7 @@ class StartPages(ReadOnlyAdmin):
             return services.start(
                 registered.name,
                 given,
+                context=form.read_context(),
                 by=request.user,
                 via="admin",
                 key=terms["run_key"] or form.key,

@@ -62,11 +62,11 @@ def format_part(part: str | int) -> str:
 def convert_path(path: str, root: str = "") -> str:
     """Turns an engine path (``$.items[0].price``) into a JSON pointer (``/items/0/price``).
 
-    ``$`` stands for the part of the body at ``root``. A path without it is the name of another
-    argument, which is a field of the body itself.
+    ``$`` stands for the part of the body at ``root``. A path without it starts with the name of
+    another argument, which is a field of the body itself.
     """
     if not path.startswith("$"):
-        return format_pointer([path])
+        return format_pointer(split_path(f"$.{path}"))
     return root + format_pointer(split_path(path))
 
 

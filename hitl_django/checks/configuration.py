@@ -17,6 +17,7 @@ from django.utils.module_loading import import_string
 
 from hitl_django.conf import KEYS, RATES, Rate, Settings, hitl
 from hitl_django.db.alias import write_alias
+from hitl_django.engine.errors import InvalidInputError
 from hitl_django.engine.serde import KeyRing
 from hitl_django.errors import BrokenGraphError
 from hitl_django.graph_registry import cron, registry
@@ -113,6 +114,36 @@ def check_schedules(
             id="hitl_django.E041",
         )
     ]
+
+
+@checks.register("hitl_django")
+def check_contexts(
+    app_configs: Sequence[AppConfig] | None, **kwargs: Any
+) -> list[checks.CheckMessage]:
+    """Reports graphs with every= whose context doesn't fit their context schema, or is missing."""
+    doubled = registry.list_duplicates()
+    return [
+        fault
+        for name, schedule in registry.list_schedules().items()
+        if name not in doubled
+        for fault in _context_faults(name, schedule.context)
+    ]
+
+
+def _context_faults(name: str, context: Any) -> list[checks.CheckMessage]:
+    try:
+        registry.get_graph(name).graph.encode_context(context)
+    except InvalidInputError as error:
+        return [
+            checks.Error(
+                f"The graph {name!r} can't be started by its schedule. {error}",
+                hint="Give register() the context beside every=, or the fields a default.",
+                id="hitl_django.E042",
+            )
+        ]
+    except Exception:
+        return []  # a graph that can't be built is reported as that
+    return []
 
 
 @checks.register(checks.Tags.database, "hitl_django")

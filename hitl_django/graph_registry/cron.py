@@ -36,6 +36,7 @@ class RegisteredSchedule:
     #: None is Django's own.
     timezone: str | None
     overlap: str
+    context: Any = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,7 +108,7 @@ def find_timezone_fault(timezone: str) -> str:
 
 
 def check_schedule(
-    graph: str, every: Any, given: Any, timezone: Any, overlap: Any
+    graph: str, every: Any, given: Any, timezone: Any, overlap: Any, context: Any = None
 ) -> RegisteredSchedule | None:
     """Returns what the arguments of ``register`` say of when a graph is started by itself.
 
@@ -115,8 +116,8 @@ def check_schedule(
     knows of the expression; a system check says so.
     """
     if every is None:
-        if (given, timezone, overlap) != (None, None, "skip"):
-            raise _refuse(graph, "input, timezone and overlap are for a graph with every=")
+        if (given, timezone, overlap, context) != (None, None, "skip", None):
+            raise _refuse(graph, "input, context, timezone and overlap are for a graph with every=")
         return None
     if not isinstance(every, str):
         raise _refuse(graph, f"every is a cron expression, not {every!r}")
@@ -128,9 +129,10 @@ def check_schedule(
         raise _refuse(graph, f"overlap is one of {', '.join(OVERLAPS)}, not {overlap!r}")
     try:
         canonical_json(given)
+        canonical_json(context)
     except (TypeError, ValueError) as error:
         raise _refuse(graph, f"the input of a schedule is a JSON value: {error}") from None
-    return RegisteredSchedule(every, {} if given is None else given, timezone, overlap)
+    return RegisteredSchedule(every, {} if given is None else given, timezone, overlap, context)
 
 
 def _refuse(graph: str, what: str) -> GraphDefinitionError:

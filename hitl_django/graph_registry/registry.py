@@ -137,6 +137,7 @@ def register(
     pin: bool = False,
     every: str | None = None,
     input: Any = None,  # noqa: A002  (the engine's word)
+    context: Any = None,
     timezone: str | None = None,
     overlap: Overlap = "skip",
 ) -> Callable[[Factory], Factory]:
@@ -174,7 +175,8 @@ def register(
     than "9". All but the newest have to be pinned.
 
     ``every`` is a cron expression of five fields, by which the sweep starts a run of the newest
-    version on ``input``, a JSON value, or on an empty state. It is about the wall clock in
+    version on ``input``, a JSON value, or on an empty state, with ``context``, a JSON value, where
+    its nodes take one. It is about the wall clock in
     ``timezone``, which is Django's TIME_ZONE unless another is named. A due time while the run
     before isn't over is skipped, or with ``overlap="allow"`` starts another. It needs
     ``hitl-django[schedules]``.
@@ -184,7 +186,7 @@ def register(
             f"A graph's name is 1 to 200 printable characters without a slash, not {name!r}."
         )
 
-    schedule = check_schedule(name, every, input, timezone, overlap)
+    schedule = check_schedule(name, every, input, timezone, overlap, context)
     kinds, groups = encode_kinds(events), _check_groups(startable_by)
     if durability not in DURABILITIES:
         raise ValueError(f"durability is one of {', '.join(DURABILITIES)}, not {durability!r}.")

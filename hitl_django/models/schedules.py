@@ -34,6 +34,9 @@ class Schedule(models.Model):
     expression = models.CharField(_("cron expression"), max_length=100)
     timezone = models.CharField(_("time zone"), max_length=64)
     input = EncryptedJSONField(_("input"))
+    #: Of its runs, where they have any.
+    context = EncryptedJSONField(null=True, blank=True, editable=False)
+    configurable = EncryptedJSONField(null=True, blank=True, editable=False)
     overlap = models.CharField(
         _("overlap"), max_length=10, choices=Overlap.choices, default=Overlap.SKIP
     )

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable, Iterator
-from datetime import date
+from datetime import date, timedelta
 from typing import Any
 
 import pytest
 from django.conf import settings
 from django.db import connection
+from django.db.models.functions import Now
 from django.test import override_settings
+from django.urls import reverse
 from langchain_core.runnables import RunnableConfig
 from langgraph.graph import StateGraph as ForeignStateGraph
 from langgraph.runtime import Runtime as ForeignRuntime
@@ -19,11 +21,12 @@ from pydantic import BaseModel, SecretStr
 from typing_extensions import TypedDict
 
 from hitl_django import START, Runtime, StateGraph, interrupt, services, testing
+from hitl_django.checks import configuration
 from hitl_django.contrib.langgraph import register_langgraph
 from hitl_django.engine.errors import InvalidInputError
 from hitl_django.errors import IdempotencyKeyReusedError
 from hitl_django.graph_registry import registry
-from hitl_django.models import Checkpoint, Interrupt, Run, Thread
+from hitl_django.models import Checkpoint, Interrupt, Run, Schedule, Thread
 from hitl_django.services import RunOptions
 
 pytestmark = pytest.mark.django_db
@@ -221,3 +224,66 @@ def test_secret_in_context_is_given_to_the_node(advance: Advance) -> None:
         assert services.run_result(run.id)["out"] == "s3cret"
     finally:
         registry.unregister("with api key")
+
+
+@pytest.mark.any_database
+def test_api_takes_context_and_points_at_its_faults(
+    registered: Any, advance: Advance, admin_client: Any
+) -> None:
+    registered("ours")
+    address = reverse("hitl_django:runs")
+    body = {"graph": "contextual", "input": {}, "context": {"user_id": 3}}
+    refused = admin_client.post(address, body, content_type="application/json")
+    assert refused.status_code == 422
+    assert [each["pointer"] for each in refused.json()["errors"]] == ["/context/user_id"]
+    body |= {"context": {"user_id": "ann"}, "configurable": {"tenant": "t1"}}
+    assert admin_client.post(address, body, content_type="application/json").status_code == 202
+    advance()
+    assert answer(advance) == ["ann", "2020-01-01", "t1", "yes"]
+
+
+@pytest.mark.any_database
+def test_admin_asks_for_the_context(registered: Any, advance: Advance, admin_client: Any) -> None:
+    registered("ours")
+    address = reverse("admin:hitl_django_run_start_graph", args=["contextual"])
+    page = admin_client.get(address).content.decode()
+    assert 'name="context/user_id"' in page
+    refused = admin_client.post(
+        address, {"start": "1", "context/user_id": "a", "context/since": "soon"}
+    )
+    assert refused.status_code == 200
+    assert not Run.objects.exists()
+    admin_client.post(address, {"start": "1", "context/user_id": "ann"})
+    advance()
+    assert answer(advance)[0] == "ann"
+
+
+@pytest.mark.any_database
+def test_schedule_gives_its_context_to_runs(registered: Any, advance: Advance) -> None:
+    registered("ours")
+    with pytest.raises(InvalidInputError) as refused:
+        services.create_schedule("contextual", "0 7 * * *", {})
+    assert [at for at, _ in refused.value.faults] == ["context.user_id"]
+    made = services.create_schedule(
+        "contextual", "0 7 * * *", {}, context=Person("ann"), configurable={"tenant": "t1"}
+    )
+    assert (made.context["user_id"], made.configurable) == ("ann", {"tenant": "t1"})
+    Schedule.objects.update(next_at=Now() - timedelta(minutes=1))
+    services.start_due()
+    advance()
+    assert answer(advance) == ["ann", "2020-01-01", "t1", "yes"]
+    changed = services.change_schedule(made.id, context={"user_id": "ben"})
+    assert changed.context == {"user_id": "ben"}
+
+
+@pytest.mark.any_database
+@pytest.mark.parametrize("context", [None, {"user_id": "ann"}])
+def test_check_names_scheduled_graph_without_its_context(context: Any) -> None:
+    registry.register("nightly", every="0 2 * * *", context=context)(lambda: build("ours"))
+    try:
+        found = [each.msg for each in configuration.check_contexts(None)]
+    finally:
+        registry.unregister("nightly")
+    assert [("'nightly'" in msg, "context" in msg) for msg in found] == (
+        [] if context else [(True, True)]
+    )

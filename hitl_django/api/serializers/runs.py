@@ -49,7 +49,7 @@ class StartBody(Body):
         required=False, help_text="What it is about: something that you may see (422)."
     )
     metadata = JSONObject(required=False, help_text="Kept with a new thread, for you.")
-    context = AnyJSON(
+    context = AnyJSON(  # type: ignore[assignment]  # a field, not the property
         required=False,
         help_text="What the graph's context_schema describes: its nodes get it as their context.",
     )

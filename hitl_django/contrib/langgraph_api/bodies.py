@@ -137,8 +137,10 @@ class CommandBody(Body):
     goto = AnyJSON(required=False)
 
 
-class ConfigBody(Body):
-    """The config of a run: what its nodes find in it. Tags go to no tracer here."""
+class ConfigBody(AgentBody):
+    """The config of a run: the keys that its nodes find in it, and tags, which are ignored."""
+
+    not_offered = ("recursion_limit", "callbacks", "run_name", "max_concurrency", "metadata")
 
     configurable = JSONObject(required=False)
     tags = serializers.ListField(child=Text(), required=False, max_length=100)
@@ -162,7 +164,7 @@ class RunBody(AgentBody):
     checkpoint_id = Text(max_length=36, required=False)
     metadata = JSONObject(required=False)
     config = ConfigBody(required=False)
-    context = AnyJSON(required=False)
+    context = AnyJSON(required=False)  # type: ignore[assignment]
     interrupt_before = NodeNames(required=False)
     interrupt_after = NodeNames(required=False)
     durability = Choice(choices=DURABILITIES, required=False)

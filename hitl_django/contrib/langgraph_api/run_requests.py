@@ -210,11 +210,16 @@ def _pass_breakpoints(user: Any, thread: Thread) -> Begun:
 
 
 def _read_options(body: dict[str, Any]) -> RunOptions | None:
-    given = {name: body[name] for name in OPTIONS if name in body}
+    given = {name: body[name] for name in _list_options(body)}
     configurable = _read_configurable(body)
     if configurable:
         given["configurable"] = configurable
     return RunOptions(**given) if given else None
+
+
+def _list_options(body: dict[str, Any]) -> list[str]:
+    """Return the options in a body; an empty context, which clients send, is none."""
+    return [name for name in OPTIONS if name in body and (name, body[name]) != ("context", {})]
 
 
 def _read_configurable(body: dict[str, Any]) -> dict[str, Any]:
@@ -225,9 +230,8 @@ def _read_configurable(body: dict[str, Any]) -> dict[str, Any]:
 
 def _refuse_options(body: dict[str, Any]) -> None:
     """Raises NotOffered for options of a run that goes on, which has those it was started with."""
-    for name in OPTIONS:
-        if name in body:
-            raise NotOffered(f"The run goes on with the `{name}` that it was started with.")
+    for name in _list_options(body):
+        raise NotOffered(f"The run goes on with the `{name}` that it was started with.")
     if _read_configurable(body):
         raise NotOffered("The run goes on with the `config` that it was started with.")
 

@@ -21,13 +21,19 @@ from hitl_django.models import Schedule
 from hitl_django.permissions import find_row, get_policy, may_start, select_visible
 
 from ..results import read_fields
+from ..runs.options import KEPT, RunOptions
 from .due_times import find_next, select_schedules
 
 logger = logging.getLogger("hitl_django")
 
 DESCRIPTION_LENGTH = 255
 #: What ``change_schedule`` takes. Whoever changes more than whether it is active owns it.
-CHANGEABLE = frozenset({"expression", "timezone", "input", "overlap", "description", "is_active"})
+CHANGEABLE = frozenset(
+    {
+        "expression", "timezone", "input", "context", "configurable", "overlap", "description",
+        "is_active",
+    }
+)  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -40,6 +46,8 @@ class ScheduleInfo:
     expression: str
     timezone: str
     input: Any
+    context: Any
+    configurable: dict[str, Any] | None
     overlap: str
     is_registered: bool
     is_active: bool
@@ -65,6 +73,8 @@ def create_schedule(
     expression: str,
     input: Any,  # noqa: A002  (the engine's word)
     *,
+    context: Any = None,
+    configurable: dict[str, Any] | None = None,
     timezone: str | None = None,
     overlap: str = "skip",
     description: str = "",
@@ -75,7 +85,8 @@ def create_schedule(
 
     ``expression`` is a cron expression of five fields, about the wall clock in ``timezone``, which
     is Django's TIME_ZONE unless another is named. A due time while the run before isn't over is
-    skipped, or with ``overlap="allow"`` starts another. Its runs are started in the name of ``by``,
+    skipped, or with ``overlap="allow"`` starts another. ``context`` and ``configurable`` are those
+    of its runs, as for ``start``. Its runs are started in the name of ``by``,
     and only as long as ``by`` may start them.
     """
     _refuse_unless_may_manage(by)
@@ -84,6 +95,8 @@ def create_schedule(
         "expression": expression,
         "timezone": settings.TIME_ZONE if timezone is None else timezone,
         "input": input,
+        "context": context,
+        "configurable": configurable,
         "overlap": overlap,
         "description": description,
     }
@@ -154,6 +167,10 @@ def _check_values(graph: str, given: dict[str, Any]) -> dict[str, Any]:
         if given["input"] is None:
             raise EmptyInputError
         registry.get_graph(graph).graph.validate_input(given["input"])
+    chosen = {name: given[name] for name in KEPT if name in given}
+    if chosen:
+        stored = RunOptions(**chosen).encode(registry.get_graph(graph)) or {}
+        given = {**given, **{name: stored.get(name) for name in chosen}}
     for name, find_fault in _FAULTS.items():
         if name in given and (fault := find_fault(given[name])):
             faults.append((name, fault))

@@ -140,6 +140,8 @@ def _start_run(row: Schedule, due_at: datetime) -> tuple[UUID | None, str]:
             run = start(
                 row.graph,
                 row.input,
+                context=row.context,
+                configurable=row.configurable,
                 by=row.owner,
                 via=VIA,
                 # Numbered as well: in a test of a product the same moment may be due twice.
@@ -188,7 +190,7 @@ def _sync_registered() -> None:
 def _sync_one(graph: str, said: RegisteredSchedule, row: Schedule | None) -> None:
     named = said.timezone or settings.TIME_ZONE
     values = {"expression": said.expression, "timezone": named}
-    others = {"input": said.input, "overlap": said.overlap}
+    others = {"input": said.input, "context": said.context, "overlap": said.overlap}
     if row is not None:
         if any(getattr(row, name) != value for name, value in values.items()):
             others |= {**values, "next_at": find_next(Cron(**values))}

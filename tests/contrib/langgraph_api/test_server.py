@@ -12,6 +12,8 @@ from django.test import override_settings
 from langgraph_sdk import get_sync_client
 from langgraph_sdk.errors import AuthenticationError, PermissionDeniedError, RateLimitError
 
+from hitl_django.models import Run
+
 pytestmark = pytest.mark.django_db(transaction=True)
 
 
@@ -83,8 +85,6 @@ def test_what_is_not_there_says_so(http: httpx.Client, method: str, path: str) -
     ("path", "body"),
     [
         ("runs", {"assistant_id": "plain", "input": {}, "webhook": "https://example.org"}),
-        ("runs", {"assistant_id": "plain", "input": {}, "config": {"configurable": {"a": 1}}}),
-        ("runs", {"assistant_id": "plain", "input": {}, "context": {"a": 1}}),
         ("runs", {"assistant_id": "plain", "input": {}, "after_seconds": 5}),
         ("threads", {"ttl": {"ttl": 5}}),
         ("threads/search", {"values": {"a": 1}}),
@@ -125,3 +125,18 @@ def test_a_body_is_as_large_as_the_api_takes_it(http: httpx.Client) -> None:
 def test_who_is_nobody_gets_nothing(address: str, make_user: Callable[..., Any]) -> None:
     for path in ("assistants/plain", "threads/a", "threads/a/state", "store/items", "nonsense"):
         assert httpx.get(f"{address}/{path}").status_code in (401, 403)
+
+
+def test_run_takes_context_and_configurable(http: httpx.Client) -> None:
+    body = {
+        "assistant_id": "plain",
+        "input": {"log": []},
+        "config": {
+            "configurable": {"tenant": "t1", "thread_id": "x", "__private": 1},
+            "tags": ["a"],
+        },
+        "context": {"user_id": "ann"},
+    }
+    run = Run.objects.get(pk=http.post("runs", json=body).json()["run_id"])
+    assert run.options["context"] == {"user_id": "ann"}
+    assert run.options["configurable"] == {"tenant": "t1"}
