@@ -118,8 +118,8 @@ class TimeoutPolicy:
     ``run_timeout`` is the whole attempt's time, ``idle_timeout`` the longest time without
     progress, both in seconds or as a timedelta. Progress is each call of ``runtime.heartbeat()``
     and, with ``refresh_on="auto"``, each custom stream chunk, each result of ``once()``, the
-    beginning and the end of each @task that the node calls, and each thing that a graph which it
-    calls does.
+    beginning and the end of each @task and tool that the node calls, each event of langchain in it,
+    such as a model's token, and each thing that a graph which it calls does.
     """
 
     run_timeout: float | timedelta | None = None
