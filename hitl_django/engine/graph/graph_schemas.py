@@ -123,6 +123,8 @@ class GraphSchemas:
                 the schema has no default.
         """
         schema = self.context_schema
+        if schema is None and context is None:
+            return None
         try:
             given = {} if context is None and schema is not None else convert_to_json(context)
         except TypeError as error:

@@ -46,8 +46,6 @@ class ScheduleInfo:
     expression: str
     timezone: str
     input: Any
-    context: Any
-    configurable: dict[str, Any] | None
     overlap: str
     is_registered: bool
     is_active: bool
