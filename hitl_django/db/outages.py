@@ -5,19 +5,23 @@ from __future__ import annotations
 import sqlite3
 from collections.abc import Iterator
 
-from django.db import Error, InterfaceError, OperationalError
+from django.db import Error, InterfaceError, InternalError, OperationalError
 from django.db.utils import DatabaseErrorWrapper
 
-#: What Django raises where the database itself gave no answer, or none in time.
-ERRORS = (OperationalError, InterfaceError)
+#: Errors of Django's that can be an outage: ``is_outage`` tells whether one is.
+ERRORS = (OperationalError, InterfaceError, InternalError)
 #: Seconds after which a client may try again.
 WAIT = 5
 
+#: PostgreSQL's SQLSTATE for a write where nothing can be written: to a standby after a failover, or
+#: to a database that a provider made read-only because its quota is used up.
+_READ_ONLY = "25006"
+
 #: Beginnings of the SQLSTATEs with which PostgreSQL ends a session or has nothing left to work
 #: with: lost connections, insufficient resources, shutdowns, system errors, sessions that were
-#: idle in a transaction or in one for too long. A statement that was cancelled, that waited for a
-#: lock, or that others undid, is none of them.
-_LOST = ("08", "53", "57P", "58", "25P03", "25P04")
+#: idle in a transaction or in one for too long, and a read-only database. A statement that was
+#: cancelled, that waited for a lock, or that others undid, is none of them.
+_LOST = ("08", "53", "57P", "58", "25P03", "25P04", _READ_ONLY)
 #: The same of SQLite, whose connections are no wires.
 _LOST_FILES = (
     sqlite3.SQLITE_CANTOPEN,
@@ -35,6 +39,8 @@ def is_outage(error: BaseException) -> bool:
     """
     if not isinstance(error, ERRORS):
         return False
+    if isinstance(error, InternalError):
+        return getattr(error.__cause__, "sqlstate", None) == _READ_ONLY
     code = _sqlite_code(error)
     return code is None or code != sqlite3.SQLITE_ERROR
 

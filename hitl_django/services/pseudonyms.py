@@ -19,7 +19,7 @@ from hitl_django.archive import ArchivedRows
 from hitl_django.archive.thread_tables import THREAD_TABLES
 from hitl_django.audit import Redaction
 from hitl_django.db.retry import retry_on_conflict
-from hitl_django.errors import NotAllowedError
+from hitl_django.errors import NoSuchThread, NotAllowedError
 from hitl_django.models import ArchivedThread, AuditEntry, Comment, Decision, ReviewLink, Thread
 from hitl_django.models.functions import Now
 
@@ -120,7 +120,7 @@ class _Forgetting:
         with transaction.atomic(using=self.using):
             try:
                 thread = leases.lock_thread(pk=pk)
-            except Thread.DoesNotExist:
+            except NoSuchThread:
                 return _Done(counts, ())  # deleted, or archived, where it is found
             for model, lookup in THREAD_TABLES.items():
                 selected = self.person.select(model, keyed=keyed)

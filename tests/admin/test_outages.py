@@ -122,6 +122,18 @@ def test_whichever_statement_of_a_decision_fails_it_can_be_sent_again_from_the_p
     assert (decision.type, decision.reason) == ("approve", TEXT)
 
 
+@pytest.mark.database("postgresql")
+def test_decision_on_read_only_database_keeps_the_reason(
+    root: Client, asked: Callable[..., Interrupt]
+) -> None:
+    item = asked()
+    body: dict[str, Any] = {**sheet_of(root, item), "decision": "approve", "reason": TEXT}
+    with connection.cursor() as cursor:
+        cursor.execute("SET TRANSACTION READ ONLY")
+        html = assert_away(root.post(page_of(item), body))
+    assert "Sounds honest &amp; kind." in html
+
+
 @pytest.mark.any_database
 def test_what_is_too_large_to_be_repeated_is_left_to_the_back_button(
     root: Client, asked: Callable[..., Interrupt]

@@ -100,6 +100,31 @@ def test_a_read_is_answered_so_as_well_and_somebody_hears_of_it(
 
 
 @pytest.fixture
+def read_only() -> Iterator[None]:
+    """Have the server refuse writes, as a standby does, or a database over its quota."""
+    name = connection.ops.quote_name(connection.settings_dict["NAME"])
+    with connection.cursor() as cursor:
+        cursor.execute(f"ALTER DATABASE {name} SET default_transaction_read_only = on")
+    connection.close()
+    yield
+    with connection.cursor() as cursor:
+        cursor.execute("SET default_transaction_read_only = off")
+        cursor.execute(f"ALTER DATABASE {name} RESET default_transaction_read_only")
+
+
+@pytest.mark.database("postgresql")
+def test_write_to_read_only_database_is_unavailable(
+    api: Any, asked: Callable[..., Interrupt], request: pytest.FixtureRequest
+) -> None:
+    question = asked(free=True)
+    places = {name: [getattr(question, column)] for name, column in PLACES.items()}
+    request.getfixturevalue("read_only")
+    for name, body in WRITES.values():
+        assert_unavailable(api.post(name, *places.get(name, []), body=body))
+    assert api.get("interrupt", question.pk).status_code == 200
+
+
+@pytest.fixture
 def locked() -> Iterator[sqlite3.Connection]:
     """Another process, as it were, is in the middle of a write that takes long."""
     connection.ensure_connection()

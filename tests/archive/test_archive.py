@@ -19,7 +19,7 @@ from django.core.management import CommandError, call_command
 from django.db import IntegrityError, ProgrammingError, connection, models
 from django.utils import timezone
 
-from hitl_django import archive, audit, services
+from hitl_django import archive, audit, leases, services
 from hitl_django.archive import document, moves, partitions
 from hitl_django.archive.document_words import DICTIONARY
 from hitl_django.archive.thread_tables import THREAD_TABLES
@@ -27,6 +27,7 @@ from hitl_django.engine.errors import CorruptPayloadError, ThreadNotFound
 from hitl_django.engine.serde import digest
 from hitl_django.errors import (
     IdempotencyKeyReusedError,
+    NoSuchThread,
     NotAllowedError,
     RunNotFound,
     ThreadExistsError,
@@ -55,6 +56,35 @@ SECRET = "canary 4711"
 
 def archived() -> list[str]:
     return list(ArchivedThread.objects.order_by("pk").values_list("thread_id", flat=True))
+
+
+@pytest.mark.parametrize(
+    "act",
+    [
+        lambda thread, run: services.forget(thread),
+        lambda thread, run: services.retry(run),
+        lambda thread, run: services.cancel(run),
+        lambda thread, run: services.fork(thread, None),
+        lambda thread, run: services.update_state(thread, {"text": "y"}, as_node="ask"),
+    ],
+    ids=["forget", "retry", "cancel", "fork", "update_state"],
+)
+def test_operation_on_thread_archived_before_its_lock_raises_not_found(
+    ended: Ended, monkeypatch: pytest.MonkeyPatch, act: Callable[[str, Any], object]
+) -> None:
+    thread = ended()
+    run = Run.objects.get(thread=thread)
+    lock = leases.lock_thread
+
+    def archive_and_lock(**which: Any) -> Thread:
+        moved = Thread.objects.filter(pk=thread.pk)
+        moves.make_room(moved)
+        moves.archive_threads(moved)
+        return lock(**which)
+
+    monkeypatch.setattr(leases, "lock_thread", archive_and_lock)
+    with pytest.raises(NoSuchThread):
+        act(thread.thread_id, run.pk)
 
 
 def test_every_table_that_leads_to_a_thread_is_archived_with_it() -> None:

@@ -17,7 +17,7 @@ from hitl_django.db.row_mapper import RowMapper
 from hitl_django.db.write_batch import WriteBatch
 from hitl_django.engine.graph.state_graph import StateGraph
 from hitl_django.engine.savers.checkpoint import Commit, Outcome, TaskWrites
-from hitl_django.errors import LeaseLostError
+from hitl_django.errors import LeaseLostError, NoSuchThread
 from hitl_django.graph_registry import registry
 from hitl_django.leases import RunFence
 from hitl_django.leases import queries as lease_statements
@@ -230,5 +230,5 @@ def test_a_row_read_by_a_made_query_is_the_row_the_orm_reads(counted: str, model
 
 def test_a_thread_that_is_not_there_can_not_be_locked() -> None:
     for which in ({"pk": 0}, {"interrupt": uuid4()}):
-        with pytest.raises(Thread.DoesNotExist):
+        with pytest.raises(NoSuchThread):
             leases.lock_thread(**which)

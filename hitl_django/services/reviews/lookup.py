@@ -15,6 +15,7 @@ from hitl_django.errors import (
     AlreadyDecidedError,
     HeldError,
     InterruptNotFound,
+    NoSuchThread,
     RunStateError,
     StaleQuestionError,
 )
@@ -40,7 +41,7 @@ def lock_thread(interrupt_id: UUID | str) -> Thread:
     """Locks the thread of a question, whoever may see it."""
     try:
         return leases.lock_thread(interrupt=parse_id(interrupt_id))
-    except Thread.DoesNotExist:
+    except NoSuchThread:
         raise InterruptNotFound from None
 
 

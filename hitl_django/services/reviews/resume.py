@@ -12,9 +12,9 @@ from django.db import transaction
 from hitl_django.db.alias import write_alias
 from hitl_django.db.retry import retry_on_conflict
 from hitl_django.engine.errors import NothingPendingError, UnknownInterruptError
-from hitl_django.errors import NotAllowedError
+from hitl_django.errors import NotAllowedError, RunNotFound
 from hitl_django.models import Interrupt, Run
-from hitl_django.permissions import select_visible
+from hitl_django.permissions import find_row, select_visible
 
 from .. import denied_log
 from ..results import DecisionInfo
@@ -56,7 +56,7 @@ def resume(thread_id: str, value: Any, *, by: Any = None, via: str = "code") -> 
 def _resume(thread_id: str, value: Any, by: Any, via: str) -> Resumed:
     with transaction.atomic(using=write_alias()):
         answers = _address(thread_id, value, by)
-        run = Run.objects.using(write_alias()).get(pk=answers[0][0].run_id)
+        run = find_row(Run.objects.using(write_alias()), RunNotFound, pk=answers[0][0].run_id)
         made = tuple(decide(row.pk, resume=answer, by=by, via=via) for row, answer in answers)
         return Resumed(run.pk, run.last_event, made)
 

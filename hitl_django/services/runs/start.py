@@ -301,7 +301,7 @@ class _Start:
                 thread, created = self._restored(thread)
             try:
                 return leases.lock_thread(pk=thread.pk), created
-            except Thread.DoesNotExist:
+            except NoSuchThread:
                 continue  # it had ended long ago, and was deleted while we waited for its lock
 
     def _restored(self, made: Thread) -> tuple[Thread, bool]:

@@ -11,8 +11,9 @@ from django.db import transaction
 
 from hitl_django.conf import hitl
 from hitl_django.db.alias import write_alias
-from hitl_django.errors import RunTimeoutError
+from hitl_django.errors import RunNotFound, RunTimeoutError
 from hitl_django.models import Run
+from hitl_django.permissions import find_row
 
 from ..results import RunInfo
 from .event_stream import AT_REST
@@ -72,7 +73,9 @@ def _refuse_in_transaction() -> None:
 
 def _find_rested(run: RunInfo) -> RunInfo | None:
     """Returns a run as it is now, if nothing comes of it by itself any more."""
-    row = Run.objects.using(write_alias()).select_related("thread").get(pk=run.id)
+    row = find_row(
+        Run.objects.using(write_alias()).select_related("thread"), RunNotFound, pk=run.id
+    )
     return RunInfo.from_row(row, created=run.created) if row.state in AT_REST else None
 
 

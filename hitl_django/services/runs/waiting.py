@@ -6,10 +6,11 @@ import logging
 from typing import Any
 from uuid import UUID
 
-from django.db import InterfaceError, OperationalError, transaction
+from django.db import transaction
 
 from hitl_django import leases, notifications, signals
 from hitl_django.checkpoints import ThreadKey, unpack_text
+from hitl_django.db import outages
 from hitl_django.db.alias import write_alias
 from hitl_django.db.retry import retry_on_conflict
 from hitl_django.db.write_batch import WriteBatch
@@ -53,7 +54,7 @@ def begin_waiting(run_id: UUID) -> UUID | None:
             try:
                 with transaction.atomic(using=using):
                     _begin(run, thread, registered)
-            except (OperationalError, InterfaceError):
+            except outages.ERRORS:
                 raise  # the database's own, which says nothing of the run
             except Exception as error:  # whatever the graph's code raises at the input
                 _fail(run, thread, error)

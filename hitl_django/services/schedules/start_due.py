@@ -10,11 +10,12 @@ from typing import Any
 from uuid import UUID
 
 from django.conf import settings
-from django.db import InterfaceError, OperationalError, transaction
+from django.db import transaction
 from django.db.models import F, QuerySet
 
 from hitl_django import audit
 from hitl_django.conf import hitl
+from hitl_django.db import outages
 from hitl_django.db.alias import write_alias
 from hitl_django.db.clock import to_stored, to_utc
 from hitl_django.db.retry import retry_on_conflict
@@ -148,7 +149,7 @@ def _start_run(row: Schedule, due_at: datetime) -> tuple[UUID | None, str]:
                 key=f"schedule:{row.pk}:{row.started + 1}:{moment}",
                 metadata={"schedule": str(row.pk), "due_at": moment},
             )
-    except (OperationalError, InterfaceError):
+    except outages.ERRORS:
         raise  # the database's own, which says nothing of the schedule
     except Exception as error:  # whatever the project's code raises when it is given the input
         logger.warning(
