@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from typing import Literal
+from typing import Any, Literal
 
 from django.core import checks
 from django.db import connections
 from django.db.migrations.executor import MigrationExecutor
+from django.db.models import QuerySet
 from django.template.defaultfilters import filesizeformat
 from django.utils import timezone
 from django.utils.timesince import timesince
@@ -21,6 +22,7 @@ from hitl_django.encryption import find_key_ring
 from hitl_django.json_text.sanitize import format_count
 from hitl_django.models import ReviewLink, Run, Schedule, WebhookEndpoint, WorkerHeartbeat
 from hitl_django.models.functions import Now
+from hitl_django.notifications import channels
 from hitl_django.task_queue import dispatcher
 from hitl_django.worker import reencryption
 from hitl_django.worker.sweeper import find_missed_since
@@ -124,7 +126,24 @@ def _database() -> Iterator[Finding]:
             "Start it, or correct DATABASES. Runs go on by themselves once it is back.",
         )
         return
+    if _is_read_only(connection):
+        yield Finding(
+            "error",
+            f"The database {connection.alias!r} is read-only: no run starts, and no decision is "
+            "stored.",
+            "After a failover, connect to the new primary. At a provider, look at its quota. Runs "
+            "continue once the database can be written to.",
+        )
+        return
     yield Finding("ok", f"The database {connection.alias!r} ({connection.vendor}) answers.")
+
+
+def _is_read_only(connection: Any) -> bool:
+    if connection.vendor != "postgresql":
+        return False
+    with connection.cursor() as cursor:
+        cursor.execute("SHOW transaction_read_only")
+        return bool(cursor.fetchone() == ("on",))
 
 
 def _migrations(apps: Collection[str] = ()) -> Iterator[Finding]:
@@ -167,10 +186,18 @@ def _settings() -> Iterator[Finding]:
 
 def _site() -> Iterator[Finding]:
     """Yields whether links are sent out that lack the name of a host."""
-    models = (WebhookEndpoint, ReviewLink)
-    rows = [model._default_manager.using(write_alias()) for model in models]
-    used = [str(each.model._meta.verbose_name_plural) for each in rows if each.exists()]
-    if used and not hitl.SITE_URL:
+    if hitl.SITE_URL:
+        return
+    endpoints = WebhookEndpoint._default_manager.using(write_alias()).filter(is_active=True)
+    others = [channel.name for channel in channels.list_channels() if channel.name != "webhook"]
+    links = ReviewLink._default_manager.using(write_alias())
+    rows: dict[str, QuerySet[Any]] = {
+        "webhooks": endpoints.filter(channel="webhook"),
+        "notifications": endpoints.filter(channel__in=others),
+        "review links": links.filter(revoked_at=None, expires_at__gt=Now()),
+    }
+    used = [name for name, found in rows.items() if found.exists()]
+    if used:
         yield Finding(
             "warning",
             f"HITL['SITE_URL'] isn't set, and there are {' and '.join(used)}: messages hold no "

@@ -27,7 +27,15 @@ from hitl_django import audit, services, testing
 from hitl_django.archive import partitions
 from hitl_django.audit import verification
 from hitl_django.management import diagnosis, tables
-from hitl_django.models import ArchivedThread, AuditEntry, Interrupt, Run, Thread, WorkerHeartbeat
+from hitl_django.models import (
+    ArchivedThread,
+    AuditEntry,
+    Interrupt,
+    Run,
+    Thread,
+    WebhookEndpoint,
+    WorkerHeartbeat,
+)
 from hitl_django.worker.sweeper import sweep
 
 pytestmark = pytest.mark.django_db
@@ -41,6 +49,16 @@ def examined(*arguments: str) -> tuple[int, str]:
     except CommandError as error:
         return error.returncode, out.getvalue()
     return 0, out.getvalue()
+
+
+@pytest.mark.database("postgresql")
+def test_doctor_names_a_read_only_database() -> None:
+    with connection.cursor() as cursor:
+        cursor.execute("SET TRANSACTION READ ONLY")
+    code, said = examined()
+    assert code == 1
+    assert "The database 'default' is read-only" in said
+    assert "quota" in said
 
 
 @pytest.mark.usefixtures("worker")
@@ -353,3 +371,13 @@ def test_the_months_of_the_archive_count_as_one_table() -> None:
         id=1, runs=1, questions=0, started_at=at, ended_at=at, document=os.urandom(300_000)
     )
     assert tables.measure_tables("default").bytes - before > 300_000
+
+
+def test_site_url_is_not_missed_for_disabled_or_uninstalled_channels(
+    worker: WorkerHeartbeat,
+) -> None:
+    services.create_webhook("https://crm.example/hooks/hitl")
+    WebhookEndpoint.objects.update(is_active=False)
+    assert "SITE_URL" not in examined()[1]
+    WebhookEndpoint.objects.update(is_active=True, channel="uninstalled")
+    assert "SITE_URL" not in examined()[1]

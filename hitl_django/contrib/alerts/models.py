@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from typing import Any, ClassVar
 
+from django.apps import apps
 from django.conf import settings
+from django.core.exceptions import ImproperlyConfigured
 from django.db import models
 from django.utils.translation import gettext_lazy as _
 
@@ -12,6 +14,10 @@ from hitl_django.conf import hitl
 from hitl_django.models import WebhookEndpoint
 
 from .topics import AlertTopic
+
+if not apps.is_installed("hitl_django.contrib.alerts"):
+    # Django would take the models for hitl_django's, whose package they are in.
+    raise ImproperlyConfigured("Add 'hitl_django.contrib.alerts' to INSTALLED_APPS to use it.")
 
 
 class AlertPreferences(models.Model):
