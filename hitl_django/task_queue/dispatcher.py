@@ -26,8 +26,9 @@ from hitl_django.db.write_batch import WriteBatch
 ADVANCE = "hitl_django.worker.advance"
 DELIVER = "hitl_django.notifications.webhooks.deliver"
 SWEEP = "hitl_django.worker.sweep"
+REPORT = "hitl_django.task_queue.heartbeat.report_idle"
 #: All that messages with an argument name.
-FUNCTIONS = frozenset({ADVANCE, DELIVER})
+FUNCTIONS = frozenset({ADVANCE, DELIVER, REPORT})
 #: Calls within one another of a dispatcher that calls at once; each is some twenty frames.
 DEEPEST = 10
 
@@ -83,6 +84,13 @@ class Dispatcher(ABC):
         """Returns the management command that starts workers; empty where none is needed."""
         return ()
 
+    def reports_when_idle(self) -> bool:
+        """Returns whether idle workers report, because they carry out the scheduled sweep.
+
+        Where they don't, the sweep sends them a message once or twice a minute.
+        """
+        return False
+
     def environment(self) -> Mapping[str, str]:
         """Returns what the environment of that command has to hold."""
         return {}
@@ -94,6 +102,9 @@ class InlineDispatcher(Dispatcher):
     Nothing recovers what this process drops, so it is no queue. Calls within calls are made in
     their turn from a certain depth on, as each run that waits for another is begun by its end.
     """
+
+    def reports_when_idle(self) -> bool:
+        return True
 
     def enqueue(self, function: str, argument: str) -> None:
         call = partial(import_string(function), argument)
@@ -146,6 +157,11 @@ def enqueue(run_id: object, batch: WriteBatch) -> None:
 def enqueue_webhook(endpoint_id: object, batch: WriteBatch) -> None:
     """Adds a message that an endpoint has deliveries due to what is written."""
     _add_message(DELIVER, endpoint_id, batch)
+
+
+def enqueue_report(batch: WriteBatch) -> None:
+    """Adds a message to what is written that has an idle worker report."""
+    _add_message(REPORT, "", batch)
 
 
 def get_time_slice() -> float | None:

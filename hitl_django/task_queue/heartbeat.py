@@ -1,7 +1,8 @@
 """Heartbeats of worker processes: a row for each, renewed after a task.
 
 A queue whose processes are all there may still do nothing, so nothing here is written by a timer:
-a process reports after it has carried out a task.
+a process reports after it has carried out a task. A queue that has no task of its own for an idle
+worker gets one from the sweep.
 """
 
 from __future__ import annotations
@@ -42,10 +43,22 @@ def report_work() -> None:
         logger.exception("worker %s: heartbeat not written", pid)
 
 
+def report_idle(argument: str) -> None:
+    """Carries out a message that only shows that a worker takes messages."""
+    report_work()
+
+
+def is_report_due() -> bool:
+    """Returns whether no worker has reported for so long that one should be made to."""
+    limit = get_silence_limit() / 3
+    return not WorkerHeartbeat.objects.using(write_alias()).filter(at__gte=Now() - limit).exists()
+
+
 def get_silence_limit() -> timedelta:
     """Returns after how long without a report a worker counts as gone.
 
-    An idle worker reports when it carries out the scheduled sweep, twice a minute at best.
+    An idle worker reports when it carries out the scheduled sweep, or a message that the sweep sent
+    it: twice a minute at best.
     """
     return timedelta(seconds=max(90.0, 3 * float(hitl.SWEEP_SECONDS)))
 

@@ -21,6 +21,9 @@ class CollectingDispatcher(dispatcher.Dispatcher):
     A test sends no webhooks unless it calls ``webhooks.deliver`` itself.
     """
 
+    def reports_when_idle(self) -> bool:
+        return True
+
     def enqueue(self, function: str, argument: str) -> None:
         if function == dispatcher.ADVANCE:
             run_ids.append(argument)

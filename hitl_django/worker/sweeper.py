@@ -52,6 +52,7 @@ def sweep() -> list[UUID]:
     _run_steps("undo", services.resume_due)
     _run_steps("schedules", services.start_due)
     run_ids = _enqueue_overdue()
+    _run_steps("workers", _request_report)
     _run_steps("channels", channels.sweep_channels)
     _run_steps("webhooks", webhooks.enqueue_due, webhooks.remove_old)
     _run_steps("shapes", compatibility.remove_unused_shapes)
@@ -62,6 +63,14 @@ def sweep() -> list[UUID]:
         days = hitl.EVENT_RETENTION_DAYS
         _run_steps("events", partial(retention.delete_events, days, hitl.SWEEP_BATCH))
     return run_ids
+
+
+def _request_report() -> None:
+    if not dispatcher.get_dispatcher().reports_when_idle() and heartbeat.is_report_due():
+        with transaction.atomic(using=write_alias()):
+            batch = WriteBatch(write_alias())
+            dispatcher.enqueue_report(batch)
+            batch.run()
 
 
 def _run_steps(what: str, *steps: Callable[[], object]) -> None:

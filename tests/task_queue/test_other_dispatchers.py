@@ -2,16 +2,23 @@
 
 from __future__ import annotations
 
+from datetime import timedelta
 from typing import Any
 
 import pytest
 from django.apps import apps
 from django.db import transaction
+from django.db.models.functions import Now
 
+from hitl_django import services
 from hitl_django.contrib.celery import Dispatcher as CeleryDispatcher
 from hitl_django.contrib.django_tasks import Dispatcher as TasksDispatcher
 from hitl_django.contrib.procrastinate import Dispatcher as ProcrastinateDispatcher
-from hitl_django.task_queue.dispatcher import ADVANCE
+from hitl_django.models import WorkerHeartbeat
+from hitl_django.task_queue import heartbeat
+from hitl_django.task_queue.dispatcher import ADVANCE, FUNCTIONS, REPORT
+from hitl_django.worker import messages
+from hitl_django.worker.sweeper import sweep
 from tests.celery_app import make_app
 
 
@@ -83,3 +90,26 @@ def test_procrastinate_says_that_it_needs_its_app_and_postgresql(settings: Any) 
 def test_procrastinate_is_for_postgresql(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(apps, "is_installed", lambda name: True)
     assert faults(ProcrastinateDispatcher()) == ["hitl_django.E039"]
+
+
+@pytest.mark.django_db(transaction=True)
+def test_idle_worker_reports_when_the_sweep_asks_for_it(settings: Any) -> None:
+    settings.HITL = {**settings.HITL, "DISPATCH": "hitl_django.contrib.django_tasks.Dispatcher"}
+    rows = apps.get_model("django_tasks_database", "DBTaskResult")._default_manager
+    WorkerHeartbeat.objects.create(owner="worker:1", host="worker", pid=1)
+    WorkerHeartbeat.objects.update(at=Now() - timedelta(minutes=10))
+    assert services.missing_workers() is not None
+    sweep()
+    row = rows.get()
+    heartbeat._reported = None
+    messages.perform(*row.args_kwargs["args"])
+    assert services.missing_workers() is None
+    assert services.worker_health().workers == 1
+    sweep()
+    assert rows.count() == 1
+
+
+@pytest.mark.parametrize("kind", [CeleryDispatcher, ProcrastinateDispatcher, TasksDispatcher])
+def test_queue_without_a_task_for_idle_workers_gets_one(kind: Any) -> None:
+    assert not kind().reports_when_idle()
+    assert REPORT in FUNCTIONS

@@ -32,6 +32,9 @@ class DjangoQ2Dispatcher(Dispatcher):
     the commit, and what is lost in between is the sweep's to find.
     """
 
+    def reports_when_idle(self) -> bool:
+        return True
+
     def enqueue(self, function: str, argument: str) -> None:
         # A function and not a partial: Django names what failed by its __qualname__.
         def send() -> None:
