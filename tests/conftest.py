@@ -73,7 +73,9 @@ NOT_ONE = ("hypothesis", "process")
 PAGES, FIRST = frozenset({"admin", "api"}), 5
 #: Under which name a test's figures are kept until the run has ended.
 FIGURES = "figures"
-DATABASE_FIXTURES = frozenset({"db", "transactional_db", "live_server", "database_url"})
+DATABASE_FIXTURES = frozenset(
+    {"db", "transactional_db", "live_server", "database_url", "copied_databases"}
+)
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:

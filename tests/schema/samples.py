@@ -1,0 +1,77 @@
+"""Migrations that follow the rule, and some that break it in a known way."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from django.db import migrations, models
+from django.db.migrations import Migration
+
+from hitl_django.migrations._concurrently import AddIndexConcurrently
+
+LABEL = "hitl_django"
+INDEX = models.Index(fields=["graph"], name="hitl_sample")
+
+
+class BuildOnce(migrations.AddIndex):
+    """Build an index concurrently, and fail where one of its name was left behind."""
+
+    def database_forwards(
+        self, app_label: str, schema_editor: Any, from_state: Any, to_state: Any
+    ) -> None:
+        model = to_state.apps.get_model(app_label, self.model_name)
+        how = {"concurrently": True} if schema_editor.connection.vendor == "postgresql" else {}
+        schema_editor.add_index(model, self.index, **how)
+
+
+def migration(*operations: Any, atomic: bool = True) -> Any:
+    """Return a class of migrations, as a module of migrations has one."""
+    return type("Sample", (Migration,), {"operations": operations, "atomic": atomic})
+
+
+add_column = migrations.AddField("thread", "sample", models.TextField(null=True, db_default=None))
+
+GOOD: dict[str, Any] = {
+    "column": migration(add_column),
+    "index": migration(AddIndexConcurrently("thread", INDEX), atomic=False),
+}
+
+#: Migrations, and the beginning of a fault that has to be found on each database.
+BAD: dict[str, tuple[Any, str]] = {
+    "column and index": (
+        migration(add_column, AddIndexConcurrently("thread", INDEX), atomic=False),
+        "killed",
+    ),
+    "index built once": (
+        migration(BuildOnce("thread", INDEX), atomic=False),
+        "killed after 'CREATE INDEX",
+    ),
+    "column without a default": (
+        migration(
+            migrations.AddField(
+                "thread", "sample", models.TextField(default=""), preserve_default=False
+            )
+        ),
+        "applied with a writer: the old code can't store",
+    ),
+    "choice that can't be reversed": (
+        migration(
+            migrations.AlterField(
+                "delivery",
+                "state",
+                models.CharField(
+                    max_length=20, choices=[("pending", ""), ("delivered", ""), ("new", "")]
+                ),
+            ),
+            migrations.RemoveConstraint("delivery", "hitl_delivery_state"),
+            migrations.AddConstraint(
+                "delivery",
+                models.CheckConstraint(
+                    condition=models.Q(state__in=["pending", "delivered", "dead", "new"]),
+                    name="hitl_delivery_state",
+                ),
+            ),
+        ),
+        "reversed: IntegrityError",
+    ),
+}

@@ -1,0 +1,117 @@
+"""Each migration can be applied while the site is at work, run again, and reversed."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+from django.db import connection, connections
+from django.db.migrations import Migration
+from django.db.migrations.executor import MigrationExecutor
+from django.db.migrations.loader import MigrationLoader
+
+from . import samples
+from .harness import MIGRATING, Databases, Trial
+
+LABELS = ("hitl_django", "hitl_alerts")
+#: Migrations from before the rule. They go when all are replaced by one.
+OLDER = {
+    *(f"hitl_django.{number:04}" for number in range(1, 16)),
+    "hitl_alerts.0001",
+}
+
+GRAPH = MigrationLoader(None, ignore_no_migrations=True).graph
+#: The newest come first: the first cases of a test run in every run of the suite.
+MIGRATIONS = sorted(
+    (
+        f"{label}.{name}"
+        for label, name in GRAPH.nodes
+        if label in LABELS and f"{label}.{name[:4]}" not in OLDER
+    ),
+    reverse=True,
+)
+
+
+@pytest.fixture(scope="module")
+def copied_databases(
+    tmp_path_factory: pytest.TempPathFactory, django_db_setup: None, django_db_blocker: Any
+) -> Iterator[Databases]:
+    with django_db_blocker.unblock():
+        made = Databases(tmp_path_factory.mktemp("databases"))
+        yield made
+        made.drop()
+
+
+@pytest.fixture(scope="module")
+def trial_of(copied_databases: Databases) -> Callable[[Migration], Trial]:
+    """Give a migration's trial; databases that migrations have in common are made once."""
+    made: dict[Any, str] = {}
+
+    def make(migration: Migration) -> Trial:
+        before = tuple(sorted(migration.dependencies))
+        if before not in made:
+            made[before] = copied_databases.make()
+            copied_databases.open(made[before])
+            MigrationExecutor(connections[MIGRATING]).migrate(list(before))
+            copied_databases.close()
+        return Trial(copied_databases, made[before], migration)
+
+    return make
+
+
+def sample(migration: Any) -> Migration:
+    made: Migration = migration("9999_sample", samples.LABEL)
+    made.dependencies = GRAPH.leaf_nodes(samples.LABEL)
+    return made
+
+
+@pytest.mark.parametrize("name", MIGRATIONS)
+def test_migration_is_safe_beside_writers_kills_and_reverses(
+    trial_of: Callable[[Migration], Trial], name: str
+) -> None:
+    trial = trial_of(GRAPH.nodes[tuple(name.split("."))])
+    assert list(trial.find_faults()) == []
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("name", MIGRATIONS)
+def test_migration_is_safe_when_killed_at_every_statement(
+    trial_of: Callable[[Migration], Trial], name: str
+) -> None:
+    trial = trial_of(GRAPH.nodes[tuple(name.split("."))])
+    assert list(trial.find_faults(every_statement=True)) == []
+
+
+@pytest.mark.parametrize("name", samples.GOOD)
+def test_trial_of_safe_migration_finds_nothing(
+    trial_of: Callable[[Migration], Trial], name: str
+) -> None:
+    assert list(trial_of(sample(samples.GOOD[name])).find_faults()) == []
+
+
+@pytest.mark.parametrize("name", samples.BAD)
+def test_trial_of_unsafe_migration_finds_its_fault(
+    trial_of: Callable[[Migration], Trial], name: str
+) -> None:
+    migration, fault = samples.BAD[name]
+    found: list[str] = []
+    # The rest isn't looked for once the fault is found.
+    for line in trial_of(sample(migration)).find_faults():
+        found.append(line)
+        if line.startswith(fault):
+            return
+    pytest.fail(f"found only {found}")
+
+
+@pytest.mark.long
+def test_trial_finds_the_faults_of_the_last_older_migration(
+    trial_of: Callable[[Migration], Trial],
+) -> None:
+    found = list(trial_of(GRAPH.nodes["hitl_django", "0015_waiting_runs"]).find_faults())
+    wanted = ["not atomic, with 7 operations", "reversed: half of it is done"]
+    if connection.vendor == "sqlite":
+        wanted += ["applied with a writer: 3 writes of Run are lost"]
+        wanted += ["applied with a writer: changes the schema in more than one transaction"]
+    wanted += ["killed after", "killed before", "reversed: IntegrityError"]
+    assert [start for start in wanted if not any(line.startswith(start) for line in found)] == []
