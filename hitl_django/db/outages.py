@@ -19,9 +19,9 @@ _READ_ONLY = "25006"
 
 #: Beginnings of the SQLSTATEs with which PostgreSQL ends a session or has nothing left to work
 #: with: lost connections, insufficient resources, shutdowns, system errors, sessions that were
-#: idle in a transaction or in one for too long, and a read-only database. A statement that was
-#: cancelled, that waited for a lock, or that others undid, is none of them.
-_LOST = ("08", "53", "57P", "58", "25P03", "25P04", _READ_ONLY)
+#: idle in a transaction or in one for too long. A statement that was cancelled, that waited for a
+#: lock, or that others undid, is none of them.
+_LOST = ("08", "53", "57P", "58", "25P03", "25P04")
 #: The same of SQLite, whose connections are no wires.
 _LOST_FILES = (
     sqlite3.SQLITE_CANTOPEN,

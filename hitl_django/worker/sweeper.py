@@ -65,6 +65,7 @@ def sweep() -> list[UUID]:
     return run_ids
 
 
+@retry_on_conflict
 def _request_report() -> None:
     if not dispatcher.get_dispatcher().reports_when_idle() and heartbeat.is_report_due():
         with transaction.atomic(using=write_alias()):

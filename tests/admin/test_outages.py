@@ -11,7 +11,7 @@ from unittest import mock
 
 import pytest
 from django.contrib.auth import get_user_model
-from django.db import OperationalError, ProgrammingError, connection
+from django.db import OperationalError, ProgrammingError, connection, transaction
 from django.test import Client, RequestFactory
 from django.urls import reverse
 
@@ -128,9 +128,10 @@ def test_decision_on_read_only_database_keeps_the_reason(
 ) -> None:
     item = asked()
     body: dict[str, Any] = {**sheet_of(root, item), "decision": "approve", "reason": TEXT}
-    with connection.cursor() as cursor:
+    with transaction.atomic(), connection.cursor() as cursor:
         cursor.execute("SET TRANSACTION READ ONLY")
         html = assert_away(root.post(page_of(item), body))
+        transaction.set_rollback(True)
     assert "Sounds honest &amp; kind." in html
 
 
