@@ -105,8 +105,9 @@ class Observer:
     before: Callable[[int], None] = lambda number: None
     after: Callable[[int], None] = lambda number: None
     statements: list[Statement] = field(default_factory=list)
-    commits: int = 0
+    transactions: int = 0
     is_dead: bool = False
+    outermost: Any = None
 
     def __call__(self, execute: Any, sql: str, params: Any, many: bool, context: Any) -> Any:
         if self.is_dead:
@@ -116,10 +117,12 @@ class Observer:
         number = len(self.statements)
         connection = context["connection"]
         self.before(number)
-        self.statements.append(Statement(sql, self.commits))
+        outermost = next(iter(connection.atomic_blocks), None)
+        if outermost is None or outermost is not self.outermost:
+            self.transactions += 1
+        self.outermost = outermost
+        self.statements.append(Statement(sql, self.transactions))
         result = execute(sql, params, many, context)
-        if not connection.in_atomic_block:
-            self.commits += 1
         self.after(number)
         return result
 
@@ -131,18 +134,10 @@ class Observer:
     def at_work(self) -> Iterator[None]:
         connection = connections[MIGRATING]
         connection.ensure_connection()
-        commit = connection._commit
-
-        def count_and_commit() -> Any:
-            self.commits += 1
-            return commit()
-
-        connection._commit = count_and_commit
         try:
             with connection.execute_wrapper(self):
                 yield
         finally:
-            del connection._commit
             connection.in_atomic_block = False  # where the schema editor couldn't leave its own
             connection.close()
 
