@@ -273,7 +273,7 @@ class AnswerForm(forms.Form):
             return []
         return [self[leaf.name] for leaf in first.leaves()]
 
-    def _rows(self, group: Group, but: str = "") -> list[Row]:
+    def _rows(self, group: Group, but: str | None = None) -> list[Row]:
         return [self._row(member) for name, member in group.members.items() if name != but]
 
     def _entry(self, entry: Entry) -> Row:
@@ -495,7 +495,7 @@ def make_label(name: str, shape: Shape | None = None) -> str:
     # Pydantic titles every field after its name; the admin writes labels like sentences.
     if title and title.casefold() != words.casefold():
         return escape_hidden(title)
-    return escape_hidden(capfirst(words) or name)
+    return escape_hidden(capfirst(words) or name or '""')
 
 
 def _is_object(shape: Shape, original: JSON) -> bool:

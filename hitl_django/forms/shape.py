@@ -95,7 +95,7 @@ class Shape:
     limits: tuple[Reason, ...] = ()
     labels: tuple[str, ...] = ()
     alternatives: tuple[Shape, ...] = ()
-    discriminator: str = ""
+    discriminator: str | None = None
     takes_text: bool = False
     display: str = ""
     is_naive: bool = False
@@ -401,7 +401,7 @@ def to_label(value: JSON) -> str:
     return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
 
 
-def _discriminator(schema: dict[str, JSON], read: list[Shape]) -> str:
+def _discriminator(schema: dict[str, JSON], read: list[Shape]) -> str | None:
     """Returns the member whose constant tells objects apart: the one named, or the only one."""
     constants = []
     for alternative in read:
@@ -414,10 +414,10 @@ def _discriminator(schema: dict[str, JSON], read: list[Shape]) -> str:
         values = {found.get(name) for found in constants}
         if None not in values and len(values) == len(read) and wanted in (None, name):
             return name
-    return ""
+    return None
 
 
-def _with_constant(alternative: Shape, name: str) -> Shape:
+def _with_constant(alternative: Shape, name: str | None) -> Shape:
     """Returns an alternative that always has the constant which tells it apart, and is named.
 
     The constant is a better name than that of a class, but not than one that somebody has written.

@@ -790,3 +790,33 @@ def test_that_an_answer_is_too_complex_is_said_in_german_as_well() -> None:
         form.add_faults([("", TOO_COMPLEX)])
         [said] = form.non_field_errors()
     assert "verschachtelt" in said
+
+
+def test_members_under_an_empty_key_have_fields_and_come_back() -> None:
+    payload = {"": "top", "packages": {"": {"name": "shop"}, "x": {"v": "1"}}}
+    form = AnswerForm(infer_shape(payload), payload)
+    shown: list[str] = []
+    labels: list[str] = []
+    rows = form.rows()
+    while rows:
+        row = rows.pop()
+        rows.extend(row.rows)
+        labels.append(str(row.bound.label if row.bound else row.group and row.group.label))
+        if row.bound:
+            shown.append(row.bound.name)
+    assert sorted(shown) == sorted(form.fields)
+    assert all(labels)
+    data = {name: form[name].value() for name in shown} | {"answer/packages/x/v": "2"}
+    answered = AnswerForm(infer_shape(payload), payload, data)
+    assert answered.is_valid(), answered.errors
+    assert answered.answer == {**payload, "packages": {"": {"name": "shop"}, "x": {"v": "2"}}}
+
+
+def test_empty_key_tells_alternatives_apart() -> None:
+    kinds = [{"properties": {"": {"const": kind}, kind: {}}} for kind in ("a", "b")]
+    shape = read_shape({"anyOf": [{"type": "object", **each} for each in kinds]})
+    assert shape.discriminator == ""
+    form = AnswerForm(shape, {"": "b", "b": 1})
+    [row] = form.rows()
+    names = [[each.bound.name for each in kind.rows if each.bound] for kind in row.kinds]
+    assert names == [["answer?0/a"], ["answer?1/b"]]
