@@ -1,9 +1,8 @@
 """Response schemas as JSON Schema, Draft 2020-12.
 
-Patterns are matched by pydantic's engine, whose time grows with the text only: in Python's ``re`` a
-pattern that backtracks would let one answer hold a web process for minutes. A pattern which that
-engine doesn't know (lookaround) is not applied, nor are ``patternProperties``. Nothing is fetched:
-a reference to anywhere but the schema itself is a fault of the schema.
+A pattern is matched in time that grows only with the text (``engine.state.patterns``); a schema
+with a pattern that can't be is refused. Nothing is fetched: a reference to anywhere but the schema
+itself is a fault of the schema. Lists in ``items`` and ``dependencies`` are applied as in draft-07.
 
 What the work of applying a schema may come to is bounded as well (``keywords``).
 """
@@ -14,7 +13,8 @@ from typing import Any
 
 from django.utils.translation import gettext_lazy as _
 from jsonschema import ValidationError
-from referencing import Registry
+
+from hitl_django.engine.state.response_schemas import make_resolver
 
 from . import schema_keywords
 from .json_pointer import format_pointer
@@ -41,7 +41,7 @@ def find_faults(schema: dict[str, Any], value: Any) -> list[tuple[str, str]]:
         with schema_keywords.limit_work():
             if _has_dialect(schema):
                 schema = _undialected(schema)
-            validator = schema_keywords.VALIDATOR(schema, registry=Registry())
+            validator = schema_keywords.VALIDATOR(schema, _resolver=make_resolver(schema))
             for error in validator.iter_errors(value):
                 found.append((format_pointer(error.absolute_path), _reason(error)))
                 if len(found) == MAX_FAULTS:

@@ -15,12 +15,13 @@ import json
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
-from functools import lru_cache
+from fractions import Fraction
 from itertools import chain
 from typing import Any
 
 from jsonschema import Draft202012Validator, ValidationError, validators
-from pydantic_core import SchemaError, SchemaValidator, core_schema
+
+from hitl_django.engine.state.patterns import Pattern, compile_pattern
 
 from . import text_formats
 
@@ -36,6 +37,10 @@ LONGEST_MESSAGE, LONGEST_FORMATTED = 300, 8_000
 
 class BudgetSpentError(Exception):
     """Applying a schema takes more work than is allowed."""
+
+
+class InapplicableSchemaError(Exception):
+    """A keyword of the schema can't be applied."""
 
 
 class Budget:
@@ -93,19 +98,28 @@ def _required(validator: Any, names: Any, instance: Any, schema: Any) -> Errors:
 def _pattern(validator: Any, pattern: Any, instance: Any, schema: Any) -> Errors:
     if not isinstance(instance, str):
         return
-    matcher = _matcher(pattern)
-    if matcher is not None and not matcher.isinstance_python(instance):
+    if not _compile(pattern).matches(instance):
         yield ValidationError(f"doesn't match the pattern {pattern!r}")
 
 
-@lru_cache(maxsize=256)
-def _matcher(pattern: str) -> SchemaValidator | None:
-    try:
-        return SchemaValidator(
-            core_schema.str_schema(pattern=pattern, regex_engine="rust-regex", strict=True)
-        )
-    except SchemaError:
-        return None
+def _compile(pattern: str) -> Pattern:
+    compiled = compile_pattern(pattern)
+    if compiled is None:
+        raise InapplicableSchemaError(f"The pattern {pattern!r} can't be applied.")
+    return compiled
+
+
+def _multiple_of(validator: Any, step: Any, instance: Any, schema: Any) -> Errors:
+    if not validator.is_type(instance, "number"):
+        return
+    _spend((len(repr(instance)) + len(repr(step))) // 20)
+    if _as_fraction(instance) % _as_fraction(step):
+        yield ValidationError(f"is not a multiple of {step}")
+
+
+def _as_fraction(number: Any) -> Fraction:
+    """Return the number as it is written: in binary, 19.99 isn't a multiple of 0.01."""
+    return Fraction(repr(number)) if isinstance(number, float) else Fraction(number)
 
 
 def _properties(validator: Any, properties: Any, instance: Any, schema: Any) -> Errors:
@@ -247,18 +261,77 @@ def _format(validator: Any, name: Any, instance: Any, schema: Any) -> Errors:
         yield ValidationError(f"is not of the format {name!r}")
 
 
-def _ignored(*args: Any) -> Errors:
-    return ()
+def _items(validator: Any, items: Any, instance: Any, schema: Any) -> Errors:
+    """Apply items, which up to draft 2019-09 may be the list that prefixItems is now."""
+    if not isinstance(items, list):
+        yield from Draft202012Validator.VALIDATORS["items"](validator, items, instance, schema)
+    elif isinstance(instance, list):
+        for index, (item, below) in enumerate(zip(instance, items, strict=False)):
+            yield from validator.descend(item, below, path=index, schema_path=index)
 
 
-def _unless_patterned(keyword: str) -> Keyword:
-    """Applies a keyword that looks at property names, except beside ``patternProperties``."""
-    applied = Draft202012Validator.VALIDATORS[keyword]
+def _additional_items(validator: Any, rule: Any, instance: Any, schema: Any) -> Errors:
+    first = schema.get("items")
+    if not isinstance(first, list) or not isinstance(instance, list):
+        return
+    if rule is False and len(instance) > len(first):
+        yield ValidationError(f"has more than {len(first)} entries")
+        return
+    for index in range(len(first), len(instance)):
+        yield from validator.descend(instance[index], rule, path=index)
 
-    def apply(validator: Any, rule: Any, instance: Any, schema: Any) -> Errors:
-        return () if "patternProperties" in schema else applied(validator, rule, instance, schema)
 
-    return apply
+def _dependencies(validator: Any, rules: Any, instance: Any, schema: Any) -> Errors:
+    """Apply what draft 2019-09 has split into dependentRequired and dependentSchemas."""
+    if not isinstance(instance, dict):
+        return
+    for name, rule in rules.items():
+        if name not in instance:
+            continue
+        if isinstance(rule, list):
+            yield from _required(validator, rule, instance, schema)
+        else:
+            yield from validator.descend(instance, rule, schema_path=name)
+
+
+def _pattern_properties(validator: Any, rules: Any, instance: Any, schema: Any) -> Errors:
+    if not isinstance(instance, dict):
+        return
+    for pattern, below in rules.items():
+        compiled = _compile(pattern)
+        for name, value in instance.items():
+            if compiled.matches(name):
+                yield from validator.descend(value, below, path=name, schema_path=pattern)
+
+
+def _additional_properties(validator: Any, rule: Any, instance: Any, schema: Any) -> Errors:
+    patterned = schema.get("patternProperties")
+    if not isinstance(patterned, dict) or not isinstance(instance, dict):
+        yield from _ADDITIONAL_PROPERTIES(validator, rule, instance, schema)
+        return
+    _spend(2 * len(patterned) * len(instance))
+    patterns = [_compile(pattern) for pattern in patterned]
+    others = [
+        name
+        for name in instance
+        if name not in schema.get("properties", {})
+        and not any(pattern.matches(name) for pattern in patterns)
+    ]
+    for name in others:
+        if rule is False:
+            yield ValidationError("isn't allowed here", path=[name])
+        else:
+            yield from validator.descend(instance[name], rule, path=name)
+
+
+def _unevaluated_properties(validator: Any, rule: Any, instance: Any, schema: Any) -> Errors:
+    if "patternProperties" in schema:
+        raise InapplicableSchemaError("unevaluatedProperties beside patternProperties")
+    yield from _UNEVALUATED_PROPERTIES(validator, rule, instance, schema) or ()
+
+
+_ADDITIONAL_PROPERTIES = Draft202012Validator.VALIDATORS["additionalProperties"]
+_UNEVALUATED_PROPERTIES = Draft202012Validator.VALIDATORS["unevaluatedProperties"]
 
 
 def _counted(keyword: str, apply: Keyword) -> Keyword:
@@ -282,7 +355,7 @@ def _shortened(message: str) -> str:
     return f"{message[: LONGEST_MESSAGE // 2]}…{message[-LONGEST_MESSAGE // 3 :]}"
 
 
-def _items(rule: Any, instance: Any) -> int:
+def _entries(rule: Any, instance: Any) -> int:
     return 2 * len(instance) if isinstance(instance, list) else 0
 
 
@@ -309,10 +382,12 @@ def _pairs(rule: Any, instance: Any) -> int:
 COSTS: dict[str, Callable[[Any, Any], int]] = {
     "$ref": lambda rule, instance: 6,
     "$dynamicRef": lambda rule, instance: 60,
+    "additionalItems": _entries,
     "additionalProperties": _members,
     "allOf": _rules,
     "anyOf": lambda rule, instance: _size(rule),
-    "contains": _items,
+    "contains": _entries,
+    "dependencies": _rules,
     "dependentRequired": lambda rule, instance: (
         sum(map(_size, rule.values())) // 16 if isinstance(rule, dict) else 0
     ),
@@ -321,10 +396,11 @@ COSTS: dict[str, Callable[[Any, Any], int]] = {
     "enum": lambda rule, instance: 1,
     "format": _characters,
     "if": lambda rule, instance: 2,
-    "items": _items,
+    "items": _entries,
     "not": lambda rule, instance: 2,
     "oneOf": lambda rule, instance: _size(rule),
     "pattern": lambda rule, instance: len(instance) // 200 if isinstance(instance, str) else 0,
+    "patternProperties": lambda rule, instance: _size(rule) * _members(rule, instance),
     "prefixItems": _rules,
     "properties": lambda rule, instance: (
         _size(rule) // 40 + min(2 * _size(rule), _members(rule, instance))
@@ -333,21 +409,25 @@ COSTS: dict[str, Callable[[Any, Any], int]] = {
     "required": lambda rule, instance: _size(rule) // 16,
     "unevaluatedItems": _pairs,
     "unevaluatedProperties": _pairs,
-    "uniqueItems": _items,
+    "uniqueItems": _entries,
 }
 
 _OWN: dict[str, Keyword] = {
-    "additionalProperties": _unless_patterned("additionalProperties"),
+    "additionalItems": _additional_items,
+    "additionalProperties": _additional_properties,
     "anyOf": _any_of,
     "const": _const,
+    "dependencies": _dependencies,
     "enum": _enum,
     "format": _format,
+    "items": _items,
+    "multipleOf": _multiple_of,
     "oneOf": _one_of,
     "pattern": _pattern,
-    "patternProperties": _ignored,
+    "patternProperties": _pattern_properties,
     "properties": _properties,
     "required": _required,
-    "unevaluatedProperties": _unless_patterned("unevaluatedProperties"),
+    "unevaluatedProperties": _unevaluated_properties,
     "uniqueItems": _unique_items,
 }
 

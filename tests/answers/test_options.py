@@ -136,14 +136,82 @@ def test_a_schema_that_cannot_be_applied_is_a_fault_not_a_crash(schema: Any) -> 
     assert "schema" in reason
 
 
-@pytest.mark.parametrize("schema", [{"pattern": "(?=a)"}, {"pattern": "["}])
-def test_a_pattern_that_cannot_be_applied_is_left_out(schema: Any) -> None:
-    assert json_schema.find_faults(schema, "anything") == []
+@pytest.mark.parametrize(
+    "schema",
+    [
+        {"pattern": "a(?=b)"},
+        {"pattern": "["},
+        {"patternProperties": {"a(?=b)": {}}},
+        {"patternProperties": {"a": {}}, "unevaluatedProperties": False},
+    ],
+)
+def test_schema_with_keyword_that_cannot_be_applied_is_a_fault(schema: Any) -> None:
+    value = {"a": 1} if "patternProperties" in schema else "anything"
+    [(pointer, reason)] = json_schema.find_faults(schema, value)
+    assert pointer == ""
+    assert "schema" in reason
 
 
-def test_unknown_fields_beside_a_property_pattern_are_not_judged() -> None:
-    schema = {"patternProperties": {"^(x+)+$": {}}, "additionalProperties": False}
-    assert json_schema.find_faults(schema, {"x" * 40 + "!": 1}) == []
+@pytest.mark.parametrize(
+    ("pattern", "fitting", "others"),
+    [
+        (r"^(?=.*\d)(?!.*\s).{3,}$", ["ab1"], ["abc", "a 1", "a1"]),
+        (r"^(?!^[-+.]*$)[+-]?0*\d*\.?\d*$", ["1.5", "-0"], ["", "-", ".", "1a"]),
+        (r"^(?![)a])b", ["b"], ["a", ")"]),
+        (r"^(?!a)", ["b", ""], ["a"]),
+    ],
+)
+def test_lookaheads_at_the_beginning_of_a_pattern_are_applied(
+    pattern: str, fitting: list[str], others: list[str]
+) -> None:
+    faulty = [
+        text for text in fitting + others if json_schema.find_faults({"pattern": pattern}, text)
+    ]
+    assert faulty == others
+
+
+def test_lookahead_of_one_alternative_is_a_fault() -> None:
+    [(_, reason)] = json_schema.find_faults({"pattern": "^(?=a)b|c"}, "c")
+    assert "schema" in reason
+
+
+@pytest.mark.parametrize(
+    ("schema", "value", "pointers"),
+    [
+        ({"patternProperties": {"^n_": {"type": "number"}}}, {"n_a": "x", "b": "x"}, ["/n_a"]),
+        (
+            {"patternProperties": {"^(x+)+$": {}}, "additionalProperties": False},
+            {"x" * 40: 1, "x" * 40 + "!": 1},
+            ["/" + "x" * 40 + "!"],
+        ),
+        (
+            {
+                "properties": {"a": {}},
+                "patternProperties": {"^b": {}},
+                "additionalProperties": {"type": "number"},
+            },
+            {"a": "x", "b": "x", "c": "x", "d": 1},
+            ["/c"],
+        ),
+        ({"items": [{"type": "number"}, {"type": "string"}]}, ["x", 1, None], ["/0", "/1"]),
+        ({"items": [{}], "additionalItems": False}, [1, 2], [""]),
+        ({"items": [{}], "additionalItems": {"type": "string"}}, [1, 2, "x"], ["/1"]),
+        ({"items": {}, "additionalItems": False}, [1, 2], []),
+        ({"items": [{"type": "string"}, {"$ref": "#/items/0"}]}, ["x", 1], ["/1"]),
+        ({"dependencies": {"a": ["b"], "c": {"minProperties": 3}}}, {"a": 1, "c": 2}, ["", "/b"]),
+        ({"multipleOf": 0.01}, 19.99, []),
+        ({"multipleOf": 0.01}, 19.999, [""]),
+        ({"multipleOf": 0.1}, 10**400, []),
+        ({"multipleOf": 1e-300}, 1.5, []),
+        ({"multipleOf": 3}, 9.0, []),
+        ({"multipleOf": 3}, 10, [""]),
+        ({"multipleOf": 3}, True, []),
+    ],
+)
+def test_keyword_is_applied(schema: Any, value: Any, pointers: list[str]) -> None:
+    faults = json_schema.find_faults(schema, value)
+    assert [pointer for pointer, _ in faults] == pointers
+    assert not any("response schema" in reason for _, reason in faults)
 
 
 @pytest.mark.parametrize(

@@ -29,7 +29,8 @@ from ..errors import (
 )
 from ..payload import check_json, check_payload
 from ..savers.checkpoint import Commit, Question, TaskWrites
-from ..state.schema import build_json_schema, coerce, list_faults
+from ..state.response_schemas import make_response_schema
+from ..state.schema import coerce, list_faults
 from ..types import Expiry, Interrupt, RunnableConfig
 from .futures import AnyFuture
 from .nodes import Node, Write
@@ -182,7 +183,7 @@ class TaskContext:
         if expires is not None and expires.then == "answer":
             check_json(expires.answer, "The answer on expiry")
             _checked(expires.answer, schema, self.task)
-        described = None if schema is None else build_json_schema(schema)
+        described = None if schema is None else make_response_schema(schema)
         question = Interrupt(value, name, response_schema=described)
         self._opens(self.task.build_question(question, max(index, 0), key, refusal, expires, terms))
         raise GraphInterrupt(self.open)

@@ -1,0 +1,92 @@
+"""Patterns of JSON Schema, matched in time that grows only with the text.
+
+In Python's ``re`` a pattern that backtracks can take minutes for one text. The engine of pydantic
+has no lookaround and no backreferences. Lookaheads at the beginning of an anchored pattern
+(``^(?=.*\\d)(?!.*\\s).{8,}$``) are conditions of their own, so each is matched separately.
+"""
+
+from __future__ import annotations
+
+from functools import lru_cache
+
+from pydantic_core import SchemaError, SchemaValidator, core_schema
+
+_LOOKAHEADS = ("(?=", "(?!")
+
+
+class Pattern:
+    """Expressions that a text has to match, and expressions that it must not match."""
+
+    def __init__(self, wanted: list[SchemaValidator], unwanted: list[SchemaValidator]) -> None:
+        self._wanted, self._unwanted = wanted, unwanted
+
+    def matches(self, text: str) -> bool:
+        """Return whether the pattern is found in the text."""
+        return all(each.isinstance_python(text) for each in self._wanted) and not any(
+            each.isinstance_python(text) for each in self._unwanted
+        )
+
+
+@lru_cache(maxsize=256)
+def compile_pattern(pattern: str) -> Pattern | None:
+    """Return the compiled pattern, or None if it can't be applied."""
+    wanted: list[SchemaValidator] = []
+    unwanted: list[SchemaValidator] = []
+    rest = pattern
+    try:
+        if pattern.startswith(tuple(f"^{each}" for each in _LOOKAHEADS)):
+            rest = pattern[1:]
+            while rest.startswith(_LOOKAHEADS):
+                end = _find_end(rest)
+                (wanted if rest[2] == "=" else unwanted).append(_compile(f"^(?:{rest[3:end]})"))
+                rest = rest[end + 1 :]
+            if _has_alternatives(rest):
+                return None  # the lookaheads are conditions of the first alternative only
+            rest = f"^(?:{rest})" if rest else ""
+        wanted.append(_compile(rest))
+    except (SchemaError, ValueError):
+        return None
+    return Pattern(wanted, unwanted)
+
+
+def _compile(expression: str) -> SchemaValidator:
+    return SchemaValidator(
+        core_schema.str_schema(pattern=expression, regex_engine="rust-regex", strict=True)
+    )
+
+
+def _find_end(group: str) -> int:
+    """Return the index of the parenthesis that closes the group at the beginning."""
+    depth = 0
+    for index, char in _list_syntax(group):
+        depth += (char == "(") - (char == ")")
+        if depth == 0:
+            return index
+    raise ValueError("the group isn't closed")
+
+
+def _has_alternatives(expression: str) -> bool:
+    depth = 0
+    for _, char in _list_syntax(expression):
+        depth += (char == "(") - (char == ")")
+        if char == "|" and depth == 0:
+            return True
+    return False
+
+
+def _list_syntax(expression: str) -> list[tuple[int, str]]:
+    """Return the characters that aren't escaped or within a class, with their indexes."""
+    found: list[tuple[int, str]] = []
+    escaped = in_class = False
+    for index, char in enumerate(expression):
+        if escaped:
+            escaped = False
+        elif char == "\\":
+            escaped = True
+        elif in_class:
+            in_class = char != "]"
+        elif char == "[":
+            in_class = True
+        else:
+            found.append((index, char))
+    return found

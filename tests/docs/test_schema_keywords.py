@@ -1,0 +1,24 @@
+"""The guide states the treatment of each keyword of JSON Schema."""
+
+from __future__ import annotations
+
+import pathlib
+import re
+
+import pytest
+from jsonschema import Draft7Validator
+from jsonschema_specifications import REGISTRY
+
+GUIDE = pathlib.Path(__file__).parents[2] / "docs/guides/policies.md"
+
+pytestmark = pytest.mark.any_database
+
+
+def test_each_keyword_of_draft_07_and_2020_12_has_a_row() -> None:
+    keywords = set(Draft7Validator.META_SCHEMA["properties"])
+    for uri in REGISTRY:
+        if "/2020-12/meta/" in uri:
+            keywords |= set(REGISTRY[uri].contents["properties"])
+    assert {"contains", "$dynamicRef", "unevaluatedItems", "deprecated", "const"} <= keywords
+    section = GUIDE.read_text().split("### Response schemas")[1].split("\n## ")[0]
+    assert keywords <= set(re.findall(r"`([$\w]+)`", section))

@@ -1,0 +1,125 @@
+"""Response schemas that can't be applied are refused by interrupt(), with the path."""
+
+from __future__ import annotations
+
+import time
+from decimal import Decimal
+from typing import Annotated, Any, Optional
+
+import pytest
+from pydantic import BaseModel, ConfigDict, Field
+
+from hitl_django import interrupt
+from hitl_django.engine.errors import GraphDefinitionError, PayloadError
+from hitl_django.engine.state.response_schemas import make_response_schema
+
+from .graphs import CONFIG, line, saved
+
+DRAFT_7 = "http://json-schema.org/draft-07/schema#"
+
+
+class Tree(BaseModel):
+    below: Optional[list[Tree]] = None  # noqa: UP045
+
+
+class Secretive(BaseModel):
+    model_config = ConfigDict(regex_engine="python-re")
+
+    name: Annotated[str, Field(pattern="a(?=b)")]
+    price: Decimal = Field(default=Decimal(1), max_digits=8, decimal_places=2)
+
+
+@pytest.mark.parametrize(
+    ("schema", "path"),
+    [
+        ({"properties": {"due": {"type": "date"}}}, "/properties/due/type"),
+        ({"type": []}, "/type"),
+        ({"type": ["string", "date"]}, "/type"),
+        ({"required": True}, "/required"),
+        ({"properties": {"a": {"required": True}}}, "/properties/a/required"),
+        ({"properties": {"a/b": 5}}, "/properties/a~1b"),
+        ({"properties": []}, "/properties"),
+        ({"anyOf": []}, "/anyOf"),
+        ({"anyOf": {}}, "/anyOf"),
+        ({"prefixItems": [{"type": "x"}]}, "/prefixItems/0/type"),
+        ({"items": [{"type": "x"}]}, "/items/0/type"),
+        ({"items": 5}, "/items"),
+        ({"dependencies": {"a": {"type": "x"}}}, "/dependencies/a/type"),
+        ({"enum": []}, "/enum"),
+        ({"minimum": "1"}, "/minimum"),
+        ({"minimum": 1, "exclusiveMinimum": True}, "/exclusiveMinimum"),
+        ({"maxItems": -1}, "/maxItems"),
+        ({"multipleOf": 0}, "/multipleOf"),
+        ({"uniqueItems": "yes"}, "/uniqueItems"),
+        ({"$ref": "#/$defs/Nope"}, "/$ref"),
+        ({"$ref": "https://example.com/s.json"}, "/$ref"),
+        ({"$ref": DRAFT_7}, "/$ref"),
+        ({"$ref": "#"}, "its root"),
+        ({"anyOf": [{"type": "null"}, {"$ref": "#"}]}, "its root"),
+        ({"$defs": {"a": {"not": {"$ref": "#/$defs/a"}}}}, "/$defs/a"),
+        ({"$ref": "#/x", "x": {"type": "y"}}, "/$ref/type"),
+        ({"$recursiveRef": "#"}, "/$recursiveRef"),
+        ({"properties": {"a": {"pattern": "a(?=b)"}}}, "/properties/a/pattern"),
+        ({"pattern": "["}, "/pattern"),
+        ({"patternProperties": {"a(?<=b)": {}}}, "/patternProperties"),
+        ({"items": [{}], "unevaluatedItems": False}, "/unevaluatedItems"),
+        (
+            {"allOf": [{"patternProperties": {"a": {}}}], "unevaluatedProperties": False},
+            "/unevaluatedProperties",
+        ),
+    ],
+)
+def test_schema_that_cannot_be_applied_is_refused_with_its_path(schema: Any, path: str) -> None:
+    with pytest.raises(GraphDefinitionError) as refusal:
+        make_response_schema(schema)
+    assert f"can't be applied at {path}: " in str(refusal.value)
+
+
+@pytest.mark.parametrize(
+    "schema",
+    [
+        {},
+        {"$schema": DRAFT_7, "items": [{"type": "number"}], "additionalItems": False},
+        {
+            "definitions": {"a": {"type": "string"}},
+            "properties": {"b": {"$ref": "#/definitions/a"}},
+        },
+        {"properties": {"a": {"items": [{}, {}]}, "b": {"$ref": "#/properties/a/items/0"}}},
+        {"properties": {"type": {"type": "string"}, "required": {}, "$ref": {}}, "x-kind": 5},
+        {"const": {"type": "date"}, "default": {"$ref": 1}, "examples": [{"required": True}]},
+        {"$ref": "#node", "$defs": {"node": {"$anchor": "node", "items": {"$ref": "#node"}}}},
+        {"$id": "https://example.com/a", "$ref": "b", "$defs": {"b": {"$id": "b", "type": "null"}}},
+        {"$defs": {f"a{n}": {"$ref": f"#/$defs/a{n + 1}"} for n in range(900)} | {"a900": True}},
+        {"pattern": "^(?=.*[A-Z]).{8,}$", "format": "x-of-ours", "dependencies": {"a": ["b"]}},
+    ],
+    ids=str,
+)
+def test_schema_that_can_be_applied_is_kept(schema: Any) -> None:
+    assert make_response_schema(schema) == schema
+
+
+def test_class_keeps_its_own_patterns() -> None:
+    made = make_response_schema(Secretive)
+    assert "pattern" not in made["properties"]["name"]
+    assert make_response_schema(Tree)["$defs"]["Tree"]["properties"]["below"]
+
+
+def test_schema_that_is_not_json_is_refused() -> None:
+    with pytest.raises(PayloadError, match="The response schema has a Decimal"):
+        make_response_schema({"minimum": Decimal(1)})
+
+
+def test_interrupt_refuses_the_schema_before_it_asks() -> None:
+    graph = saved(line(a=lambda state: interrupt("q", response_schema={"type": "date"})))
+    with pytest.raises(GraphDefinitionError, match="at /type: it must be one of array, boolean"):
+        graph.invoke({"x": 1}, CONFIG)
+    assert graph.get_state(CONFIG).interrupts == ()
+
+
+def test_schema_that_refers_to_itself_in_many_ways_is_checked_in_little_time() -> None:
+    names = [f"a{n}" for n in range(60)]
+    every = [{"$ref": f"#/$defs/{name}"} for name in names]
+    schema = {"$defs": {name: {"items": {"anyOf": every}} for name in names}}
+    begun = time.process_time()
+    make_response_schema(schema)
+    assert time.process_time() - begun < 1
