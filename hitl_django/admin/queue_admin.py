@@ -117,7 +117,11 @@ class ReviewItemAdmin(BulkActionPages, SavedFilterPages):
 
     pick = staticmethod(admin.display(description=_("select"))(list_columns.format_checkbox))
     question = staticmethod(admin.display(description=_("question"))(list_columns.format_question))
-    subject = staticmethod(admin.display(description=_("about"))(list_columns.format_subject))
+
+    @admin.display(description=_("about"))
+    def subject(self, row: ReviewItem) -> str:
+        return list_columns.format_subject(row)
+
     waiting = staticmethod(
         admin.display(description=_("waiting"), ordering="created_at")(list_columns.format_waiting)
     )

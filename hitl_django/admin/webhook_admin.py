@@ -219,7 +219,9 @@ class DeliveryAdmin(ReadOnlyAdmin):
     def message(self, row: Delivery) -> str:
         return format_entry(row, row.get_event_display(), escape_hidden(str(row.endpoint)))
 
-    recipient = staticmethod(admin.display(description=_("recipient"))(format_subject))
+    @admin.display(description=_("recipient"))
+    def recipient(self, row: Delivery) -> str:
+        return format_subject(row)
 
     @admin.display(description=_("state"), ordering="state")
     def outcome(self, row: Delivery) -> str:

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 from django.contrib import admin
+from django.contrib.admin.utils import label_for_field
 from django.contrib.auth.admin import GroupAdmin
 from django.contrib.auth.models import Group, Permission
 from django.test import Client, RequestFactory
@@ -14,7 +15,7 @@ from django.urls import reverse
 
 from hitl_django import services
 from hitl_django.admin import SubjectReviews
-from hitl_django.models import Interrupt, Run
+from hitl_django.models import Delivery, Interrupt, ReviewItem, Run
 
 from .browsing import post_of, text_of
 from .conftest import page_of
@@ -131,3 +132,19 @@ def test_no_run_is_started_about_what_one_may_not_see(
     assert "No run can be started about this object" in text_of(page)
     assert "zq secret qz" not in text_of(page)
     assert not Run.objects.exists()
+
+
+def test_column_functions_of_the_admin_are_described_once() -> None:
+    described: dict[Any, tuple[str, str]] = {}
+    for page in admin.site._registry.values():
+        for name, column in list(vars(type(page)).items()):
+            column = getattr(column, "__func__", column)
+            if callable(column) and hasattr(column, "short_description"):
+                place = (type(page).__name__, name)
+                assert described.setdefault(column, place) == place
+
+
+def test_subject_columns_have_their_own_headings() -> None:
+    queue, deliveries = admin.site._registry[ReviewItem], admin.site._registry[Delivery]
+    assert str(label_for_field("subject", ReviewItem, queue)) == "about"
+    assert str(label_for_field("recipient", Delivery, deliveries)) == "recipient"
