@@ -18,6 +18,7 @@ from typing import Any
 from django.db import router, transaction
 
 from hitl_django.db.retry import retry_on_conflict
+from hitl_django.engine.errors import PayloadError
 from hitl_django.models import AuditEntry, Thread
 
 from .entries import get_hashed_text
@@ -45,12 +46,14 @@ class CheckedThread:
     """A thread whose record was checked.
 
     ``fault`` is the number of its first entry that was changed, removed or moved, and ``attested``
-    are those that were redacted and count on what a later one says of them.
+    are those that were redacted and count on what a later one says of them. ``unreadable`` says why
+    an entry can't be decrypted, which leaves the rest unchecked.
     """
 
     thread_id: str
     fault: int | None
     attested: Collection[int]
+    unreadable: str = ""
 
 
 class ChainCheck:
@@ -206,10 +209,23 @@ def check_threads() -> Iterator[CheckedThread]:
     every = Thread.objects.using(router.db_for_write(Thread)).order_by("pk")
     while threads := list(every.filter(pk__gt=last)[:BATCH]):
         last = threads[-1].pk
-        for thread, checked in _check_batch(threads):
+        try:
+            found = list(_check_batch(threads))
+        except PayloadError:  # one of them can't be decrypted
+            found = [(thread, _check_readable(thread)) for thread in threads]
+        for thread, checked in found:
             again = checked if checked.fault is None else _check_again(thread, every.db)
             if again is not None:
                 yield again
+
+
+def _check_readable(thread: Thread) -> CheckedThread:
+    try:
+        return check_thread(thread)
+    except PayloadError as error:
+        return CheckedThread(
+            thread_id=thread.thread_id, fault=None, attested=(), unreadable=str(error)
+        )
 
 
 @retry_on_conflict

@@ -10,7 +10,7 @@ from typing import Any, Literal
 from django.core import checks
 from django.db import connections
 from django.db.migrations.executor import MigrationExecutor
-from django.db.models import QuerySet
+from django.db.models import Model, QuerySet
 from django.template.defaultfilters import filesizeformat
 from django.utils import timezone
 from django.utils.timesince import timesince
@@ -19,10 +19,21 @@ from hitl_django import audit, services
 from hitl_django.conf import hitl, limit_for_user
 from hitl_django.db.alias import write_alias
 from hitl_django.encryption import find_key_ring
+from hitl_django.engine.errors import PayloadError
 from hitl_django.json_text.sanitize import format_count
-from hitl_django.models import ReviewLink, Run, Schedule, WebhookEndpoint, WorkerHeartbeat
+from hitl_django.models import (
+    AuditEntry,
+    Decision,
+    Interrupt,
+    ReviewLink,
+    Run,
+    Schedule,
+    WebhookEndpoint,
+    WorkerHeartbeat,
+)
 from hitl_django.models.functions import Now
 from hitl_django.notifications import channels
+from hitl_django.services.record_comparison import find_forged_rows
 from hitl_django.task_queue import dispatcher
 from hitl_django.worker import reencryption
 from hitl_django.worker.sweeper import find_missed_since
@@ -40,6 +51,15 @@ BOUNDS = {
 }
 #: The apps whose tables every command works on: ours, and that of the usual queue.
 NEEDED = ("hitl_django", "django_q")
+#: Encrypted columns whose oldest and newest rows are read.
+ENCRYPTED: tuple[tuple[str, type[Model]], ...] = (
+    ("detail", AuditEntry),
+    ("payload", Interrupt),
+    ("value", Decision),
+)
+LOST_KEY = (
+    "Put the key that they were encrypted with back into HITL['ENCRYPTION_KEYS'], behind the first."
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,7 +81,18 @@ def examine_installation(*, audited: bool) -> Iterator[Finding]:
         yield from found
         if any(each.level == "error" for each in found):
             return
-    for look in (_clock, _site, _waiting, _queue, _workers, _sweep, _runs, _schedules, _growth):
+    for look in (
+        _keys,
+        _clock,
+        _site,
+        _waiting,
+        _queue,
+        _workers,
+        _sweep,
+        _runs,
+        _schedules,
+        _growth,
+    ):
         yield from look()
     if audited:
         yield from _audit()
@@ -81,16 +112,29 @@ def find_obstacle(*, needs_database: bool) -> Finding | None:
 
 
 def _audit() -> Iterator[Finding]:
-    """Yields every thread whose audit trail was tampered with."""
-    sound = True
-    for thread_id, seq in audit.find_faults():
+    """Yields every thread whose audit trail, or what it is about, was tampered with."""
+    sound, unreadable = True, 0
+    for checked in audit.check_threads():
+        unreadable += bool(checked.unreadable)
+        if checked.fault is not None:
+            sound = False
+            yield Finding(
+                "error",
+                f"The audit trail of thread {checked.thread_id!r} doesn't hold: entry "
+                f"{checked.fault} is the first that was changed, removed or moved.",
+                "Compare it with a backup; what follows it can't be trusted either.",
+            )
+    for thread_id, words in find_forged_rows():
         sound = False
         yield Finding(
             "error",
-            f"The audit trail of thread {thread_id!r} doesn't hold: entry {seq} is the first that "
-            "was changed, removed or moved.",
-            "Compare it with a backup; what follows it can't be trusted either.",
+            f"Thread {thread_id!r} isn't as it was recorded: {words}.",
+            "Compare it with a backup: it was changed by hand.",
         )
+    if unreadable:
+        sound = False
+        trails = format_count(unreadable, "audit trail", "audit trails")
+        yield Finding("error", f"{trails} can't be decrypted, and weren't checked.", LOST_KEY)
     if sound:
         yield Finding("ok", "Every audit trail holds.")
 
@@ -112,6 +156,18 @@ def _encryption() -> Iterator[Finding]:
         f"{rows} than the first of ENCRYPTION_KEYS, and {unreadable} unreadable.",
         "Run 'manage.py hitl reencrypt', beside the workers.",
     )
+
+
+def _keys() -> Iterator[Finding]:
+    """Yields whether what is stored is of a key that isn't in ENCRYPTION_KEYS; of a sample."""
+    for column, model in ENCRYPTED:
+        rows = model._default_manager.using(write_alias()).values_list(column, flat=True)
+        try:
+            rows.order_by("pk").first()
+            rows.order_by("-pk").first()
+        except PayloadError as error:
+            yield Finding("error", f"Stored rows can't be decrypted: {error}", LOST_KEY)
+            return
 
 
 def _database() -> Iterator[Finding]:

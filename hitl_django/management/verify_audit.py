@@ -13,6 +13,7 @@ from django.core.management.base import BaseCommand, CommandError
 from hitl_django import audit
 from hitl_django.audit import ChainCheck
 from hitl_django.json_text.sanitize import escape_invisible, format_count
+from hitl_django.services.record_comparison import find_forged_rows
 
 from .printing import add_json_argument, print_json
 from .progress import Progress
@@ -20,8 +21,12 @@ from .start import open_input
 
 HELP = (
     "Check that no entry of the record was changed, removed or moved: in the database, or in a "
-    "file that 'hitl export-audit' wrote. The exit code is 1 where one was."
+    "file that 'hitl export-audit' wrote. In the database also compare questions and decisions "
+    "with the record of them. The exit code is 1 where anything was changed."
 )
+
+#: Members of a finding that says what is wrong.
+FAULTS = frozenset({"entry", "row", "unreadable"})
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -32,18 +37,22 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def perform(command: BaseCommand, options: Mapping[str, Any]) -> None:
     """Names the first bad entry of each thread, and says how many are attested by a later one."""
-    count = attested = 0
+    attested = 0
+    broken: set[str] = set()
     progress = Progress(command.stderr)
     for found in _check(options["file"], progress):
         progress.clear()
         attested += len(found.get("attested", ()))
-        count += "entry" in found
+        if found.keys() & FAULTS:
+            broken.add(found["thread"])
         if options["json"]:
             print_json(command, found)
-        elif "entry" in found:
+        elif found.keys() & FAULTS:
             command.stderr.write(_format_fault(found))
-    if count:
-        raise CommandError(f"The record of {format_count(count, 'thread', 'threads')} is broken.")
+    if broken:
+        raise CommandError(
+            f"The record of {format_count(len(broken), 'thread', 'threads')} is broken."
+        )
     if options["json"]:
         return
     command.stdout.write("The record holds.")
@@ -59,15 +68,20 @@ def perform(command: BaseCommand, options: Mapping[str, Any]) -> None:
 
 def _format_fault(fault: Mapping[str, Any]) -> str:
     line = f"line {fault['line']}: " if "line" in fault else ""
-    return f"{line}{escape_invisible(fault['thread'])}: entry {fault['entry']}"
+    what = fault.get("row") or fault.get("unreadable") or f"entry {fault.get('entry')}"
+    return f"{line}{escape_invisible(fault['thread'])}: {what}"
 
 
 def _check(file: str | None, progress: Progress) -> Iterator[dict[str, Any]]:
     if file is None:
         for checked in progress.count(audit.check_threads(), "thread", "threads"):
             fault = {} if checked.fault is None else {"entry": checked.fault}
-            if fault or checked.attested:
+            if checked.unreadable:
+                yield {"unreadable": checked.unreadable, "thread": checked.thread_id}
+            elif fault or checked.attested:
                 yield _describe(checked.thread_id, fault, checked.attested)
+        for thread_id, words in find_forged_rows():
+            yield {"row": words, "thread": thread_id}
         return
     with open_input(file) as (source, _):
         yield from check_lines(progress.count(source, "entry", "entries"))

@@ -359,7 +359,7 @@ def test_the_command_takes_one_graph_alone(advance: Callable[[], int], flags: li
 
 
 def test_the_command_refuses_days_to_come() -> None:
-    with pytest.raises(CommandError, match="negative"):
+    with pytest.raises(CommandError, match="number of days from 0"):
         call_command("hitl", "retain", "--days=-1")
 
 

@@ -159,7 +159,7 @@ def _stays_open(interrupt: Interrupt) -> tuple[dict[str, Any], dict[str, Any]]:
 def _answer(batch: WriteBatch, interrupt: Interrupt, thread: Thread) -> object:
     """Gives the graph the answer that was named for this case, as a decision of nobody's.
 
-    Returns the answer. Where the run goes on, its update is the batch's first.
+    Returns the answer as the record has it. Where the run goes on, its update is the batch's first.
     """
     answer = (interrupt.expiry or {}).get("answer")
     decision = Decision(
@@ -177,4 +177,4 @@ def _answer(batch: WriteBatch, interrupt: Interrupt, thread: Thread) -> object:
     batch.insert(queries.NEW_DECISION, [queries.NEW_DECISION.values_of(decision)])
     key = ThreadKey(thread.pk, thread.thread_id, thread.epoch)
     DjangoSaver(key).put_answer(interrupt, answer, batch)
-    return answer
+    return decision.value
