@@ -160,6 +160,24 @@ def check_groups(
     ]
 
 
+@checks.register("hitl_django")
+def check_display_hints(
+    app_configs: Sequence[AppConfig] | None, **kwargs: Any
+) -> list[checks.CheckMessage]:
+    """Reports display hints with which a payload may name any file of the storage."""
+    return [
+        checks.Warning(
+            f"The display hint {name!r} of the graph {graph!r} is {text!r} without a folder.",
+            hint="A payload may then name any file of the default storage, and who sees the "
+            f"question can read it. Name the folder: '{text} invoices'.",
+            id="hitl_django.W041",
+        )
+        for graph, hints in registry.list_display_hints().items()
+        for name, text in sorted(hints.items())
+        if text.strip() == "file"
+    ]
+
+
 def _missing_groups(
     wanted: dict[str, frozenset[str]], where: str, verb: str
 ) -> list[checks.CheckMessage]:

@@ -299,6 +299,15 @@ def get_present_name(name: str, node: str) -> str:
     return node
 
 
+def list_display_hints() -> dict[str, Mapping[str, str]]:
+    """Return the display hints of each graph's review policy, by graph, where it has any."""
+    return {
+        name: entry.review.display
+        for name, entry in sorted(_entries.items())
+        if entry.review.display
+    }
+
+
 def list_reviewer_groups() -> dict[str, frozenset[str]]:
     """Returns the names of the groups that review a graph, by graph, where only some groups do."""
     return {

@@ -12,6 +12,7 @@ from typing import Any
 from urllib.parse import quote
 
 import pytest
+from django.core.checks import run_checks
 from django.core.files.base import ContentFile
 from django.core.files.storage import default_storage
 from django.test import Client
@@ -432,3 +433,9 @@ def test_file_at_an_index_of_thousands_of_digits_is_not_found() -> None:
         assert value_formats.find_file(item, "/rows/0") == ("reports/a.txt", False)
         for index in ("9" * 4400, "²", "-1", "1"):
             assert value_formats.find_file(item, f"/rows/{index}") == ("", False)
+
+
+def test_file_hint_without_a_folder_is_reported_by_a_system_check() -> None:
+    with displayed(paper="file", scan="file scans"):
+        [found] = [each for each in run_checks() if each.id == "hitl_django.W041"]
+        assert "'paper'" in found.msg
