@@ -12,7 +12,7 @@ from django.db import IntegrityError, transaction
 
 from hitl_django import services, signals
 from hitl_django.errors import AlreadyDecidedError, NotAllowedError, RunNotFound, RunStateError
-from hitl_django.models import AuditEntry, Interrupt, Run, Thread
+from hitl_django.models import AuditEntry, Checkpoint, Interrupt, Run, Thread
 from tests import graphs
 
 State = Run.State
@@ -197,6 +197,22 @@ def test_retry_gives_a_parked_run_all_its_attempts_back(advance: Advance) -> Non
     assert Thread.objects.get().attempts == 0
     advance()
     assert Run.objects.get().state == "succeeded"
+
+
+def test_retry_clears_the_end_of_the_thread(advance: Advance, failing: None) -> None:
+    run = services.start("fragile", {"count": 1}, thread_id="t")
+    advance()
+    assert Thread.objects.get().ended_at is not None
+    services.retry(run.id)
+    assert Thread.objects.get().ended_at is None
+
+
+def test_fork_clears_the_end_of_the_thread(advance: Advance) -> None:
+    services.start("steps", {"log": []}, thread_id="t")
+    advance()
+    assert Thread.objects.get().ended_at is not None
+    services.fork("t", Checkpoint.objects.latest("checkpoint_id").checkpoint_id)
+    assert Thread.objects.get().ended_at is None
 
 
 def test_a_run_that_was_overtaken_is_not_revived(
