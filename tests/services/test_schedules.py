@@ -118,7 +118,7 @@ def test_the_next_time_is_by_the_wall_clock_of_the_time_zone() -> None:
 
 
 def test_of_the_times_that_were_missed_the_newest_has_a_run_and_the_others_are_counted() -> None:
-    made = make(expression="0 * * * *")
+    made = make(expression="0 * * * *", timezone="UTC")
     begin = datetime.now(UTC).replace(minute=0, second=0, microsecond=0) - timedelta(hours=50)
     Schedule.objects.filter(pk=made.id).update(next_at=begin)
     assert len(services.start_due()) == 1
