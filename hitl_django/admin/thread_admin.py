@@ -126,7 +126,7 @@ class ThreadAdmin(NewestSearch):
             thread,
             "thread.html",
             title=_("Thread %(id)s") % {"id": thread.thread_id},
-            runs=runs.defer(*Run.LARGE_COLUMNS).order_by("-created_at", "-pk")[:MAX_RUNS],
+            runs=runs.defer(*Run.LARGE_COLUMNS).order_by("-number", "-pk")[:MAX_RUNS],
             newest=newest,
             may_operate=may,
             about=link_subject(thread, request),

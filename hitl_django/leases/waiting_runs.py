@@ -14,7 +14,7 @@ from hitl_django.task_queue import dispatcher
 def select_waiting(using: str, thread: int) -> QuerySet[Run]:
     """Returns the runs that wait for a thread, in the order in which they begin."""
     waiting = Run.objects.using(using).filter(thread=thread, state=Run.State.WAITING)
-    return waiting.order_by("created_at", "pk")
+    return waiting.order_by("number", "pk")
 
 
 def enqueue_next(batch: WriteBatch, thread: int) -> None:

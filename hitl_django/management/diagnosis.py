@@ -84,6 +84,7 @@ def examine_installation(*, audited: bool) -> Iterator[Finding]:
     for look in (
         _keys,
         _clock,
+        _clock_set_back,
         _site,
         _waiting,
         _queue,
@@ -230,6 +231,29 @@ def _clock() -> Iterator[Finding]:
             f"This host's clock is {skew.total_seconds():.0f} seconds off the database's.",
             "Let both follow a time server. Runs are led by the database's clock; the queue's "
             "messages and schedules go by the host's.",
+        )
+
+
+def _clock_set_back() -> Iterator[Finding]:
+    """Yield whether a lease or an undo ends later than any that starts now."""
+    running = Run.objects.using(write_alias()).annotate(now=Now()).order_by()
+    ends = (
+        ("thread__lease_until", Run.State.RUNNING, timedelta(seconds=hitl.LEASE_SECONDS)),
+        ("resumes_at", Run.State.INTERRUPTED, timedelta(seconds=hitl.UNDO_SECONDS)),
+    )
+    ahead = timedelta(0)
+    for name, state, longest in ends:
+        late = running.filter(**{"state": state, f"{name}__gt": Now() + longest + SKEW})
+        found = late.order_by(f"-{name}").values_list(name, "now").first()
+        if found is not None:
+            ahead = max(ahead, found[0] - found[1] - longest)
+    if ahead:
+        yield Finding(
+            "warning",
+            f"The database's clock was set back by {ahead.total_seconds():.0f} seconds or more: "
+            "leases or undo times end later than any that start now.",
+            "Have the database follow a time server. Lost runs, undo, deadlines and schedules wait "
+            "until the clock has caught up. To resume a run earlier, cancel and fork it.",
         )
 
 

@@ -151,6 +151,8 @@ class Run(models.Model):
     thread = models.ForeignKey(
         Thread, on_delete=models.CASCADE, related_name="runs", verbose_name=_("thread")
     )
+    #: Its place among the runs of its thread. It goes up even if the clock is set back.
+    number = models.PositiveIntegerField(default=1, db_default=1, editable=False)
     graph = models.CharField(_("graph"), max_length=200)
     graph_version = models.CharField(_("version"), max_length=50, blank=True)
     #: Names the GraphShape that what is stored was made under.
@@ -268,4 +270,11 @@ class Run(models.Model):
         begun = models.Q(input__isnull=True)
         if besides is not None:
             begun |= models.Q(pk=besides.pk)
-        return runs.filter(begun).order_by("-created_at", "-pk")
+        return runs.filter(begun).order_by("-number", "-pk")
+
+    @classmethod
+    def find_next_number(cls, using: str, thread: int) -> int:
+        """Return the number of the next run of a thread, whose row is locked."""
+        runs = cls.objects.using(using).filter(thread=thread)
+        newest: int | None = runs.aggregate(newest=models.Max("number"))["newest"]
+        return (newest or 0) + 1

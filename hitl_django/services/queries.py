@@ -27,10 +27,10 @@ SECOND_LOOK = RowMapper(SecondLook)
 THREAD = RowMapper(Thread, now=models.DateTimeField())
 
 #: Begins a run.
-NEW_RUN = BulkInsert(Run, insertable_columns(Run), fresh=True)
+NEW_RUN = BulkInsert(Run, [*insertable_columns(Run), "number"], fresh=True)
 
 #: Adds a run that waits for its turn, and its input.
-NEW_WAITING_RUN = BulkInsert(Run, [*insertable_columns(Run), "input", "created_at"], fresh=True)
+NEW_WAITING_RUN = BulkInsert(Run, [*insertable_columns(Run), "number", "input"], fresh=True)
 
 #: Records a decision, at the moment and over the claim that its audit entry names as well.
 NEW_DECISION = BulkInsert(

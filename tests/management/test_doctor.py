@@ -26,6 +26,7 @@ from django_q.models import Schedule
 from hitl_django import audit, services, testing
 from hitl_django.archive import partitions
 from hitl_django.audit import verification
+from hitl_django.conf import hitl
 from hitl_django.management import diagnosis, tables
 from hitl_django.models import (
     ArchivedThread,
@@ -295,6 +296,24 @@ def test_a_clock_that_is_off_is_a_warning(
     now = diagnosis.timezone.now
     monkeypatch.setattr(diagnosis.timezone, "now", lambda: now() + timedelta(minutes=1))
     assert "clock is 60 seconds off" in examined()[1]
+
+
+@pytest.mark.parametrize("name", ["lease_until", "resumes_at"])
+def test_doctor_with_database_clock_set_back_warns(worker: WorkerHeartbeat, name: str) -> None:
+    with testing.inline() as advance:
+        run = services.start("approval", {"text": "x"})
+        advance()
+    later = Now() + timedelta(minutes=10)
+    if name == "lease_until":
+        Run.objects.update(state=Run.State.RUNNING)
+        Thread.objects.update(lease_until=later)
+    else:
+        Run.objects.update(resumes_at=later)
+    longest = getattr(hitl, "LEASE_SECONDS" if name == "lease_until" else "UNDO_SECONDS")
+    (seconds,) = re.findall(r"clock was set back by (\d+) seconds", examined()[1])
+    assert abs(int(seconds) - (600 - longest)) <= 60
+    Run.objects.filter(pk=run.id).update(state=Run.State.CANCELLED, resumes_at=None)
+    assert "set back" not in examined()[1]
 
 
 class TestTheAudit:

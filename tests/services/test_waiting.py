@@ -107,8 +107,8 @@ def test_a_run_is_later_than_those_it_waits_for(advance: Advance) -> None:
     Run.objects.update(created_at=Now() + timedelta(hours=1))
     second = start("steps", {"log": ["two"]})
     third = start("steps", {"log": ["three"]})
-    order = Run.objects.order_by("created_at", "pk").values_list("pk", flat=True)
-    assert list(order)[1:] == [second.id, third.id]
+    order = Run.objects.order_by("number").values_list("pk", "number")
+    assert list(order)[1:] == [(second.id, 2), (third.id, 3)]
     advance()
     assert services.run_result(third.id)["log"].count("three") == 1
     with pytest.raises(RunStateError):

@@ -278,6 +278,7 @@ class _Import:
         )
         run = Run(
             thread=thread,
+            number=Run.find_next_number(using, thread.pk),
             graph=registered.name,
             graph_version=registered.version,
             fingerprint=registered.fingerprint,

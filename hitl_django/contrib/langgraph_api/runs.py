@@ -87,7 +87,7 @@ class AgentRunList(RunStart):
             states = [state for state, named in RUN_STATUS.items() if named == status]
             rows = rows.filter(state__in=states)
         start, limit = query.get("offset", 0), query.get("limit", USUAL_ROWS)
-        page, select = rows.order_by("-created_at", "-pk")[start : start + limit], "select"
+        page, select = rows.order_by("-number", "-pk")[start : start + limit], "select"
         return Response([select_keys(build_run(run), self.read_list(select)) for run in page])
 
     @operation("create_run", body=RunBody, responses={}, throttle="THROTTLE_START")

@@ -101,6 +101,7 @@ def fork(
             )
             batch = WriteBatch(using)
             before, closed = str(last.state), end_newest_run(batch, last, thread)
+            run.number = Run.find_next_number(using, thread.pk)
             run.save(using=using, force_insert=True)
             notifications.append_event(batch, run, Run.State.QUEUED, reason="forked")
             compatibility.store_shape(registered)

@@ -151,9 +151,9 @@ def list_retryable(state: str, *, graph: str | None = None, by: Any = None) -> I
 
 
 def is_overtaken() -> Exists:
-    """Returns the condition, on runs, that the thread has a newer one, in the database's order."""
-    is_newer = Q(created_at__gt=OuterRef("created_at"))
-    is_newer |= Q(created_at=OuterRef("created_at"), pk__gt=OuterRef("pk"))
+    """Returns the condition, on runs, that the thread has a newer one."""
+    is_newer = Q(number__gt=OuterRef("number"))
+    is_newer |= Q(number=OuterRef("number"), pk__gt=OuterRef("pk"))
     begun = Run.objects.filter(thread=OuterRef("thread"), input__isnull=True)
     return Exists(begun.filter(is_newer))
 

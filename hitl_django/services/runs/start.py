@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
-from datetime import datetime, timedelta
 from typing import Any
 
 from django.contrib.contenttypes.models import ContentType
 from django.db import IntegrityError, transaction
-from django.db.models import Max, Model
+from django.db.models import Model
 
 from hitl_django import audit, leases
 from hitl_django.checkpoints import ThreadKey, digest_value, pack_text, thread_rows
@@ -227,8 +226,8 @@ class _Start:
         run = self._new_run(
             thread,
             state=Run.State.WAITING,
+            number=Run.find_next_number(write_alias(), thread.pk),
             input=pack_text(self.input),
-            created_at=_find_later_moment(thread),
         )
         run.last_event = EventLog.for_run(run).append_state(batch, Run.State.WAITING)
         batch.insert(queries.NEW_WAITING_RUN, [queries.NEW_WAITING_RUN.values_of(run)])
@@ -248,7 +247,8 @@ class _Start:
         discard: bool = False,
     ) -> Run:
         """Adds a run to the batch, with its input, its audit entry and a message to a worker."""
-        run = self._new_run(thread)
+        number = 1 if is_new else Run.find_next_number(write_alias(), thread.pk)
+        run = self._new_run(thread, number=number)
         log = EventLog.for_run(run)
         log.append_state(batch, Run.State.QUEUED, reason="started")
         submit_input(
@@ -399,14 +399,3 @@ class _Start:
             detail={"questions": closed},
         )
         batch.run()
-
-
-def _find_later_moment(thread: Thread) -> datetime:
-    """Returns now, or where a run of the locked thread is newer, the moment after that.
-
-    PostgreSQL's now is when the transaction began, which may have waited for the lock since, while
-    another started a run. The order of a thread's runs is that of their moments.
-    """
-    runs = Run.objects.using(write_alias()).filter(thread=thread)
-    newest: datetime | None = runs.aggregate(at=Max("created_at"))["at"]
-    return thread.now if newest is None else max(thread.now, newest + timedelta(microseconds=1))

@@ -305,11 +305,7 @@ def _refuse_unless_succeeded(run: Run) -> None:
 
 
 def find_later_run(run: Run) -> UUID | None:
-    """Returns the id of the thread's newest run that has begun; None where that isn't later.
-
-    In the database's own order. On SQLite a moment that was read is another text than the one
-    stored, so comparing with it would find the same run later than itself, once in a thousand.
-    """
+    """Returns the id of the thread's newest run that has begun; None where that isn't later."""
     runs = Run.objects.using(write_alias()).filter(thread=run.thread_id)
     newest = Run.select_newest(runs, besides=run).values_list("pk", flat=True).first()
     return None if newest == run.pk else newest
