@@ -17,9 +17,9 @@ from django.urls import reverse
 
 from hitl_django import Command, Send, interrupt
 from hitl_django.checkpoints import DjangoSaver, value_deltas
-from hitl_django.checkpoints.encrypted_rows import decrypt_column, decrypt_row
+from hitl_django.checkpoints.encrypted_rows import decrypt_column, decrypt_row, encrypt_row
 from hitl_django.conf import hitl
-from hitl_django.encryption import decrypt_text
+from hitl_django.encryption import decrypt_text, get_key_ring
 from hitl_django.engine.constants import END, START
 from hitl_django.engine.errors import CorruptPayloadError
 from hitl_django.engine.graph.state_graph import StateGraph
@@ -164,6 +164,17 @@ def test_a_changed_byte_is_noticed(keys: Any, model: Any) -> None:
     model.objects.filter(pk=row.pk).update(**{column: bytes(data)})
     with pytest.raises(CorruptPayloadError, match="damaged"):
         list(DjangoSaver().list(CONFIG))
+
+
+def test_encrypted_delta_is_bound_to_its_readable_head(keys: Any) -> None:
+    keys(NEW)
+    data = b"head" + SECRET.encode()
+    stored, stored_digest = encrypt_row(data, digest(data), 4, get_key_ring())
+    assert stored.startswith(b"head")
+    assert decrypt_row(stored, stored_digest, 4, "value") == (data, digest(data))
+    other = b"HEAD" + stored[4:]
+    with pytest.raises(CorruptPayloadError):
+        decrypt_row(other, digest(other), 4, "value")
 
 
 def test_upkeep_needs_nothing_but_what_stays_readable(keys: Any) -> None:
