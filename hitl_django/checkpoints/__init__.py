@@ -12,5 +12,14 @@ from __future__ import annotations
 from .codec import digest_value, pack_text, unpack_text
 from .coordinates import ThreadKey
 from .django_saver import DjangoSaver, Fence
+from .newest_states import NewestStatesSaver
 
-__all__ = ["DjangoSaver", "Fence", "ThreadKey", "digest_value", "pack_text", "unpack_text"]
+__all__ = [
+    "DjangoSaver",
+    "Fence",
+    "NewestStatesSaver",
+    "ThreadKey",
+    "digest_value",
+    "pack_text",
+    "unpack_text",
+]

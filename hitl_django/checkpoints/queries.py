@@ -8,6 +8,7 @@ through Django's connection, so it is part of the caller's transaction and seen 
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Mapping, Sequence
 from functools import cache
 from typing import Any, NamedTuple
 
@@ -306,3 +307,60 @@ def answer_columns() -> tuple[models.Subquery, models.Subquery]:
         slot=slot,
     )
     return models.Subquery(rows.values("data")[:1]), models.Subquery(rows.values("digest")[:1])
+
+
+def read_newest(
+    using: str, threads: Sequence[int]
+) -> tuple[dict[int, str], list[CheckpointRow], list[tuple[int, WriteRow]]]:
+    """Reads the newest checkpoints of threads' root graphs, and what was written on top of them.
+
+    Returns their ids by thread, their rows, and writes that may be of copies as well.
+    """
+    newest = Checkpoint.objects.filter(thread=models.OuterRef("pk"), ns="")
+    newest_id = models.Subquery(newest.order_by("-checkpoint_id").values("checkpoint_id")[:1])
+    named = Thread.objects.using(using).filter(pk__in=threads).values_list("pk", newest_id)
+    heads = {thread: head for thread, head in named if head is not None}
+    here = {"thread__in": [*heads], "ns": "", "checkpoint_id__in": {*heads.values()}}
+    found = checkpoints().using(using).order_by().filter(**here)
+    rows = [row for columns in found if heads[(row := CheckpointRow(*columns)).thread] == row[3]]
+    written = PendingWrite.objects.using(using).filter(**here)
+    writes = written.values_list("thread", *WriteRow._fields)
+    return heads, rows, [(thread, WriteRow(*columns)) for thread, *columns in writes]
+
+
+def read_blobs_of_threads(
+    using: str, wanted: Mapping[int, Sequence[tuple[str, int]]]
+) -> Iterator[tuple[int, BlobRow]]:
+    """Reads values of threads' root graphs, by channel and version."""
+    keys = {f"{pk}:{version}:{channel}" for pk in wanted for channel, version in wanted[pk]}
+    if not keys:
+        return
+    colon = models.Value(":", output_field=_TEXT)
+    key = Concat(Cast("thread_id", _TEXT), colon, Cast("version", _TEXT), colon, "channel")
+    rows = (
+        ChannelBlob.objects.using(using)
+        .annotate(key=key)
+        .filter(
+            thread__in=[pk for pk, pairs in wanted.items() if pairs],
+            ns="",
+            version__in={version for pairs in wanted.values() for _, version in pairs},
+            key__in=keys,
+        )
+    )
+    for thread, *columns in rows.values_list("thread", *BlobRow._fields):
+        yield thread, BlobRow(*columns)
+
+
+def read_parts_of_threads(
+    using: str, grown: Mapping[int, tuple[Sequence[str], int, int]]
+) -> Iterator[tuple[int, BlobRow]]:
+    """Reads the versions of threads' channels from the first to the last."""
+    chosen = models.Q()
+    for thread, (channels, first, last) in grown.items():
+        chosen |= models.Q(
+            thread=thread, version__gte=first, version__lte=last, channel__in=channels
+        )
+    if grown:
+        rows = ChannelBlob.objects.using(using).filter(chosen, ns="")
+        for thread, *columns in rows.values_list("thread", *BlobRow._fields):
+            yield thread, BlobRow(*columns)

@@ -4,17 +4,24 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, TypeVar, overload
 from uuid import UUID
 
 from pydantic_core import to_json
 
-from hitl_django.checkpoints import DjangoSaver, digest_value
+from hitl_django.checkpoints import DjangoSaver, NewestStatesSaver, digest_value
 from hitl_django.db.alias import write_alias
 from hitl_django.engine.state.schema import coerce
 from hitl_django.engine.types import Interrupt, PregelTask, StateSnapshot
-from hitl_django.errors import NoSuchThread, NotAllowedError, RunNotFound, RunStateError
+from hitl_django.errors import (
+    HitlError,
+    NoSuchThread,
+    NotAllowedError,
+    RunNotFound,
+    RunStateError,
+)
 from hitl_django.graph_registry import registry
 from hitl_django.graph_registry.registry import RegisteredGraph
 from hitl_django.models import Run, Thread
@@ -112,6 +119,20 @@ def thread_state(
         return None
     shown = _find_shown_interrupts(thread, by, [found])
     return _build_info(thread_id, found, shown, registered.mask)
+
+
+def read_values(threads: Sequence[Thread]) -> Iterator[tuple[Thread, Any]]:
+    """Yield threads that the caller may see with the values of their state, as plain JSON.
+
+    The states are read together. Threads whose state can't be shown are left out.
+    """
+    saver = NewestStatesSaver([thread.pk for thread in threads])
+    for thread in threads:
+        place: Any = {"configurable": {"thread_id": thread.thread_id, "checkpoint_ns": ""}}
+        with suppress(HitlError):  # of a graph that isn't registered any more, say
+            registered = find_graph_of_thread(thread)
+            values = registered.graph.with_saver(saver).get_state(place).values
+            yield thread, registered.mask(render_json(values))
 
 
 def state_history(

@@ -14,7 +14,7 @@ from django.test.utils import CaptureQueriesContext
 from hitl_django import services, testing
 from hitl_django.contrib.langgraph_api import thread_states, threads
 from hitl_django.engine.errors import PayloadLimitError
-from hitl_django.models import Thread
+from hitl_django.models import ChannelBlob, Thread
 from hitl_django.store import DjangoStore
 
 pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("graphs")]
@@ -95,6 +95,33 @@ def test_search_costs_the_same_queries_for_any_number_of_threads(call: Call) -> 
     assert (len(few.json()), len(many.json())) == (2, 8)
     assert all(len(each["interrupts"]) == 1 for each in many.json())
     assert queries == same
+
+
+def test_search_reads_states_of_all_threads_at_once(call: Call) -> None:
+    """Long lists are stored in parts and wide states apart from their versions."""
+    long = start("chat", 3)
+    with testing.inline() as advance:
+        for thread in long:
+            for number in range(40):
+                services.update_state(thread, {"log": [f"{number} " + "x" * 100]}, as_node="greet")
+            services.update_state(thread, {"answer": thread}, as_node="greet")
+        services.start("plain", {"log": ["y" * 5_000]})
+        advance()
+    _, first = call("threads/search", limit=3)
+    all_, queries = call("threads/search", limit=4)
+    start("outer", 1)
+    shown = call("threads/search")[0].json()
+    for each in shown:
+        assert each["values"] == services.thread_state(each["thread_id"]).values
+    assert {each["values"].get("answer") for each in all_.json()} == {None, *long}
+    assert first == queries
+
+
+def test_search_leaves_out_values_that_are_damaged(call: Call) -> None:
+    sound, damaged = start("plain", 1) + start("plain", 1)
+    ChannelBlob.objects.filter(thread__thread_id=damaged).update(data=b"damaged")
+    shown = {each["thread_id"]: each["values"] for each in call("threads/search")[0].json()}
+    assert shown == {sound: services.thread_state(sound).values, damaged: None}
 
 
 def test_search_shows_values_within_bounds(call: Call, monkeypatch: Any) -> None:
