@@ -109,8 +109,6 @@ def test_of_a_history_all_goes_that_is_to_go_or_nothing(
     monkeypatch.setattr(maintenance, "BATCH", 2)
     saver = history(run_id="one")
     saver.commit(told(6, saver.get_tuple(place()).config, run_id="two"))  # type: ignore[union-attr]
-    # What nothing leads to any more goes later, in batches.
-    monkeypatch.setattr(maintenance.Unreachable, "delete", lambda dead: None)
     if act == "prune":
         cut_everywhere(lambda: saver.prune(["t"]), least=4)
     else:

@@ -8,11 +8,12 @@ from typing import Any
 
 import pytest
 from django.contrib.auth.models import User
+from django.db import connection
 from django.db.models.functions import Now
 from django.db.models.signals import post_init
 
 from hitl_django import audit, leases, services
-from hitl_django.checkpoints import DjangoSaver, digest_value, maintenance
+from hitl_django.checkpoints import DjangoSaver, digest_value
 from hitl_django.engine import ids
 from hitl_django.engine.errors import GraphChangedError, InvalidInputError, ThreadNotFound
 from hitl_django.engine.graph.state_graph import StateGraph
@@ -355,20 +356,21 @@ def test_a_failed_run_can_be_passed_by(advance: Advance, failing: None) -> None:
 
 
 @pytest.mark.promise("P14")
-def test_nobody_goes_on_from_a_checkpoint_whose_values_are_about_to_be_deleted(
-    advance: Advance, monkeypatch: pytest.MonkeyPatch
+def test_fork_before_values_of_a_pruned_checkpoint_are_deleted_is_refused(
+    advance: Advance,
 ) -> None:
     thread = ran(advance)
-    at, delete, refused = after(thread, 3), maintenance.Unreachable.delete, []
+    at, refused = after(thread, 3), []
 
-    def delete_later(dead: Any) -> None:
-        with pytest.raises(CheckpointNotFound) as error:
-            services.fork(thread, at)
-        refused.append(error)
-        delete(dead)
+    def fork_first(run: Any, sql: str, *rest: Any) -> Any:
+        if sql.startswith('DELETE FROM "hitl_django_channelblob"') and not refused:
+            with pytest.raises(CheckpointNotFound) as error:
+                services.fork(thread, at)
+            refused.append(error)
+        return run(sql, *rest)
 
-    monkeypatch.setattr(maintenance.Unreachable, "delete", delete_later)
-    DjangoSaver().prune([thread])
+    with connection.execute_wrapper(fork_first):
+        DjangoSaver().prune([thread])
     assert len(refused) == 1
     assert log_of(thread) == ["a", "b", "c", "d", "e"]
 
