@@ -8,7 +8,7 @@ from typing import Any
 from uuid import uuid4
 
 import pytest
-from django.contrib.auth.models import User
+from django.contrib.auth.models import Permission, User
 from django.core.exceptions import ImproperlyConfigured
 from django.db import connection
 from django.db.models.functions import Now
@@ -149,6 +149,15 @@ def test_it_is_void_when_its_makers_account_is_closed_or_gone(
     assert services.follow_link(token).state == "void"
     maker.delete()
     assert services.follow_link(token).state == "void"
+
+
+@pytest.mark.promise("P18")
+def test_link_of_maker_without_view_permission_is_void(question: Interrupt, maker: Any) -> None:
+    token = token_of(services.make_link(question.pk, name=DANA, by=maker))
+    maker.user_permissions.remove(Permission.objects.get(codename="view_interrupt"))
+    assert services.follow_link(token).state == "void"
+    with pytest.raises(LinkSpentError):
+        services.decide_by_link(token, "approve")
 
 
 def test_a_new_version_of_the_question_needs_a_new_link(question: Interrupt) -> None:

@@ -336,6 +336,16 @@ class TestGroups:
         with pytest.raises((NotAllowedError, InterruptNotFound)):
             services.decide(question.pk, "approve", by=member)
 
+    @pytest.mark.promise("P18")
+    def test_group_member_with_closed_account_sees_and_decides_nothing(
+        self, advance: Advance, user: Make, finance: Group
+    ) -> None:
+        question, member = posed(advance, {}, "money"), user("mia")
+        member.groups.add(finance)
+        member.is_active = False
+        assert not get_policy().visible_interrupts(member, Interrupt.objects.all()).exists()
+        assert not get_policy().may_decide(member, question)
+
     def test_a_group_that_does_not_exist_is_a_warning(self) -> None:
         def found() -> list[Any]:
             messages = checks.run_checks(databases=["default"])

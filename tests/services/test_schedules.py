@@ -8,13 +8,14 @@ import logging
 from collections.abc import Callable, Iterator
 from datetime import UTC, datetime, timedelta
 from typing import Any
+from unittest.mock import Mock
 from uuid import UUID
 
 import pytest
 from django.contrib.auth.models import Permission, User
 from django.core.checks import run_checks
 from django.core.management import call_command
-from django.db import connection
+from django.db import OperationalError, connection
 from django.db.models.functions import Now
 from django.test import override_settings
 from django.test.utils import CaptureQueriesContext
@@ -32,6 +33,7 @@ from hitl_django.graph_registry import cron, registry
 from hitl_django.management import diagnosis
 from hitl_django.models import Interrupt, Run, Schedule
 from hitl_django.services import ScheduleInfo
+from hitl_django.services.schedules import start_due
 from hitl_django.worker.sweeper import find_missed_since, sweep
 from tests.graphs import approval, steps
 
@@ -242,6 +244,15 @@ def test_one_whose_graph_takes_no_input_of_others_any_more_starts_nothing(
     made = make("narrowed", by=person)
     register("narrowed", api=False)
     assert "may not start" in breaks_off(made, caplog)
+
+
+def test_schedule_when_the_database_fails_stays_due(monkeypatch: pytest.MonkeyPatch) -> None:
+    made = make()
+    due = come_due(made.id)
+    monkeypatch.setattr(start_due, "start", Mock(side_effect=OperationalError("server is away")))
+    assert services.start_due() == []
+    row = read(made.id)
+    assert (row.next_at, row.skipped, row.last_error) == (due, 0, "")
 
 
 def test_the_owner_is_who_starts_the_runs() -> None:
