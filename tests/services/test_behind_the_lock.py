@@ -347,6 +347,22 @@ def test_a_question_that_is_decided_while_its_expiry_waits_does_not_expire(
     assert not AuditEntry.objects.filter(verb="expire").exists()
 
 
+@pytest.mark.promise("P1")
+def test_expiry_of_run_that_begins_to_wait_for_undo_leaves_the_question_open(
+    advance: Advance, reviewer: User, monkeypatch: pytest.MonkeyPatch, settings: Any
+) -> None:
+    settings.HITL = {**settings.HITL, "UNDO_SECONDS": 60}
+    asked("panel", {"log": []}, advance)
+    first, second = Interrupt.objects.order_by("task_path")
+    Interrupt.objects.filter(pk=second.pk).update(
+        expires_at=Now() - DAY, expiry={"seconds": 60, "then": "park"}
+    )
+    before_the_lock(monkeypatch, lambda: services.decide(first.pk, "respond", "yes", by=reviewer))
+    assert services.expire_due() == 0
+    second.refresh_from_db()
+    assert (second.status, Run.objects.get().state) == ("pending", "interrupted")
+
+
 def test_a_closed_question_does_not_expire_though_its_run_waits(
     advance: Advance, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -207,6 +207,19 @@ def test_a_worker_that_holds_the_thread_is_not_interfered_with(
 
 
 @pytest.mark.promise("P7")
+def test_fork_beside_a_direct_call_is_refused(advance: Advance, unchanged: Unchanged) -> None:
+    thread = ran(advance)
+    graph = registry.get_graph("steps").graph.with_saver(DjangoSaver())
+    stream = graph.stream({"log": []}, {"configurable": {"thread_id": thread}})
+    next(stream)
+    unchanged()
+    with pytest.raises(RunStateError, match="right now"):
+        services.fork(thread, after(thread, 1))
+    unchanged()
+    assert len(list(stream)) == 4  # the call goes on
+
+
+@pytest.mark.promise("P7")
 def test_a_worker_whose_lease_is_over_is_shut_out(advance: Advance) -> None:
     thread = ran(advance)
     at = after(thread, 1)
