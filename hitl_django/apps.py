@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from typing import Any
 
 from django.apps import AppConfig
@@ -21,10 +22,13 @@ class HitlConfig(AppConfig):
     def ready(self) -> None:
         # Both register something: the checks, and the dialects that a graph's policy may name.
         from hitl_django import answers, checks  # noqa: F401
+        from hitl_django.db.connections import keep_connections
         from hitl_django.task_queue import parent_death
 
         parent_death.follow_parent()
         _load_queue()
+        if _is_worker():
+            keep_connections()
         autodiscover_modules("graphs")
         post_migrate.connect(install_schedules, sender=self, dispatch_uid="hitl_django.schedules")
 
@@ -37,6 +41,20 @@ def _load_queue() -> None:
         dispatcher.get_dispatcher()
     except Exception:  # a system check says what
         pass
+
+
+def _is_worker() -> bool:
+    from hitl_django.task_queue import dispatcher, supervisor_pipe
+
+    if supervisor_pipe.is_supervised():
+        return True
+    try:
+        command = dispatcher.get_dispatcher().command()
+    except Exception:  # a system check says why
+        return False
+    # No queue announces all of its processes: django-q2 sends a signal in workers alone, and not in
+    # those that fetch messages and acknowledge them.
+    return bool(command) and sys.argv[1:2] == [command[0]]
 
 
 def install_schedules(*, using: str, **kwargs: Any) -> None:

@@ -24,7 +24,7 @@ def postgresql(url: str) -> dict[str, Any]:
         "HOST": host,
         "PORT": str(parts.port or ""),
         "OPTIONS": options,
-        # Opening a connection for each task would cost more than most tasks.
+        # Workers keep their connections in any case. This is for the web servers.
         "CONN_MAX_AGE": None,
         "CONN_HEALTH_CHECKS": True,
     }

@@ -1,4 +1,4 @@
-"""Clean-up of the database connections of a thread that a node's function ran on."""
+"""Database connections of workers: how long they are kept, and clean-up after a node's function."""
 
 from __future__ import annotations
 
@@ -49,6 +49,20 @@ class OpenTransactionRefusal:
             )
         for alias in left:
             logger.error("Node %s failed and left a transaction open on %r", self._node, alias)
+
+
+def keep_connections() -> None:
+    """Have this process and its forks reuse connections to PostgreSQL instead of reconnecting.
+
+    With ``CONN_MAX_AGE = 0``, Django's default, ``close_old_connections()`` closes a connection.
+    Queues call it around every task and operation. A kept connection is checked before its first
+    use after such a call. Databases with another ``CONN_MAX_AGE`` or a pool keep their settings.
+    """
+    for connection in connections.all():
+        settings = connection.settings_dict
+        has_pool = bool(settings["OPTIONS"].get("pool"))
+        if connection.vendor == "postgresql" and settings["CONN_MAX_AGE"] == 0 and not has_pool:
+            settings |= {"CONN_MAX_AGE": None, "CONN_HEALTH_CHECKS": True}
 
 
 def close_connections() -> None:

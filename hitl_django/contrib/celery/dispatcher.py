@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, ClassVar
 
 from celery import current_app, current_task
 from celery.exceptions import SoftTimeLimitExceeded, WorkerShutdown, WorkerTerminate
 from django.core import checks
-from django.db import transaction
+from django.db import connections, transaction
 
 from hitl_django.db.alias import write_alias
 from hitl_django.task_queue.dispatcher import Dispatcher
@@ -57,16 +57,7 @@ class CeleryDispatcher(Dispatcher):
         }
 
     def check(self) -> Sequence[checks.CheckMessage]:
-        if current_app.conf.task_always_eager:
-            return [
-                checks.Warning(
-                    "Celery's task_always_eager is on: runs are taken on in the process that "
-                    "starts them.",
-                    hint="Switch it off, or use hitl_django.testing in tests.",
-                    id="hitl_django.W019",
-                )
-            ]
-        return ()
+        return [*_eager(), *_connections()]
 
     def probe(self) -> Sequence[checks.CheckMessage]:
         try:
@@ -82,3 +73,24 @@ class CeleryDispatcher(Dispatcher):
                 )
             ]
         return ()
+
+
+def _eager() -> Iterator[checks.CheckMessage]:
+    if current_app.conf.task_always_eager:
+        yield checks.Warning(
+            "Celery's task_always_eager is on: runs are taken on in the process that starts them.",
+            hint="Switch it off, or use hitl_django.testing in tests.",
+            id="hitl_django.W019",
+        )
+
+
+def _connections() -> Iterator[checks.CheckMessage]:
+    is_postgresql = connections[write_alias()].vendor == "postgresql"
+    if is_postgresql and not current_app.conf.get("CELERY_DB_REUSE_MAX"):
+        yield checks.Info(
+            "Celery closes the connections to the database before and after each task, whatever "
+            "CONN_MAX_AGE is, so each message opens another.",
+            hint="Set CELERY_DB_REUSE_MAX, for example to 1000: after so many tasks Celery closes "
+            "them.",
+            id="hitl_django.I043",
+        )
