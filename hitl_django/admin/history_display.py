@@ -40,6 +40,7 @@ VERB_TEXTS: dict[str, Any] = {
     "import": gettext_lazy("Brought the thread from LangGraph"),
     "create_thread": gettext_lazy("Made the thread"),
     "copy_thread": gettext_lazy("Made the thread as a copy"),
+    "thread_copied": gettext_lazy("Copied the thread"),
     "change_metadata": gettext_lazy("Changed the metadata"),
     "update_state": gettext_lazy("Wrote to the state"),
     "discard": gettext_lazy("Discarded the run before"),

@@ -58,6 +58,14 @@ class ThreadDetailSerializer(ThreadSerializer):
     metadata = JSONObject()
 
 
+class ErasedThreadsSerializer(serializers.Serializer):
+    """The threads that a request erased."""
+
+    erased = serializers.ListField(
+        child=serializers.CharField(), help_text="Ids: the thread, then its copies."
+    )
+
+
 class ThreadChange(Body):
     """What of a thread is changed."""
 

@@ -22,6 +22,7 @@ from ..operations import LOCATION, ResponseSpec, operation
 from ..serializers.runs import RunInfoSerializer
 from ..serializers.threads import (
     CheckpointSerializer,
+    ErasedThreadsSerializer,
     ForkBody,
     RecordEntrySerializer,
     RecordQuery,
@@ -89,18 +90,19 @@ class ThreadDetail(Resource):
 
     @operation(
         "forget_thread",
-        responses={204: ResponseSpec("What it said is gone.")},
+        responses={200: ResponseSpec("The erased threads.", ErasedThreadsSerializer)},
         errors=(errors.ThreadNotFound, errors.RunStateError, errors.LeaseHeldError),
     )
     def delete(self, request: Request, thread_id: str) -> Response:
-        """Erases what a thread says, once its runs have ended; that it was said stays.
+        """Erases what a thread and its copies say, once their runs have ended.
 
         State and history, questions, answers, reasons, errors, metadata and subject go. Runs,
-        decisions and the audit trail stay, with who, when and the digests of what was said.
+        decisions and the audit trail stay, with who, when and the digests of what was said. The
+        copies of the thread, and copies of them, are erased with it, all or none.
         """
         self.find(querysets.visible_threads, thread_id=thread_id)
-        services.forget(thread_id, by=request.user, via="api")
-        return Response(status=204)
+        erased = services.forget(thread_id, by=request.user, via="api")
+        return Response(self.render(ErasedThreadsSerializer, {"erased": erased}))
 
 
 class ThreadState(Resource):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from django.db import transaction
@@ -28,48 +29,85 @@ from hitl_django.permissions import find_row, get_policy, select_visible
 from .. import denied_log
 from .archive import bring_back
 from .state import find_thread
+from .threads import list_copies
 
 
 @retry_on_conflict
-def forget(thread_id: str, *, by: Any = None, via: str = "code") -> None:
-    """Erases the payloads of a thread whose runs have ended.
+def forget(thread_id: str, *, by: Any = None, via: str = "code") -> list[str]:
+    """Erase the payloads of a thread and of its copies; return the ids of the erased threads.
 
     State and history, events, questions, answers, reasons, comments, errors, metadata and subject
     go. Runs, decisions and the audit trail stay, with who, when and the digests of what was said,
     and the hash chain still holds. A run that failed counts as cancelled. An archived thread is
     restored, and goes back to the archive as it is then. A thread that never had a run is deleted.
+
+    Copies are those that ``copy_thread`` made, and copies of them. The thread that a copy was made
+    from stays. All are erased, or none.
+
+    Raises:
+        RunStateError: if a run of the thread or of a copy is active; it names the copies.
+        NotAllowedError: if the user may not operate the thread or one of its copies.
     """
     refusal = denied_log.record_denial("forget", by=by, via=via)
     with refusal, transaction.atomic(using=write_alias()):
         thread = _operated(thread_id, by)
-        if not Run.objects.using(write_alias()).filter(thread=thread).exists():
-            thread.delete(using=write_alias())  # nobody did anything with it
-            return
-        runs = Run.objects.using(write_alias()).filter(thread=thread)
-        live = runs.filter(state__in=Run.UNFINISHED).first()
-        if live is not None:
-            raise RunStateError(
-                f"Run {live.pk} is {live.state}; a thread can be forgotten when its runs have "
-                "ended. Nothing was erased.",
-                state=live.state,
-                allowed=Run.ENDED,
-            )
-        DjangoSaver().delete_thread(thread_id)
-        decisions = Decision.objects.filter(interrupt__thread=thread)
-        decisions.update(value=None, patch=None, reason="", refusal="")
-        Comment.objects.filter(interrupt__thread=thread).update(text="", mentions=None)
-        SecondLook.objects.filter(interrupt__thread=thread).update(reason="")
-        Interrupt.objects.filter(thread=thread).update(**ERASED_COLUMNS)
-        RunEvent.objects.filter(run__in=runs).delete()
-        ReviewLink.objects.filter(interrupt__thread=thread).update(email="")
-        runs.update(
-            input=None, options=None, error="", traceback="", first_event=F("last_event") + 1
-        )
-        # There is nothing left that it could go on from.
-        runs.filter(state=Run.State.FAILED).update(state=Run.State.CANCELLED)
-        Thread.objects.filter(pk=thread.pk).update(metadata={}, subject_type=None, subject_id="")
-        audit.erase_reasons(thread)
-        audit.append_alone(thread, "forget", by=by, via=via, subject=thread_id, detail={})
+        copies = [copy for name in list_copies(thread) if (copy := _operated_copy(name, by))]
+        _refuse_active([thread, *copies])
+        for each in (thread, *copies):
+            _erase(each, by, via, {} if each is thread else {"from": thread_id})
+        return [each.thread_id for each in (thread, *copies)]
+
+
+def _refuse_active(threads: Sequence[Thread]) -> None:
+    rows = Run.objects.using(write_alias()).select_related("thread")
+    active = list(rows.filter(thread__in=threads, state__in=Run.UNFINISHED).order_by("pk"))
+    if not active:
+        return
+    named = "; ".join(
+        f"Run {run.pk} is {run.state}"
+        + ("" if run.thread_id == threads[0].pk else f" in the copy {run.thread.thread_id!r}")
+        for run in active
+    )
+    raise RunStateError(
+        f"{named}. A thread can be forgotten when its runs and those of its copies have ended. "
+        "Nothing was erased.",
+        state=active[0].state,
+        allowed=Run.ENDED,
+    )
+
+
+def _erase(thread: Thread, by: Any, via: str, detail: dict[str, Any]) -> None:
+    runs = Run.objects.using(write_alias()).filter(thread=thread)
+    if not runs.exists():
+        thread.delete(using=write_alias())  # nobody did anything with it
+        return
+    DjangoSaver().delete_thread(thread.thread_id)
+    decisions = Decision.objects.filter(interrupt__thread=thread)
+    decisions.update(value=None, patch=None, reason="", refusal="")
+    Comment.objects.filter(interrupt__thread=thread).update(text="", mentions=None)
+    SecondLook.objects.filter(interrupt__thread=thread).update(reason="")
+    Interrupt.objects.filter(thread=thread).update(**ERASED_COLUMNS)
+    RunEvent.objects.filter(run__in=runs).delete()
+    ReviewLink.objects.filter(interrupt__thread=thread).update(email="")
+    runs.update(input=None, options=None, error="", traceback="", first_event=F("last_event") + 1)
+    # There is nothing left that it could go on from.
+    runs.filter(state=Run.State.FAILED).update(state=Run.State.CANCELLED)
+    Thread.objects.filter(pk=thread.pk).update(metadata={}, subject_type=None, subject_id="")
+    audit.erase_reasons(thread)
+    audit.append_alone(thread, "forget", by=by, via=via, subject=thread.thread_id, detail=detail)
+
+
+def _operated_copy(thread_id: str, by: Any) -> Thread | None:
+    """Return a locked copy, if the user may operate its runs; None if it was deleted."""
+    try:
+        return _operated(thread_id, by)
+    except NoSuchThread:
+        if not Thread.objects.using(write_alias()).filter(thread_id=thread_id).exists():
+            return None
+        raise NotAllowedError(
+            "You may not see one of the copies of this thread, and so not erase it. Nothing was "
+            "erased."
+        ) from None
 
 
 def _operated(thread_id: str, by: Any) -> Thread:

@@ -18,7 +18,7 @@ from hitl_django.engine.ids import new_id
 from hitl_django.engine.payload import check_json
 from hitl_django.errors import NoSuchThread, NotAllowedError, ThreadExistsError
 from hitl_django.graph_registry import registry
-from hitl_django.models import Checkpoint, Run, Thread
+from hitl_django.models import AuditEntry, Checkpoint, Run, Thread
 from hitl_django.models.functions import Now
 from hitl_django.permissions import (
     find_row,
@@ -33,6 +33,9 @@ from .archive import bring_back, is_archived
 from .state import find_graph_of_thread, find_thread, refuse_unless_may_view_state
 
 NAME_LENGTH, METADATA_BYTES = 255, 16 * 1024
+#: The verb in the record of a thread that was copied, and the key of a copy's own entry that names
+#: the threads it comes from.
+COPIED, ORIGINALS = "thread_copied", "originals"
 
 
 class MadeThread(NamedTuple):
@@ -88,7 +91,9 @@ def create_thread(
 def copy_thread(thread_id: str, *, by: Any = None, via: str = "code") -> MadeThread:
     """Copies a thread's history to a new one, which has no runs and asks nothing.
 
-    It takes the permissions to see the thread's state, and to start its graph.
+    It takes the permissions to see the thread's state, and to start its graph. The record of the
+    source, and of the threads that it is a copy of itself, names the copy: ``forget`` erases it
+    with them.
     """
     with denied_log.record_denial("copy_thread", by=by, via=via):
         source = find_thread(thread_id, by)
@@ -96,6 +101,8 @@ def copy_thread(thread_id: str, *, by: Any = None, via: str = "code") -> MadeThr
         _refuse_unless_may_start(source.graph, by, via)
     using, copy_id = write_alias(), str(new_id())
     with transaction.atomic(using=using):
+        originals = _lock_originals(source)
+        source = originals[-1]
         copy = Thread.objects.using(using).create(
             thread_id=copy_id, graph=source.graph, metadata=source.metadata, ended_at=Now()
         )
@@ -103,9 +110,36 @@ def copy_thread(thread_id: str, *, by: Any = None, via: str = "code") -> MadeThr
             DjangoSaver().copy_thread(thread_id, copy_id)
             _end_what_is_due(copy)
         copy = leases.lock_thread(pk=copy.pk)
-        detail = {"from": thread_id}
+        detail = {"from": thread_id, ORIGINALS: [each.thread_id for each in originals]}
         audit.append_alone(copy, "copy_thread", by=by, via=via, subject=copy_id, detail=detail)
+        for original in originals:
+            audit.append_alone(
+                original, COPIED, by=by, via=via, subject=copy_id, detail={"from": thread_id}
+            )
     return MadeThread(copy_id, created=True)
+
+
+def _lock_originals(source: Thread) -> list[Thread]:
+    """Lock a thread and the threads that it is a copy of, oldest first; the thread is the last.
+
+    Each of them names all copies that come from it, so that the record of a copy in between can
+    be deleted.
+    """
+    entries = AuditEntry.objects.using(write_alias()).filter(thread=source, verb="copy_thread")
+    first = entries.order_by("seq").first()
+    found = []
+    for thread_id in [] if first is None else first.detail.get(ORIGINALS, ()):
+        bring_back(thread_id=thread_id)
+        row = Thread.objects.using(write_alias()).filter(thread_id=thread_id).first()
+        if row is not None:
+            found.append(leases.lock_thread(pk=row.pk))
+    return [*found, leases.lock_thread(pk=source.pk)]
+
+
+def list_copies(thread: Thread) -> list[str]:
+    """Return the ids of all threads that the record of a thread names as copies, oldest first."""
+    entries = AuditEntry.objects.using(write_alias()).filter(thread=thread, verb=COPIED)
+    return list(entries.order_by("seq").values_list("subject", flat=True))
 
 
 def _end_what_is_due(copy: Thread) -> None:

@@ -1,0 +1,133 @@
+"""Forgetting a thread erases its copies, and the copies of those."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import timedelta
+from typing import Any
+
+import pytest
+from django.utils import timezone
+
+from hitl_django import audit, services
+from hitl_django.errors import NotAllowedError, RunStateError
+from hitl_django.models import (
+    AuditEntry,
+    ChannelBlob,
+    Checkpoint,
+    Interrupt,
+    PendingWrite,
+    Run,
+    RunEvent,
+    Thread,
+)
+from hitl_django.permissions import get_policy
+from hitl_django.worker import retention
+
+WORD = "Zweigelt"
+
+pytestmark = pytest.mark.django_db(transaction=True)
+
+
+@pytest.fixture
+def source(advance: Callable[[], int]) -> str:
+    run = services.start("approval", {"text": WORD})
+    advance()
+    services.decide(Interrupt.objects.get(run_id=run.id).pk, "approve")
+    advance()
+    return run.thread_id
+
+
+def stored() -> str:
+    tables: tuple[Any, ...] = (
+        AuditEntry,
+        ChannelBlob,
+        Checkpoint,
+        Interrupt,
+        PendingWrite,
+        Run,
+        RunEvent,
+        Thread,
+    )
+    return str([list(table.objects.values_list()) for table in tables])
+
+
+def copy(thread_id: str) -> str:
+    return services.copy_thread(thread_id).thread_id
+
+
+def ask_in(thread_id: str, advance: Callable[[], int]) -> Interrupt:
+    run = services.start("approval", {"text": WORD}, thread_id=thread_id)
+    advance()
+    return Interrupt.objects.get(run_id=run.id)
+
+
+def test_forget_erases_copies_and_their_copies(source: str, advance: Callable[[], int]) -> None:
+    used, unused = copy(source), copy(source)
+    services.decide(ask_in(used, advance).pk, "approve")
+    advance()
+    nested = copy(used)
+    assert WORD in stored()
+
+    assert services.forget(source) == [source, used, unused, nested]
+
+    assert WORD not in stored()
+    assert not Checkpoint.objects.exists()
+    assert {*Thread.objects.values_list("thread_id", flat=True)} == {source, used}
+    for thread in Thread.objects.all():
+        assert audit.find_first_fault(thread) is None
+
+
+def test_forget_erases_copy_of_a_deleted_copy(source: str) -> None:
+    between = copy(source)
+    last = copy(between)
+    Thread.objects.get(thread_id=between).delete()
+    assert services.forget(source) == [source, last]
+    assert WORD not in stored()
+
+
+def test_forget_erases_archived_copy(source: str, advance: Callable[[], int]) -> None:
+    used = copy(source)
+    services.decide(ask_in(used, advance).pk, "approve")
+    advance()
+    long_ago = timezone.now() - timedelta(days=90)
+    Thread.objects.filter(thread_id=used).update(ended_at=long_ago)
+    assert retention.archive_ended(30, 10) == 1
+    assert services.forget(source) == [source, used]
+    assert WORD not in stored()
+
+
+def test_forget_of_a_copy_keeps_its_source(source: str) -> None:
+    first, second = copy(source), copy(source)
+    assert services.forget(first) == [first]
+    assert Thread.objects.filter(thread_id=second).exists()
+    assert Checkpoint.objects.filter(thread__thread_id=source).exists()
+
+
+def test_forget_with_active_run_in_a_copy_erases_nothing(
+    source: str, advance: Callable[[], int]
+) -> None:
+    used = copy(source)
+    question = ask_in(used, advance)
+    with pytest.raises(RunStateError, match=f"in the copy '{used}'"):
+        services.forget(source)
+    assert Checkpoint.objects.filter(thread__thread_id=source).exists()
+    services.decide(question.pk, "approve")
+
+
+@pytest.mark.any_database
+def test_forget_with_a_copy_of_another_owner_erases_nothing(
+    source: str, user: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    used = copy(source)
+    policy = type(get_policy())
+    may_operate = policy.may_operate
+
+    def may_operate_but_not_the_copy(self: Any, by: Any, run: Any) -> bool:
+        return run.thread.thread_id != used and may_operate(self, by, run)
+
+    monkeypatch.setattr(policy, "may_operate", may_operate_but_not_the_copy)
+    with pytest.raises(NotAllowedError):
+        services.forget(source, by=user("olga", "view_run", "view_thread", "operate_run"))
+    assert Checkpoint.objects.filter(thread__thread_id=source).exists()
+    assert Checkpoint.objects.filter(thread__thread_id=used).exists()
