@@ -293,7 +293,7 @@ def test_a_long_timeline_is_leafed_through(
     assert len(steps) == len(set(steps)) >= 150
 
 
-@pytest.mark.parametrize("before", ["nonsense", "2026-01-01", "9999-99-99T00:00:00Z", "\x00"])
+@pytest.mark.parametrize("before", ["nonsense", "9999-99-99T00:00:00Z"])
 def test_a_timeline_before_no_moment_is_the_newest(
     browse: Browse, waiting: Run, before: str
 ) -> None:

@@ -14,7 +14,10 @@ from .source import ROOT, modules
 TESTS = ROOT / "tests"
 
 #: Django's and Python's own, of which some classes of the package have one too.
-FOREIGN = {"_asdict", "_default_manager", "_exit", "_meta", "_raw_delete", "_replace", "_state"}
+FOREIGN = {
+    "_asdict", "_default_manager", "_exit", "_meta", "_raw_delete", "_registry", "_replace",
+    "_state",
+}  # fmt: skip
 #: Who uses its own names, or what it inherits.
 OWN = {"self", "cls", "super()"}
 

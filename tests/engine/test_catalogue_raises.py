@@ -105,7 +105,7 @@ def test_a_failure_whose_words_can_not_be_stored_keeps_its_type() -> None:
     trial.assert_goes_on()
 
 
-CRASHES = [SystemExit, KeyboardInterrupt, GeneratorExit]
+CRASHES = [KeyboardInterrupt, GeneratorExit]
 
 
 @in_each_place

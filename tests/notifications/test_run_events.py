@@ -152,17 +152,17 @@ def test_a_failed_run_that_is_tried_again_and_cancelled_tells_so(tell: Tell) -> 
 
 def test_a_parked_run_tells_so(tell: Tell, settings: Any) -> None:
     def fails(state: State) -> State:
-        raise SystemExit
+        raise KeyboardInterrupt
 
     registry.register("doomed")(lambda: line(a=fails))
     settings.HITL = {**settings.HITL, "MAX_ATTEMPTS": 1}
     info = services.start("doomed", {"count": 0})
-    with pytest.raises(SystemExit):
+    with pytest.raises(KeyboardInterrupt):
         runner.advance(str(info.id))
     Thread.objects.update(lease_until=None)
     runner.advance(str(info.id))
     registry.unregister("doomed")
-    assert kinds_of(info) == ["queued", "parked"]
+    assert kinds_of(info) == ["queued", "queued", "parked"]
 
 
 def test_cancelling_a_run_that_is_under_way_numbers_after_its_last_commit(tell: Tell) -> None:
@@ -253,17 +253,17 @@ def test_what_a_task_said_that_nobody_stored_is_told_by_the_next_worker(tell: Te
         lives.append(1)
         get_stream_writer()(f"life {len(lives)}")
         if len(lives) == 1:
-            raise SystemExit
+            raise KeyboardInterrupt
         return {"count": 1}
 
-    with pytest.raises(SystemExit):
+    with pytest.raises(KeyboardInterrupt):
         tell(line(a=says("before"), b=mortal), events=["custom", "updates"])
     info = Run.objects.get()
-    assert kinds_of(info) == ["queued", "custom", "updates"]
+    assert kinds_of(info) == ["queued", "custom", "updates", "queued"]
     Thread.objects.update(lease_until=None)
     runner.advance(str(info.pk))
     assert kinds_of(info) == [
-        "queued", "custom", "updates", "custom", "updates", "succeeded",
+        "queued", "custom", "updates", "queued", "custom", "updates", "succeeded",
     ]  # fmt: skip
     assert data_of(info, "custom") == ["before", "life 2"]
 
@@ -288,12 +288,12 @@ def test_what_graphs_further_down_say_is_stored_with_their_own_steps(tell: Tell)
     def fails(state: State) -> State:
         if not Run.objects.exclude(state="running").exists() and not woken:
             woken.append(1)
-            raise SystemExit
+            raise KeyboardInterrupt
         return {"count": 1}
 
     woken: list[int] = []
     inner = line(x=says("x"), y=fails, z=says("z")).compile()
-    with pytest.raises(SystemExit):
+    with pytest.raises(KeyboardInterrupt):
         tell(line(inner=inner), events=["custom"])
     info = Run.objects.get()
     assert data_of(info, "custom") == ["x"]

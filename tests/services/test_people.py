@@ -53,7 +53,9 @@ OTHERS = {
     ),
     "RunEvent": "kind ns data",
     "SavedFilter": "name query",
-    "Schedule": "graph description expression timezone input overlap last_error",
+    "Schedule": (
+        "graph description expression timezone input context configurable overlap last_error"
+    ),
     "SecondLook": "verdict reason",
     "StoreItem": "namespace key value vectors",
     "SweepMark": "name",

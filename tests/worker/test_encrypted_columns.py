@@ -74,7 +74,7 @@ ENCRYPTED = {
     "Comment": {"text"},
     "RunEvent": {"data"},
     "AuditEntry": {"detail"},
-    "Schedule": {"input", "last_error"},
+    "Schedule": {"input", "context", "configurable", "last_error"},
 }
 
 
@@ -276,7 +276,8 @@ def test_a_run_that_fails_and_one_that_is_parked_say_why_to_those_alone_who_have
     Thread.objects.update(attempts=99)
     advance()
     row = Run.objects.get(pk=run.id)
-    assert (row.state, row.error) == (Run.State.PARKED, SECRET)
+    assert row.state == Run.State.PARKED
+    assert row.error.startswith(SECRET)
     assert find_readable() == set()
 
 

@@ -120,7 +120,8 @@ def has_recipe(cls: type) -> bool:
 
 
 def _is_pydantic_v1(cls: Any) -> bool:
-    return hasattr(cls, "__fields__") and hasattr(cls, "__validators__")
+    # In this order: models of pydantic 2 have a deprecated __fields__, which warns.
+    return hasattr(cls, "__validators__") and hasattr(cls, "__fields__")
 
 
 def _recipe(cls: type) -> tuple[Callable[[Any], Any], Callable[[Any], Any]]:

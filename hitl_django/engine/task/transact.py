@@ -6,11 +6,12 @@ from collections.abc import Callable
 from contextlib import ExitStack
 from typing import Any
 
+from ..errors import GraphBubbleUp
 from ..savers.checkpoint import Commit
 from .context import TaskContext, saver_calls, store_results, store_steps
 
 
-class _Busy(BaseException):
+class _Busy(GraphBubbleUp):
     """Another thread of the task stores a result, and may wait for this one's transaction."""
 
 
