@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from django.apps import apps
 from django.contrib.auth.models import User
-from django.db import connection, models
+from django.db import DEFAULT_DB_ALIAS, connection, connections, models
 from django.test import override_settings
 from django.utils import timezone
 
@@ -31,7 +31,7 @@ def reconnect() -> None:
     connection.close()
     clock.forget()
     for name in ("timezone", "timezone_name"):
-        connection.__dict__.pop(name, None)
+        vars(connections[DEFAULT_DB_ALIAS]).pop(name, None)
 
 
 @pytest.fixture(params=[*ZONES, "DATABASES America/Phoenix"])
