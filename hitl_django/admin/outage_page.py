@@ -111,7 +111,7 @@ def render_unreadable(error: CorruptPayloadError) -> HttpResponse:
 
 
 def read_fields(request: HttpRequest) -> list[Field] | None:
-    """Returns what was sent, but for files and secrets; None where that can't be repeated."""
+    """Return the submitted values without files and secrets; None if they can't be repeated."""
     try:
         form = submission.read_form(request)
         secrets = form.getlist(SECRET)

@@ -132,7 +132,7 @@ def _read_of_threads(
 
 
 def _add_parts(using: str, stored: dict[int, value_deltas.Rows]) -> None:
-    """Adds what the grown values are made of."""
+    """Add the parts of grown values."""
     grown = {}
     for thread, rows in stored.items():
         deltas = {key: value_deltas.read_delta(data) for key, (data, _) in rows.items()}

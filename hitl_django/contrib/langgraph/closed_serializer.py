@@ -119,7 +119,7 @@ class ClosedSerializer:
         return self._build(module, name, args, {}, body[3] if code == _METHOD else None)
 
     def _revive(self, found: dict[str, Any]) -> Any:
-        """Return what a JSON object stands for: itself, unless it is a constructor."""
+        """Return the object that a JSON constructor describes, or the JSON object itself."""
         layout, kind = found.get("lc"), found.get("type")
         if layout not in (1, 2) or kind not in ("constructor", "secret", "not_implemented"):
             return found

@@ -49,7 +49,7 @@ def _iterate_read(source: Any) -> Iterator[Any]:
 
 
 def _iterate_values(function: Any) -> Iterator[Any]:
-    """Yield what a function reads from outside of it, attributes included."""
+    """Yield the outer values that a function reads, attributes included."""
     function = getattr(function, "__func__", function)
     if isinstance(function, FunctionType):
         function = inspect.unwrap(function)

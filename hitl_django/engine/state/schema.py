@@ -140,7 +140,7 @@ def _check_reducer(reducer: Callable[..., Any]) -> None:
 
 
 def get_coercion(schema: Any) -> Callable[[dict[str, Any]], Any] | None:
-    """Return what turns a state dict into a state object; None for schemas that are dicts.
+    """Return a converter of state dicts to state objects; None for schemas that are dicts.
 
     Fields of a dataclass that may be None are None where they are missing.
     """
@@ -352,7 +352,7 @@ def _reveal(value: Any) -> Any:
 
 
 def list_context_faults(schema: Any, value: Any) -> list[tuple[str, str]]:
-    """List what of a context doesn't fit its schema, as (path, reason)."""
+    """List the faults of a context by its schema, as (path, reason)."""
     fields = get_hints(schema)
     if isinstance(value, Mapping) and fields is not None:
         unknown = [(f"$.{name}", "unknown field") for name in value if name not in fields]
