@@ -13,6 +13,7 @@ from typing import Any
 from langgraph._internal._runnable import Runnable  # type: ignore[attr-defined]
 from langgraph.errors import GraphBubbleUp, GraphInterrupt, ParentCommand
 from langgraph.pregel import Pregel as ForeignPregel
+from langgraph.pregel._call import identifier
 from langgraph.pregel._read import DEFAULT_BOUND
 
 from hitl_django.engine.errors import InvalidUpdateError, iterate_leaves
@@ -45,6 +46,9 @@ class _ResolvingNode(Runnable[Any, Any]):
 
     def __init__(self, bound: Any) -> None:
         self.bound, self.name = bound, bound.name
+        # LangGraph's key of a cached result: the function's, as without this class.
+        if path := identifier(bound):
+            self.__module__, _, self.__qualname__ = path.partition(".")
 
     def invoke(self, input: Any, config: Any = None, **kwargs: Any) -> Any:
         with _resolving():
