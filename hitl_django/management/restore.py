@@ -9,9 +9,14 @@ from typing import Any
 from django.core.management.base import BaseCommand, CommandError
 
 from hitl_django import services
+from hitl_django.db.alias import write_alias
 from hitl_django.errors import PayloadError, ThreadExistsError, ThreadNotFound
+from hitl_django.models import Thread
 
-HELP = "Bring threads back from the archive, with all of their rows as they were."
+HELP = (
+    "Bring threads back from the archive, with all of their rows as they were. The command can be "
+    "given again. The exit code is 1 where a thread could not be restored."
+)
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -20,12 +25,29 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def perform(command: BaseCommand, options: Mapping[str, Any]) -> None:
-    """Restores the threads, one after the other."""
+    """Restore the threads, one after the other; one that can't be restored stops no other."""
+    errors = []
     for thread_id in options["threads"]:
         try:
-            services.restore_thread(thread_id)
-        except ThreadNotFound as error:
-            raise CommandError(f"There is no archived thread {thread_id!r}.") from error
-        except (ThreadExistsError, PayloadError) as error:
-            raise CommandError(str(error)) from error
-        command.stdout.write(f"{thread_id} restored.")
+            command.stdout.write(f"{thread_id} {_restore(thread_id)}.")
+        except CommandError as error:
+            errors.append(str(error))
+    if errors:
+        raise CommandError("\n".join(errors))
+
+
+def _restore(thread_id: str) -> str:
+    try:
+        services.restore_thread(thread_id)
+    except ThreadNotFound as error:
+        if _was_restored(thread_id):
+            return "was restored before"
+        raise CommandError(f"There is no archived thread {thread_id!r}.") from error
+    except (ThreadExistsError, PayloadError) as error:
+        raise CommandError(str(error)) from error
+    return "restored"
+
+
+def _was_restored(thread_id: str) -> bool:
+    rows = Thread.objects.using(write_alias())
+    return rows.filter(thread_id=thread_id, restored_at__isnull=False).exists()

@@ -583,6 +583,17 @@ class TestCommands:
         with pytest.raises(CommandError, match="another's"):
             self.call("restore", thread.thread_id)
 
+    def test_restore_of_several_threads_restores_those_behind_an_unknown_one(
+        self, ended: Ended
+    ) -> None:
+        thread = ended()
+        retention.archive_ended(30, 10)
+        with pytest.raises(CommandError, match="no archived thread 'unknown'"):
+            self.call("restore", "unknown", thread.thread_id)
+        assert archived() == []
+        said = self.call("restore", thread.thread_id)
+        assert said == f"{thread.thread_id} was restored before.\n"
+
     def call(self, *arguments: str) -> str:
         out = io.StringIO()
         call_command("hitl", *arguments, stdout=out, stderr=io.StringIO())

@@ -1,0 +1,261 @@
+"""An operation of several transactions, killed before and after each commit and run again.
+
+All is in this process: the kill drops what the connection has not committed, and nothing that runs
+after it reaches the database. Each trial begins from a copy of the same rows.
+"""
+
+from __future__ import annotations
+
+import itertools
+import re
+import sqlite3
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from datetime import datetime
+from typing import Any
+from unittest.mock import patch
+from uuid import UUID
+
+from django.apps import apps
+from django.contrib.auth.models import Permission
+from django.contrib.contenttypes.models import ContentType
+from django.db import connection, models, transaction
+
+from hitl_django import archive, audit
+from hitl_django.graph_registry import compatibility
+from hitl_django.models import ArchivedThread, Delivery, Thread, WebhookEndpoint, WorkerHeartbeat
+from hitl_django.notifications import outbox
+from hitl_django.services.people import list_models
+from tests.reading import values_of
+from tests.schema.harness import Killed
+
+from . import invariants
+
+#: Statements after which nothing has to be committed.
+READING = ("BEGIN", "PRAGMA", "SELECT", "SET ", "SHOW")
+#: Columns that count attempts, which a kill costs one of.
+ATTEMPTS: dict[type[models.Model], tuple[str, ...]] = {
+    Delivery: ("attempts",),
+    WebhookEndpoint: ("epoch",),
+}
+#: Texts that are made by chance or of the time: ids, moments and digests of both.
+ACCIDENTAL = re.compile(
+    r"[0-9a-f]{8}(-?[0-9a-f]{4}){3}-?[0-9a-f]{12}"
+    r"|\d{4}-\d\d-\d\d[T ]\d\d:\d\d[\d:.]*(\+\d\d:\d\d|Z)?"
+    r"|[0-9a-f]{64}"
+)
+
+
+class Kill:
+    """The end of the process before or after its n-th commit; 0 is none."""
+
+    def __init__(self, nth: int = 0, *, after: bool = False) -> None:
+        self.nth, self.after = nth, after
+        self.commits, self.is_dead = 0, False
+
+    @contextmanager
+    def armed(self) -> Iterator[None]:
+        commit = connection.commit
+        connection.ensure_connection()
+        with (
+            connection.execute_wrapper(self._execute),
+            patch.object(connection, "commit", lambda: self._pass(commit)),
+        ):
+            yield
+
+    def _execute(self, execute: Any, sql: str, params: Any, many: bool, context: Any) -> Any:
+        if connection.in_atomic_block or sql.lstrip().startswith(READING):
+            self._refuse_dead()
+            return execute(sql, params, many, context)
+        return self._pass(lambda: execute(sql, params, many, context))
+
+    def _pass(self, commit: Callable[[], Any]) -> Any:
+        self._refuse_dead()
+        self.commits += 1
+        if self.commits == self.nth and not self.after:
+            self._die()
+        result = commit()
+        if self.commits == self.nth:
+            self._die()
+        return result
+
+    def _refuse_dead(self) -> None:
+        if self.is_dead:
+            raise Killed
+
+    def _die(self) -> None:
+        self.is_dead = True
+        connection.run_on_commit = []
+        connection.connection.rollback()
+        raise Killed
+
+
+class Copy:
+    """A copy of all rows, which can be put back."""
+
+    def __init__(self) -> None:
+        if connection.vendor == "sqlite":
+            connection.ensure_connection()
+            self._file = sqlite3.connect(":memory:")
+            connection.connection.backup(self._file)
+            return
+        self._tables = _list_all_tables()
+        self._rows = dict[str, bytes]()
+        with connection.cursor() as cursor:
+            for name in _list_tables():
+                with cursor.copy(f"COPY (SELECT * FROM {name}) TO STDOUT") as rows:
+                    self._rows[name] = b"".join(bytes(part) for part in rows)
+
+    def put_back(self) -> None:
+        if connection.vendor == "sqlite":
+            self._file.backup(connection.connection)
+            return
+        with transaction.atomic(), connection.cursor() as cursor:
+            for name in self._rows:
+                cursor.execute(f"DELETE FROM {name}")
+            for name in _list_all_tables() - self._tables:
+                cursor.execute(f"DROP TABLE {connection.ops.quote_name(name)}")  # a partition
+            for name, rows in self._rows.items():
+                with cursor.copy(f"COPY {name} FROM STDIN") as copy:
+                    copy.write(rows)
+
+
+def _list_all_tables() -> set[str]:
+    return {*connection.introspection.table_names(include_views=True)}  # partitions among them
+
+
+def _list_tables() -> list[str]:
+    kept = (ContentType, Permission)
+    return [
+        connection.ops.quote_name(model._meta.db_table)
+        for model in apps.get_models(include_auto_created=True)
+        if model._meta.managed and not model._meta.proxy and model not in kept
+    ]
+
+
+class Content:
+    """Reads what is stored, without ids and moments that the copied rows don't have."""
+
+    def __init__(self) -> None:
+        self._known = {
+            model: set(model._base_manager.values_list("pk", flat=True))
+            for model in apps.get_models(include_auto_created=True)
+        }
+        self._texts = set[str]()
+        for row in _read_rows():
+            self._texts.update(_find_accidental(row))
+
+    def read(self) -> dict[str, Counter[str]]:
+        """Return how often each row is there, by table, and the state of each thread."""
+        found: dict[str, Counter[str]] = {}
+        for row in _read_rows():
+            about = {name: self._plain(value) for name, value in _columns(row, self._known)}
+            found.setdefault(type(row).__name__, Counter())[repr(about)] += 1
+        states = Counter[str]()
+        for thread in Thread.objects.exclude(graph=""):
+            states[f"{self._plain(thread.thread_id)} {self._plain(values_of(thread))}"] += 1
+        return {**found, "state": states}
+
+    def _plain(self, value: Any) -> Any:
+        if isinstance(value, dict):
+            return sorted((key, self._plain(each)) for key, each in value.items())
+        if isinstance(value, list | tuple):
+            return [self._plain(each) for each in value]
+        if isinstance(value, UUID | datetime):
+            value = _write(value)
+        if isinstance(value, str):
+            return ACCIDENTAL.sub(self._hide, value)
+        return value
+
+    def _hide(self, found: re.Match[str]) -> str:
+        return found.group() if found.group() in self._texts else "new"
+
+
+def _read_rows() -> Iterator[models.Model]:
+    for model in list_models():
+        if model is not WorkerHeartbeat:
+            yield from model._base_manager.order_by("pk")
+    for archived in ArchivedThread.objects.order_by("pk"):
+        for rows in archive.read_document(archived).values():
+            yield from rows
+
+
+def _columns(
+    row: models.Model, known: dict[type[models.Model], set[Any]]
+) -> Iterator[tuple[str, Any]]:
+    for field in row._meta.concrete_fields:
+        value, target = getattr(row, field.attname), field.related_model or type(row)
+        if isinstance(field, models.BinaryField) or field.name in ATTEMPTS.get(type(row), ()):
+            continue  # bytes are read as the state
+        if field.primary_key or field.is_relation:
+            value = value if value is None or value in known[target] else "new"
+        yield field.name, value
+
+
+def _find_accidental(row: models.Model) -> Iterator[str]:
+    for field in row._meta.concrete_fields:
+        if not isinstance(field, models.BinaryField):
+            value = getattr(row, field.attname)
+            text = _write(value) if isinstance(value, UUID | datetime) else repr(value)
+            yield from (found.group() for found in ACCIDENTAL.finditer(text))
+
+
+def _write(value: UUID | datetime) -> str:
+    return value.isoformat() if isinstance(value, datetime) else str(value)
+
+
+def forget_process() -> None:
+    """Clear what a process remembers, as the next one has to find it out."""
+    outbox.clear_listeners()
+    compatibility.clear_shapes()
+
+
+def assert_same_after_kills(
+    perform: Callable[[], object],
+    *,
+    wait: Callable[[], object] = lambda: None,
+    effects: Callable[[], Iterable[str]] = list,
+) -> None:
+    """Assert that an operation ends the same if it was killed at any commit and begun again.
+
+    ``wait`` lets the time pass after which a claim is over. ``effects`` returns the ids of what has
+    left the process since it was last called: all of them again, and at most one of them twice.
+    """
+    copy, content = Copy(), Content()
+    whole = Kill()
+    with whole.armed():
+        perform()
+    expected, sent = content.read(), Counter(effects())
+    accepted = invariants.faults()  # an invariant may name what the operation deletes
+    assert set(sent.values()) <= {1}
+    forget_process()
+    perform()
+    assert (content.read(), list(effects())) == (expected, [])
+    assert whole.commits > 1
+
+    for after in (False, True):
+        for nth in itertools.count(1):
+            copy.put_back()
+            forget_process()
+            kill = Kill(nth, after=after)
+            try:
+                with kill.armed():
+                    perform()
+            except Killed:
+                assert {*invariants.faults()} <= {*accepted}
+                forget_process()
+                wait()
+                perform()
+            where = f"killed {'after' if after else 'before'} commit {nth}"
+            found = content.read()
+            for table in expected | found:
+                assert found.get(table) == expected.get(table), where
+            left = Counter(effects())
+            assert left >= sent, where
+            assert (left - sent).total() <= 1, where
+            assert invariants.faults() == accepted, where
+            assert list(audit.find_faults()) == [], where
+            if not kill.is_dead:
+                break
+        assert nth > whole.commits
