@@ -8,9 +8,10 @@ from dataclasses import dataclass
 from typing import Any
 
 from hitl_django.json_text.strict_json import StrictJSONError, parse_strict
+from hitl_django.services import SubjectKey
 
-#: What a line that wraps its input may say besides it.
-ENVELOPE = frozenset({"graph", "input", "key"})
+#: Keys of a line that wraps its input.
+ENVELOPE = frozenset({"graph", "input", "key", "subject", "context", "configurable"})
 
 
 class BadLine(ValueError):
@@ -24,6 +25,9 @@ class StartRequest:
     graph: str
     input: Any
     key: str | None = None
+    subject: SubjectKey | None = None
+    context: Any = None
+    configurable: Any = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,20 +53,42 @@ def read_lines(source: Iterable[bytes]) -> Iterator[StartLine]:
 def parse_line(line: StartLine, graph: str | None) -> StartRequest:
     """Returns the request of a line; raises BadLine where it makes none.
 
-    A line is the input itself, or ``{"input": …}`` with ``"graph"`` and ``"key"`` as it likes and
-    nothing else. ``graph`` is for lines that name none; one that names another is refused, because
+    A line is the input itself, or ``{"input": …}`` with other keys of ``ENVELOPE`` and none else.
+    ``graph`` is for lines that name none; one that names another is refused, because
     a file given for one graph is hardly meant to start runs of a second.
     """
     value = _parse_json(line.text)
     if not isinstance(value, dict):
         raise BadLine(f"an object is needed, this is {_KINDS[type(value)]}")
-    if "input" not in value or not value.keys() <= ENVELOPE:
+    unknown = sorted(value.keys() - ENVELOPE)
+    if "input" in value and unknown and "graph" in value and graph is None:
+        known = ", ".join(sorted(ENVELOPE))
+        raise BadLine(f"{unknown[0]!r} is not a key of a line; the keys are {known}")
+    if "input" not in value or unknown:
         return StartRequest(_choose_graph(None, graph), value)
 
     key = value.get("key")
     if key is not None and (not isinstance(key, str) or not key):
         raise BadLine('"key" has to be a text that isn\'t empty')
-    return StartRequest(_choose_graph(value.get("graph"), graph), value["input"], key)
+    return StartRequest(
+        _choose_graph(value.get("graph"), graph),
+        value["input"],
+        key,
+        _read_subject(value.get("subject")),
+        value.get("context"),
+        value.get("configurable"),
+    )
+
+
+def _read_subject(value: object) -> SubjectKey | None:
+    if value is None:
+        return None
+    if not isinstance(value, dict) or value.keys() != {"type", "id"}:
+        raise BadLine('"subject" must be an object with "type" and "id"')
+    for name in ("type", "id"):
+        if not isinstance(value[name], str):
+            raise BadLine(f'"{name}" of "subject" must be a text')
+    return SubjectKey(value["type"], value["id"])
 
 
 def _choose_graph(own: object, given: str | None) -> str:

@@ -25,8 +25,8 @@ from .progress import Progress
 
 HELP = (
     "Start one run per line of JSON. A line is a graph's input, or an object with "
-    '"input" and, as you like, "graph" and "key". The same key of the same graph never starts '
-    "a second run, so a file can be given again."
+    '"input" and, if needed, "graph", "key", "subject", "context" and "configurable". The same key '
+    "of the same graph never starts a second run, so a file can be given again."
 )
 
 
@@ -74,7 +74,16 @@ def perform(command: BaseCommand, options: Mapping[str, Any]) -> None:
 def start_run(line: StartLine, graph: str | None) -> str:
     """Starts the run that a line asks for; returns whether it is "started" or was "there"."""
     request = parse_line(line, graph)
-    run = services.start(request.graph, request.input, key=request.key, by=None, via="command")
+    run = services.start(
+        request.graph,
+        request.input,
+        by=None,
+        via="command",
+        key=request.key,
+        subject=request.subject,
+        context=request.context,
+        configurable=request.configurable,
+    )
     return "started" if run.created else "there"
 
 

@@ -7,6 +7,7 @@ import re
 import pytest
 
 from hitl_django.management.jsonl import BadLine, StartLine, StartRequest, parse_line, read_lines
+from hitl_django.services import SubjectKey
 
 
 def read(text: str | bytes, graph: str | None = "refund") -> StartRequest:
@@ -20,6 +21,21 @@ def test_a_bare_object_is_the_input() -> None:
 def test_an_envelope_brings_its_key() -> None:
     request = read('{"input": {"amount": 12}, "key": "r1"}')
     assert request == StartRequest("refund", {"amount": 12}, "r1")
+
+
+def test_envelope_with_subject_context_and_configurable_returns_them() -> None:
+    request = read(
+        '{"input": {}, "subject": {"type": "shop.order", "id": "7"},'
+        ' "context": {"user": "ann"}, "configurable": {"tenant": "t1"}}'
+    )
+    subject = SubjectKey("shop.order", "7")
+    expected = StartRequest("refund", {}, None, subject, {"user": "ann"}, {"tenant": "t1"})
+    assert request == expected
+
+
+def test_unknown_key_of_a_line_with_its_own_graph_is_named() -> None:
+    with pytest.raises(BadLine, match="'subjct' is not a key of a line; the keys are configurable"):
+        read('{"graph": "refund", "input": {}, "subjct": {}}', graph=None)
 
 
 def test_a_state_with_an_input_field_and_others_is_no_envelope() -> None:
@@ -54,6 +70,13 @@ def test_an_input_that_is_null_is_passed_on_for_the_graph_to_judge() -> None:
         (b'{"a": "\xff"}', "not UTF-8 at byte 8"),
         ('{"input": {}, "key": ""}', '"key" has to be a text'),
         ('{"input": {}, "key": 7}', '"key" has to be a text'),
+        ('{"input": {}, "subject": "shop.order"}', '"subject" must be an object with "type" and'),
+        ('{"input": {}, "subject": {"type": "shop.order"}}', '"subject" must be an object'),
+        (
+            '{"input": {}, "subject": {"type": "shop.order", "id": "7", "key": 1}}',
+            '"subject" must be an object',
+        ),
+        ('{"input": {}, "subject": {"type": "shop.order", "id": 7}}', '"id" of "subject" must be'),
         ('{"input": {}, "graph": 7}', '"graph" has to be a text'),
         ('{"input": {}, "graph": "agent"}', "for graph 'agent', the command for 'refund'"),
     ],

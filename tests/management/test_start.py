@@ -9,11 +9,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from django.contrib.auth.models import Group
 from django.core.management import CommandError, call_command
+from pydantic import BaseModel
 
 from hitl_django import StateGraph, register
 from hitl_django.graph_registry.registry import unregister
-from hitl_django.models import AuditEntry, Run
+from hitl_django.models import AuditEntry, Run, Thread
 
 pytestmark = pytest.mark.django_db
 
@@ -127,6 +129,64 @@ def test_a_file_may_be_for_several_graphs(lines: Any) -> None:
     assert said.out == "2 started, 0 there before, 2 refused.\n"
     assert "line 3: No graph named 'guessing' is registered." in said.err
     assert "line 4: the line names no graph" in said.err
+
+
+def test_line_with_subject_ties_its_thread_to_the_object(lines: Any) -> None:
+    team = Group.objects.create(name="Night shift")
+    subject = {"type": "auth.group", "id": str(team.pk)}
+    said = Said("counting", "--input", lines({"input": {"count": 1}, "subject": subject}))
+    assert said.out == "1 started, 0 there before, 0 refused.\n"
+    assert Thread.objects.get().subject == team
+
+
+def test_line_with_unknown_subject_is_refused_with_the_reason(lines: Any) -> None:
+    wrong = [("auth.grup", "1"), ("group", "1"), ("auth.group", "0"), ("auth.group", "x")]
+    said = Said(
+        "counting",
+        "--input",
+        lines(
+            *({"input": {"count": 1}, "subject": {"type": kind, "id": pk}} for kind, pk in wrong),
+        ),
+    )
+    assert said.err.splitlines() == [
+        "line 1: subject: names no installed model: 'auth.grup'",
+        "line 2: subject: names no installed model: 'group'",
+        "line 3: subject: names no auth.Group that exists: '0'",
+        "line 4: subject: names no auth.Group that exists: 'x'",
+    ]
+    assert not Run.objects.exists()
+    assert not Thread.objects.exists()
+
+
+def test_line_with_context_and_configurable_stores_them_for_the_run(lines: Any) -> None:
+    class Caller(BaseModel):
+        user_id: str
+
+    graph = StateGraph(Any, context_schema=Caller).add_node("idle", lambda state: {})
+    register("contextual")(lambda: graph.add_edge("__start__", "idle"))
+    try:
+        said = Said(
+            "contextual",
+            "--input",
+            lines(
+                {"input": {}, "context": {"user_id": "ann"}, "configurable": {"tenant": "t1"}},
+                {"input": {}, "context": {"user_id": 3}},
+                {"input": {}, "context": {"user_id": "ann"}, "configurable": ["t1"]},
+                {"input": {}, "context": {"user_id": "ann"}, "configurable": {"thread_id": "x"}},
+            ),
+        )
+    finally:
+        unregister("contextual")
+    assert Run.objects.get().options == {
+        "context": {"user_id": "ann"},
+        "configurable": {"tenant": "t1"},
+    }
+    reported = said.err.splitlines()
+    assert reported[0].startswith("line 2: context.user_id: ")
+    assert reported[1:] == [
+        "line 3: configurable: is not a dict",
+        "line 4: configurable.thread_id: is the engine's own",
+    ]
 
 
 def test_a_line_for_another_graph_than_the_command_is_refused(lines: Any) -> None:

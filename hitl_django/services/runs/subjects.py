@@ -22,21 +22,31 @@ class SubjectKey:
 
 
 def find_subject(key: SubjectKey, by: Any) -> Model:
-    """Returns the object of this key.
+    """Return the object of this key.
 
-    InvalidInputError where there is none, or none that the user may name: which it is stays open.
+    Raises:
+        InvalidInputError: There is no such model or object, or ``by`` may not start a run about it.
+            A user isn't told which of them it is.
     """
-    reason = "is nothing that you may start a run about"
-    absent = InvalidInputError(f"The subject {reason}.", [("subject", reason)])
     try:
         model = apps.get_model(key.type)
+    except (LookupError, ValueError):
+        raise _build_error(by, f"names no installed model: {key.type!r}") from None
+    reason = f"names no {model._meta.label} that exists: {key.id!r}"
+    try:
         pk = model._meta.pk.to_python(key.id)
-    except (LookupError, ValueError, ValidationError):
-        raise absent from None
+    except (ValueError, ValidationError):
+        raise _build_error(by, reason) from None
     rows = model._default_manager.all()
     if by is not None:
         rows = get_policy().visible_subjects(by, rows)
     found: Model | None = rows.filter(pk=pk).first()
     if found is None:
-        raise absent
+        raise _build_error(by, reason)
     return found
+
+
+def _build_error(by: Any, reason: str) -> InvalidInputError:
+    if by is not None:
+        reason = "is nothing that you may start a run about"
+    return InvalidInputError(f"The subject {reason}.", [("subject", reason)])
