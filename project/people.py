@@ -12,6 +12,7 @@ PASSWORD = "demo"
 
 VIEW = (
     "view_auditentry",
+    "view_customer",
     "view_decision",
     "view_interrupt",
     "view_reviewitem",
@@ -57,7 +58,9 @@ def create() -> None:
     for name, codenames in GROUPS.items():
         group, _ = Group.objects.get_or_create(name=name)
         group.permissions.set(
-            Permission.objects.filter(content_type__app_label="hitl_django", codename__in=codenames)
+            Permission.objects.filter(
+                content_type__app_label__in=["hitl_django", "project"], codename__in=codenames
+            )
         )
     for person in PEOPLE:
         _create(person)

@@ -27,7 +27,7 @@ class SubjectReviews:
     ``hitl_django/admin/subject.html``, or includes ``hitl_django/admin/reviews.html``.
     """
 
-    change_form_template = "hitl_django/admin/subject.html"
+    change_form_template: Any = "hitl_django/admin/subject.html"
 
     def render_change_form(
         self, request: HttpRequest, context: Any, *args: Any, **kwargs: Any

@@ -164,6 +164,8 @@ def test_it_fills_the_queue_runs_what_is_decided_and_carries_on_the_next_time(
     eventually(
         lambda: demo.call(f"runs/{question['run']}/")["state"] == "succeeded", "the run's end"
     )
+    thread = demo.call(f"threads/{question['thread_id']}/")
+    assert thread["subject"] == {"type": "project.customer", "id": "1001"}
     said = curl_of_the_guide(demo.port).splitlines()
     assert any("Paid 50.00 EUR for R-1." in line for line in said)
     assert "'status': 202" in said[-2]

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from hitl_django.management.jsonl import parse_line, read_lines
+from project.customers import CUSTOMERS
 from project.graphs import agent, newsletter, refund
 
 REQUESTS = Path(refund.__file__).parents[1] / "data" / "requests.jsonl"
@@ -29,6 +30,14 @@ def requests() -> list[Any]:
 def test_every_request_fits_the_input_schema_of_its_graph(requests: list[Any]) -> None:
     for request in requests:
         MODELS[request.graph].model_validate(request.input)
+
+
+def test_subjects_of_requests_are_the_customers_named_in_their_inputs(requests: list[Any]) -> None:
+    about = [request for request in requests if request.subject is not None]
+    assert {request.subject.type for request in about} == {"project.customer"}
+    assert {request.subject.id for request in about} == set(CUSTOMERS)
+    for request in about:
+        assert request.input["customer"] == CUSTOMERS[request.subject.id]
 
 
 def test_there_are_two_hundred_and_no_two_alike(requests: list[Any]) -> None:

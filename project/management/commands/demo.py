@@ -23,7 +23,7 @@ from hitl_django.worker.child_process import (
     StopSignals,
     run_programs,
 )
-from project import people, settings
+from project import customers, people, settings
 
 HOST = "127.0.0.1"
 REQUESTS = Path(__file__).resolve().parents[2] / "data" / "requests.jsonl"
@@ -67,10 +67,11 @@ class Command(BaseCommand):
             self.stdout.write("Stopped.")
 
     def prepare(self) -> None:
-        """Make what isn't there yet: the database, the people, the runs."""
+        """Create the database, the people, the customers and the runs that are missing."""
         self.stdout.write(f"Database: {settings.DATABASES['default']['NAME']}")
         call_command("migrate", verbosity=0)
         people.create()
+        customers.create()
         self.stdout.write(f"Runs from {REQUESTS.name}: ", ending="")
         call_command("hitl", "start", input=str(REQUESTS), stdout=self.stdout, stderr=self.stderr)
 

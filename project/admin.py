@@ -1,0 +1,17 @@
+"""Admin pages of customers, with their runs and open reviews."""
+
+from __future__ import annotations
+
+from django.contrib import admin
+
+from hitl_django.admin import SubjectReviews
+
+from .models import Customer
+
+
+@admin.register(Customer)
+class CustomerAdmin(SubjectReviews, admin.ModelAdmin):
+    """Customers; the page of each shows its runs and open reviews."""
+
+    list_display = ("number", "name", "email")
+    search_fields = ("number", "name", "email")
