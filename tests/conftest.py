@@ -71,6 +71,11 @@ NOT_QUICK = SLOW | ACROSS | {"browser"}
 NOT_ONE = ("hypothesis", "process")
 #: Folders that get pages, hundreds of them, and how many tests of a module the quick part takes.
 PAGES, FIRST = frozenset({"admin", "api"}), 5
+#: Folders whose tests are about stored rows: their later cases run on each database. Those of the
+#: others run on the first, and on all with ``--all``.
+STORED = frozenset(
+    {"archive", "checkpoints", "db", "histories", "leases", "models", "schema", "services", "store"}
+)
 #: Under which name a test's figures are kept until the run has ended.
 FIGURES = "figures"
 DATABASE_FIXTURES = frozenset(
@@ -209,10 +214,16 @@ def in_rest(item: pytest.Item) -> bool:
     """Return whether the second command runs a test: not in the sample, nor of a full matrix."""
     if item.get_closest_marker("matrix"):
         return False
-    # A page in a browser shows nothing of the database behind it.
-    if item.get_closest_marker("browser") and vendor() != "sqlite":
+    if in_sample(item):
         return False
-    return not in_sample(item)
+    if vendor() == "sqlite" or item.get_closest_marker("database"):
+        return True
+    # A page in a browser shows nothing of the database behind it.
+    if item.get_closest_marker("browser"):
+        return False
+    if STORED.intersection(folders(item)) or any(map(item.get_closest_marker, LONG)):
+        return True
+    return distance(item) <= 1
 
 
 def is_quick(item: pytest.Item) -> bool:

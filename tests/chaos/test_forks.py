@@ -9,6 +9,7 @@ from hitl_django.models import AuditEntry, Checkpoint, Interrupt, Run, Thread
 from tests import processes
 
 from . import invariants, recovery, victim
+from .crash_points import SIDES
 from .graphs import EMPTY, Effects, end_of
 
 pytestmark = [
@@ -36,7 +37,7 @@ def faults_but_for_branches(effects: Effects) -> list[str]:
 @pytest.mark.promise("P3")
 @pytest.mark.promise("P6")
 @pytest.mark.promise("P20")
-@pytest.mark.parametrize("after", [False, True], ids=["before", "after"])
+@pytest.mark.parametrize("after", SIDES)
 def test_a_crash_at_any_statement_of_a_fork_leaves_all_of_it_or_nothing(
     after: bool, effects: Effects
 ) -> None:

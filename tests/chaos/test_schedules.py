@@ -10,11 +10,12 @@ from hitl_django.models import Run, Schedule
 from tests import processes
 
 from . import invariants, victim
+from .crash_points import SIDES
 
 pytestmark = [pytest.mark.crash, pytest.mark.django_db(transaction=True)]
 
 
-@pytest.mark.parametrize("after", [False, True], ids=["before", "after"])
+@pytest.mark.parametrize("after", SIDES)
 def test_a_crash_at_any_statement_leaves_the_run_and_the_next_due_time_or_neither(
     after: bool,
 ) -> None:

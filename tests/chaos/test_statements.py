@@ -13,6 +13,7 @@ from hitl_django.models import Decision, Run, Thread
 from tests import processes
 
 from . import invariants, recovery, victim
+from .crash_points import SIDES
 from .graphs import EMPTY, SHAPES, Effects, end_of, in_mode
 
 pytestmark = [
@@ -41,7 +42,7 @@ def crash_everywhere(shape: str, marks: Path, after: bool) -> list[str]:
 @pytest.mark.promise("P6")
 @pytest.mark.promise("P7")
 @pytest.mark.promise("P9")
-@pytest.mark.parametrize("after", [False, True], ids=["before", "after"])
+@pytest.mark.parametrize("after", SIDES)
 @pytest.mark.parametrize("shape", SHAPES)
 def test_a_crash_at_any_statement_loses_and_doubles_nothing(
     shape: str, after: bool, effects: Effects

@@ -23,6 +23,7 @@ from hitl_django.worker import runner
 from tests import processes
 
 from . import invariants, recovery, victim
+from .crash_points import SIDES
 from .graphs import EMPTY, Effects, Recording, State, counted, in_mode, work
 from .proxy import Fate, Proxy
 
@@ -117,7 +118,7 @@ def assert_each_paid_once(effects: Effects, each: int) -> None:
 
 @pytest.mark.crash
 @pytest.mark.usefixtures("paid")
-@pytest.mark.parametrize("after", [False, True], ids=["before", "after"])
+@pytest.mark.parametrize("after", SIDES)
 @pytest.mark.parametrize("mode", DURABILITIES)
 def test_a_crash_at_any_statement_leaves_what_was_written_exactly_once(
     mode: str, after: bool, effects: Effects

@@ -12,6 +12,7 @@ from hitl_django.models import AuditEntry, Decision, Interrupt, Run
 from tests import processes
 
 from . import invariants, victim
+from .crash_points import SIDES
 
 pytestmark = [pytest.mark.crash, pytest.mark.django_db(transaction=True)]
 
@@ -32,7 +33,7 @@ def waiting() -> Interrupt:
 
 
 @pytest.mark.promise("P3")
-@pytest.mark.parametrize("after", [False, True], ids=["before", "after"])
+@pytest.mark.parametrize("after", SIDES)
 @pytest.mark.parametrize("way", WAYS)
 def test_a_crash_at_any_statement_of_a_vote_leaves_all_of_it_or_nothing(
     way: str, after: bool

@@ -10,6 +10,7 @@ from hitl_django.models import Checkpoint, Run
 from tests import processes
 
 from . import invariants, recovery, victim
+from .crash_points import SIDES
 
 pytestmark = [
     pytest.mark.crash,
@@ -36,7 +37,7 @@ def states_of(thread_id: str) -> list[str]:
 
 @pytest.mark.promise("P6")
 @pytest.mark.promise("P8")
-@pytest.mark.parametrize("after", [False, True], ids=["before", "after"])
+@pytest.mark.parametrize("after", SIDES)
 def test_runs_that_wait_begin_once_and_in_order_whatever_crashes(after: bool) -> None:
     crashes = survivors = 0
     while not survivors:

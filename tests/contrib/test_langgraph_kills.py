@@ -19,6 +19,7 @@ from hitl_django.graph_registry import registry
 from hitl_django.models import Decision, Interrupt, Run
 from tests import processes
 from tests.chaos import recovery
+from tests.chaos.crash_points import SIDES
 
 from . import agent_victim
 
@@ -44,7 +45,7 @@ def impatient(settings: Any) -> Iterator[None]:
 
 @pytest.mark.promise("P6")
 @pytest.mark.promise("P7")
-@pytest.mark.parametrize("after", [False, True], ids=["before", "after"])
+@pytest.mark.parametrize("after", SIDES)
 @pytest.mark.parametrize(("graph", "questions", "parts", "said"), CASES)
 def test_a_kill_at_any_commit_loses_and_doubles_nothing(
     tmp_path: Path, graph: str, questions: int, parts: str, said: list[str], after: bool

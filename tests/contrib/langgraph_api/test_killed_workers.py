@@ -23,6 +23,7 @@ from hitl_django.models import Run
 from hitl_django.worker import runner
 from tests import processes
 from tests.chaos import recovery
+from tests.chaos.crash_points import SIDES
 
 from . import stream_victim
 
@@ -103,7 +104,7 @@ def read_messages(found: list[Any]) -> Iterator[str]:
         yield f"{task.partition(':')[0]} {attempts[max(attempts)]}"
 
 
-@pytest.mark.parametrize("after", [False, True], ids=["before", "after"])
+@pytest.mark.parametrize("after", SIDES)
 def test_a_stream_goes_on_with_nothing_twice_and_nothing_missing(
     after: bool, talk: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
