@@ -178,6 +178,15 @@ class AnyJSON(serializers.Field):
         return {}
 
 
+class ContextField(AnyJSON):
+    """The context of a run. Declare it as Any: serializers have a property of its name."""
+
+    def __init__(self, **kwargs: Any) -> None:
+        kwargs.setdefault("required", False)
+        kwargs.setdefault("help_text", "What the graph's context_schema describes.")
+        super().__init__(**kwargs)
+
+
 class JSONObject(serializers.Field):
     """A JSON object, exactly as it was parsed."""
 

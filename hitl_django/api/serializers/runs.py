@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from rest_framework import serializers
 
 from hitl_django.answers.limits import REASON_LENGTH
@@ -12,6 +14,7 @@ from .fields import (
     AnyJSON,
     Body,
     Choice,
+    ContextField,
     Hyperlink,
     Id,
     JSONObject,
@@ -49,9 +52,8 @@ class StartBody(Body):
         required=False, help_text="What it is about: something that you may see (422)."
     )
     metadata = JSONObject(required=False, help_text="Kept with a new thread, for you.")
-    context = AnyJSON(  # type: ignore[assignment]  # a field, not the property
-        required=False,
-        help_text="What the graph's context_schema describes: its nodes get it as their context.",
+    context: Any = ContextField(
+        help_text="What the graph's context_schema describes: its nodes get it as their context."
     )
     configurable = JSONObject(
         required=False, help_text="Keys that the nodes find in their config's configurable."

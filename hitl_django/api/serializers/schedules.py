@@ -9,7 +9,19 @@ from rest_framework import serializers
 from hitl_django.graph_registry import cron, registry
 from hitl_django.models import Schedule
 
-from .fields import AnyJSON, Body, Choice, Computed, Hyperlink, Id, JSONObject, Moment, Text, YesNo
+from .fields import (
+    AnyJSON,
+    Body,
+    Choice,
+    Computed,
+    ContextField,
+    Hyperlink,
+    Id,
+    JSONObject,
+    Moment,
+    Text,
+    YesNo,
+)
 
 
 class ScheduleChange(Body):
@@ -26,9 +38,8 @@ class ScheduleChange(Body):
         help_text="Whose wall clock the expression is about, such as Europe/Berlin.",
     )
     input = AnyJSON(required=False, help_text="What the graph's input_schema describes; not null.")
-    context = AnyJSON(  # type: ignore[assignment]  # a field, not the property
-        required=False,
-        help_text="What the graph's context_schema describes; it is not shown again.",
+    context: Any = ContextField(
+        help_text="What the graph's context_schema describes; it is not shown again."
     )
     configurable = JSONObject(
         required=False, help_text="Keys that the nodes find in their config's configurable."

@@ -11,6 +11,7 @@ from hitl_django.api.serializers.fields import (
     AnyJSON,
     Body,
     Choice,
+    ContextField,
     JSONObject,
     Number,
     Query,
@@ -164,7 +165,7 @@ class RunBody(AgentBody):
     checkpoint_id = Text(max_length=36, required=False)
     metadata = JSONObject(required=False)
     config = ConfigBody(required=False)
-    context = AnyJSON(required=False)  # type: ignore[assignment]
+    context: Any = ContextField()
     interrupt_before = NodeNames(required=False)
     interrupt_after = NodeNames(required=False)
     durability = Choice(choices=DURABILITIES, required=False)
