@@ -21,6 +21,7 @@ from hitl_django.engine.errors import (
 from hitl_django.engine.state.schema import is_model
 from hitl_django.errors import IdempotencyKeyReusedError, RunStateError
 from hitl_django.forms import MISSING, AnswerForm, read_shape
+from hitl_django.graph_registry import registry
 from hitl_django.graph_registry.registry import RegisteredGraph
 from hitl_django.json_text.json_pointer import format_pointer, split_path
 from hitl_django.json_text.json_schema import find_faults
@@ -80,8 +81,9 @@ class StartForm:
             shape = replace(shape, title=str(_("Input")))
         self.input = AnswerForm(shape, _get_defaults(self.schema), data, name="input", more=more)
         self.context: AnswerForm | None = None
-        if registered.graph.context_schema is not None:
-            self.context_schema = registered.graph.get_context_jsonschema() or {}
+        context_schema = registry.describe_context(registered.graph)
+        if context_schema is not None:
+            self.context_schema = context_schema
             self.context = AnswerForm(
                 read_shape(self.context_schema),
                 _get_defaults(self.context_schema),

@@ -66,6 +66,10 @@ class RegisteredGraph:
         """Return an input, output or state, as JSON, without its secrets."""
         return values if self.secrets is None else mask_secrets(self.secrets, values)
 
+    def mask_context(self, context: Any) -> Any:
+        """Return a run's context, as JSON, without its secrets."""
+        return mask_secrets(describe_context(self.graph) or {}, context)
+
     def with_graph(self, graph: Pregel) -> RegisteredGraph:
         """Returns the same registration of a variant of its graph."""
         return replace(self, graph=graph)
@@ -363,6 +367,23 @@ def mask_values(name: str, values: Any) -> Any:
     """Returns an input of a graph without its secrets; nothing where they aren't known here."""
     try:
         return get_graph(name).mask(values)
+    except (UnknownGraphError, BrokenGraphError):
+        return HIDDEN
+
+
+def describe_context(graph: Pregel) -> dict[str, Any] | None:
+    """Return the JSON schema of a run's context; None for a graph that declares none.
+
+    The graph's own ``get_context_jsonschema`` raises for a schema without fields, such as dict.
+    """
+    schema = graph.context_schema
+    return None if schema is None else build_json_schema(schema)
+
+
+def mask_context(name: str, context: Any) -> Any:
+    """Return a context of a graph without its secrets; HIDDEN if they aren't known here."""
+    try:
+        return get_graph(name).mask_context(context)
     except (UnknownGraphError, BrokenGraphError):
         return HIDDEN
 

@@ -49,7 +49,8 @@ from .browsing import sheet_of
 from .conftest import page_of
 
 OTP, WRONG, PROPOSED, PIN = "hunter2xyz", "wrong4zzz", "agreed7qqq", "pin9kkk"
-SECRETS = (OTP, WRONG, PROPOSED, PIN)
+BADGE = "badge5www"
+SECRETS = (OTP, WRONG, PROPOSED, PIN, BADGE)
 Advance = Callable[[], int]
 
 
@@ -64,6 +65,11 @@ class Opened(TypedDict, total=False):
     pin: SecretStr
     quorum: int
     done: bool
+
+
+class Caller(BaseModel):
+    tenant: str = ""
+    badge: SecretStr = SecretStr("")
 
 
 class Login(BaseModel):
@@ -90,15 +96,23 @@ def received(db: None) -> Iterator[list[str]]:
 
     @register("vault", review=ReviewPolicy(second_look=1.0))
     def vault() -> StateGraph:
-        graph = StateGraph(Opened, input_schema=Opening)
+        graph = StateGraph(Opened, input_schema=Opening, context_schema=Caller)
         return graph.add_node("ask", ask).add_edge(START, "ask").add_edge("ask", END)
 
     yield found
     registry.unregister("vault")
 
 
-def opening(advance: Advance, user: str = "Dana") -> Interrupt:
-    run = services.start("vault", {"user": user, "pin": PIN}, events=KINDS)
+def opening(advance: Advance, user: str = "Dana", by: Any = None) -> Interrupt:
+    context = {"tenant": "acme", "badge": BADGE}
+    run = services.start(
+        "vault",
+        {"user": user, "pin": PIN},
+        context=context,
+        configurable={"region": "north"},
+        events=KINDS,
+        by=by,
+    )
     advance()
     return Interrupt.objects.get(run=run.id)
 
@@ -181,7 +195,7 @@ def planted(
     ann = get_user_model().objects.create_superuser("ann")
 
     # One that is decided after an answer that the graph refused, and archived.
-    kept = opening(advance)
+    kept = opening(advance, by=ann)
     services.decide(kept.pk, "respond", {"note": "n", "otp": WRONG}, by=ann)
     advance()
     services.decide(kept.pk, "respond", {"note": "n", "otp": OTP}, by=ann, key="k")
@@ -190,7 +204,7 @@ def planted(
     assert retention.archive_ended(0, 1) == 1
 
     # One that is decided in the same way and stays, and one with a proposal that others approve.
-    decided = opening(advance)
+    decided = opening(advance, by=ann)
     services.decide(decided.pk, "respond", {"note": "n", "otp": WRONG}, by=ann)
     advance()
     services.decide(decided.pk, resume={"note": "n", "otp": OTP}, by=ann)
@@ -202,7 +216,9 @@ def planted(
     assert received == [OTP, PIN, OTP, PIN]
     assert proposed.proposal["answer"]["otp"] == PROPOSED
 
-    schedule = services.create_schedule("vault", "0 7 * * *", {"user": "Lena", "pin": PIN})
+    schedule = services.create_schedule(
+        "vault", "0 7 * * *", {"user": "Lena", "pin": PIN}, context={"badge": BADGE}
+    )
     link = services.make_link(opening(advance).pk, name="Lena", by=admin_user)
     return {
         "archivedthread": ArchivedThread.objects.get(),
@@ -303,6 +319,13 @@ def test_messages_exports_and_commands_show_no_secret(
     assert_hidden(str(exported), "the export of decisions")
     archived = services.archived_thread(planted["archivedthread"].thread_id)
     assert_hidden(str(archived), "the archive")
+    options = archived.rows["Run"][0]["options"]
+    assert options["context"] == {"tenant": "acme", "badge": HIDDEN}
+    assert options["configurable"] == {"region": "north"}
+    person = get_user_model().objects.get(username="ann")
+    of_person = [row for row in services.export_person(person) if row.table.endswith(".Run")]
+    assert {row.is_archived for row in of_person} == {True, False}
+    assert_hidden(str(of_person), "the export of a person")
     for pk in (planted["interrupt"].pk, planted["reviewitem"].pk, planted["run"]):
         out = io.StringIO()
         call_command("hitl", "show", str(pk), stdout=out)
@@ -310,6 +333,29 @@ def test_messages_exports_and_commands_show_no_secret(
     out = io.StringIO()
     call_command("hitl", "export-audit", "--since=2000-01-01", stdout=out)
     assert_hidden(out.getvalue(), "the exported audit log")
+
+
+def test_archive_shows_no_secret_of_run_that_never_began_or_of_unknown_graph(
+    received: list[str], advance: Advance
+) -> None:
+    first = opening(advance).run
+    opened = {"user": "Lena", "pin": PIN}
+    waiting = services.start(
+        "vault",
+        opened,
+        thread_id=first.thread.thread_id,
+        context={"badge": BADGE},
+        on_pending="wait",
+    )
+    services.cancel(waiting.id)
+    services.cancel(first.pk)
+    assert retention.archive_ended(0, 1) == 1
+    assert_hidden(str(services.archived_thread(waiting.thread_id)), "the archive")
+
+    registry.unregister("vault")
+    shown = services.archived_thread(waiting.thread_id).rows["Run"]
+    assert_hidden(str(shown), "the archive")
+    assert {run["options"]["context"] for run in shown} == {HIDDEN}
 
 
 def test_database_holds_secrets_only_encrypted(planted: dict[str, Any]) -> None:

@@ -259,6 +259,21 @@ def test_admin_asks_for_the_context(registered: Any, advance: Advance, admin_cli
 
 
 @pytest.mark.any_database
+def test_context_schema_without_fields_is_asked_for_as_json(admin_client: Any) -> None:
+    graph = StateGraph(State, context_schema=dict).add_node("n", lambda state: {})
+    registry.register("loose")(lambda: graph.add_edge(START, "n"))
+    try:
+        address = reverse("admin:hitl_django_run_start_graph", args=["loose"])
+        assert 'name="context"' in admin_client.get(address).content.decode()
+        admin_client.post(address, {"start": "1", "context": '{"user_id": "ann"}'})
+        assert Run.objects.get().options == {"context": {"user_id": "ann"}}
+        schemas = admin_client.get("/agent/assistants/loose/schemas").json()
+        assert schemas["context_schema"]["type"] == "object"
+    finally:
+        registry.unregister("loose")
+
+
+@pytest.mark.any_database
 def test_schedule_gives_its_context_to_runs(registered: Any, advance: Advance) -> None:
     registered("ours")
     with pytest.raises(InvalidInputError) as refused:

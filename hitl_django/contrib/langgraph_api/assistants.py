@@ -156,5 +156,5 @@ def _build_schemas(name: str, graph: Any) -> dict[str, Any]:
         "output_schema": graph.get_output_jsonschema(),
         "state_schema": graph.get_output_jsonschema(),
         "config_schema": None,
-        "context_schema": graph.get_context_jsonschema(),
+        "context_schema": registry.describe_context(graph),
     }

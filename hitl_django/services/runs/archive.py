@@ -15,6 +15,7 @@ from hitl_django.answers import read_options
 from hitl_django.db.alias import write_alias
 from hitl_django.db.retry import retry_on_conflict
 from hitl_django.errors import NoSuchThread, NotAllowedError, ThreadExistsError
+from hitl_django.graph_registry import registry
 from hitl_django.models import (
     ArchivedThread,
     AuditEntry,
@@ -31,6 +32,8 @@ from .state import render_json
 
 #: The tables whose rows are shown; state and history can be read once the thread is restored.
 SHOWN = (Run, Interrupt, Decision, Comment, RunEvent, AuditEntry)
+#: Columns of runs that hold state: the input of a run that never began.
+UNSHOWN = ("input",)
 #: Columns of runs that are for operators.
 OPERATORS = ("error", "traceback")
 
@@ -60,7 +63,7 @@ def archived_thread(thread_id: str, *, by: Any = None) -> ArchivedThreadInfo:
     if row is None:
         raise NoSuchThread
     found = archive.read_document(row)
-    hidden = () if _may_operate(by, found[Run]) else OPERATORS
+    hidden = UNSHOWN if _may_operate(by, found[Run]) else UNSHOWN + OPERATORS
     return ArchivedThreadInfo(
         thread_id=row.thread_id,
         graph=row.graph,
@@ -128,5 +131,9 @@ def _render_row(row: models.Model, hidden: Sequence[str]) -> Mapping[str, Any]:
         shown["detail"] = audit.get_shown_detail(row)
     if isinstance(row, Interrupt):
         shown["proposal"] = read_options(row).mask_proposal()
+    options = shown.get("options") or {}
+    if isinstance(row, Run) and "context" in options:
+        context = registry.mask_context(row.graph, options["context"])
+        shown["options"] = {**options, "context": context}
     found: Mapping[str, Any] = render_json(shown)
     return found
