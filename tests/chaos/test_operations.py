@@ -4,19 +4,38 @@ from __future__ import annotations
 
 import io
 from collections.abc import Callable
+from datetime import timedelta
+from typing import Any
 
 import pytest
+from cryptography.fernet import Fernet
+from django.contrib.auth.models import Group, User
 from django.core.management import call_command
+from django.db.models.functions import Now
 
-from hitl_django import services
-from hitl_django.models import GraphShape, Run, Thread
-from hitl_django.worker import retention
+from hitl_django import Expiry, services
+from hitl_django.graph_registry import registry
+from hitl_django.models import (
+    ArchivedThread,
+    GraphShape,
+    Interrupt,
+    Run,
+    Schedule,
+    Thread,
+    WebhookEndpoint,
+)
+from hitl_django.store import DjangoStore
+from hitl_django.testing.clock import move_back
+from hitl_django.worker import reencryption, retention
+from hitl_django.worker.sweeper import sweep
+from tests import graphs
 from tests.archive.conftest import advance, age, ended
-from tests.services.conftest import user
+from tests.graphs import steps
+from tests.services.conftest import asked, lena, user
 
 from . import commits
 
-__all__ = ["advance", "ended", "user"]
+__all__ = ["advance", "ended", "lena", "user"]
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
@@ -46,7 +65,7 @@ def test_half_of_an_operation_that_is_not_repeated_is_noticed() -> None:
             for name in ("first", "second"):
                 GraphShape.objects.create(fingerprint=name, graph=name, shape={})
 
-    with pytest.raises(AssertionError, match="killed before commit 2"):
+    with pytest.raises(AssertionError, match="GraphShape, killed after commit 1"):
         commits.assert_same_after_kills(store_both)
 
 
@@ -75,3 +94,87 @@ def test_archiving_killed_at_any_commit_archives_all(talks: list[Thread]) -> Non
 def test_restoring_killed_at_any_commit_restores_all(talks: list[Thread]) -> None:
     hitl("archive", "--older-than", "30d")
     commits.assert_same_after_kills(lambda: hitl("restore", "first", "second", "steps-0"))
+
+
+@pytest.mark.long
+def test_reencryption_killed_at_any_commit_rewrites_every_row(
+    talks: list[Thread], settings: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(reencryption, "BATCH", 4)
+    old, new = (Fernet.generate_key().decode() for _ in range(2))
+    # Some rows are plain, and those of the archive under the old key.
+    settings.HITL = {**settings.HITL, "ENCRYPTION_KEYS": [old]}
+    hitl("archive", "--older-than", "95d")
+    settings.HITL = {**settings.HITL, "ENCRYPTION_KEYS": [new, old]}
+    commits.assert_same_after_kills(lambda: hitl("reencrypt"))
+    settings.HITL = {**settings.HITL, "ENCRYPTION_KEYS": [new]}
+    hitl("reencrypt", "--check")
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("is_renamed", [False, True])
+def test_forgetting_person_killed_at_any_commit_leaves_no_name(
+    lena: User, advance: Advance, is_renamed: bool
+) -> None:
+    rita = User.objects.get(username="rita")
+    for text in ("a", "b"):
+        question = asked("approval", {"text": text}, advance)
+        services.comment(question.pk, "Ask @lena.", by=rita)
+        services.decide(question.pk, "respond", {"approved": True, "text": text}, by=rita)
+        advance()
+    if is_renamed:
+        # The former name is known by what lena did in one thread alone.
+        WebhookEndpoint.objects.all().delete()
+        lena.username = "renamed"
+        lena.save()
+    # The first is hers. Of the last two the name is all that they have of her.
+    hers = Thread.objects.order_by("pk")[0]
+    Thread.objects.exclude(pk=hers.pk).update(ended_at="2020-01-01T00:00Z")
+    hitl("archive", "--older-than", "30d")
+    assert ArchivedThread.objects.count() == 3
+    commits.assert_same_after_kills(lambda: hitl("forget-person", lena.username, "--yes"))
+
+
+@pytest.mark.long
+def test_due_schedules_killed_at_any_commit_start_one_run_each(advance: Advance) -> None:
+    with registry.hide_graphs():
+        registry.register("hourly", every="0 * * * *")(steps)
+        for _ in range(2):
+            services.create_schedule("hourly", "0 7 * * *", {"log": []})
+        Schedule.objects.update(next_at=Now() - timedelta(minutes=1))
+        commits.assert_same_after_kills(services.start_due)
+
+
+@pytest.mark.long
+def test_sweep_killed_at_any_commit_does_all_that_is_due(
+    talks: list[Thread], advance: Advance, settings: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rita = User.objects.create_superuser("rita")
+    webhook = services.create_webhook("https://hooks.example/")
+    for name in ("Night", "Day"):
+        Group.objects.create(name=name)
+    graphs.PATIENCE.clear()
+    for terms in ((), ("cancel",), ("answer", {"seats": 8}), ("keep",), ("escalate", None, "Day")):
+        monkeypatch.setattr(graphs, "PATIENCE", [Expiry(timedelta(hours=1), *terms)])
+        asked("patient", {"log": []}, advance)
+    terms = {"due": timedelta(hours=1), "expires": Expiry(timedelta(days=9))}
+    asked("reviewed", {"payload": "due", "terms": {**terms, "group": "Night"}}, advance)
+    settings.HITL = {**settings.HITL, "UNDO_SECONDS": 60}
+    undoable = asked("approval", {"text": "x"}, advance)
+    services.decide(undoable.pk, "respond", {"approved": True, "text": "x"}, by=rita)
+    services.start("approval", {"text": "lost"})
+    services.create_schedule("approval", "0 7 * * *", {"text": "x"})
+    services.act_once(lambda: 7, str, key="key-1", request={"a": 1}, by=rita)
+    for number in range(2):
+        DjangoStore().put(("a",), str(number), {"n": number}, ttl=1)
+    services.try_webhook(webhook.id)
+    move_back(timedelta(days=40))
+    Interrupt.objects.filter(graph="reviewed").update(warn_at=Now(), expires_at=None)
+    settings.HITL = {
+        **settings.HITL,
+        "RETENTION_DAYS": {"steps": 30},
+        "ARCHIVE_DAYS": {"approval": 60},
+        "EVENT_RETENTION_DAYS": 10,
+    }
+    services.start("steps", {"log": []})  # so that the graph's shape stays in use
+    commits.assert_same_after_kills(sweep)

@@ -4,16 +4,19 @@ from __future__ import annotations
 
 import logging
 import random
+from collections.abc import Mapping
 from datetime import UTC, datetime, timedelta
 from email.utils import parsedate_to_datetime
 from time import monotonic
 from typing import Any
 from uuid import UUID
 
+from django.db import transaction
 from django.db.models import F
 
 from hitl_django.conf import hitl
 from hitl_django.db.alias import write_alias
+from hitl_django.db.retry import retry_on_conflict
 from hitl_django.db.write_batch import WriteBatch
 from hitl_django.models import Delivery, WebhookEndpoint
 from hitl_django.models.functions import Now
@@ -37,6 +40,7 @@ FAULT_LENGTH = 255
 #: Answers that say something about the receiver as a whole, and not about this message.
 UNWELL = frozenset({408, 425, 429})
 GONE = 410
+NO_CHANGES: Mapping[str, Any] = {}
 
 
 def deliver(endpoint_id: str) -> None:
@@ -86,25 +90,17 @@ def _attempt(claim: Claim, endpoint: WebhookEndpoint) -> Answer | None:
 def _settle(claim: Claim, endpoint: WebhookEndpoint, answer: Answer | None) -> bool:
     """Notes what came of an attempt; returns whether to go on with the next message."""
     if answer is None:
-        claim.row().update(
-            state=Delivery.State.DEAD,
-            attempts=F("attempts") - 1,
-            finished_at=Now(),
-            fault="No worker lived to say what came of the last attempt.",
-        )
+        fault = "No worker lived to say what came of the last attempt."
+        _end(claim, endpoint, state=Delivery.State.DEAD, attempts=F("attempts") - 1, fault=fault)
         return True
     status = answer.status
     if answer.ends is not None:
-        fault = answer.fault[:FAULT_LENGTH]
-        claim.row().update(state=answer.ends, status=status, fault=fault, finished_at=Now())
+        _end(claim, endpoint, state=answer.ends, status=status, fault=answer.fault[:FAULT_LENGTH])
         return True
     if status is not None and 200 <= status < 300:
-        claim.row().update(
-            state=Delivery.State.DELIVERED, status=status, fault="", finished_at=Now()
-        )
-        if endpoint.failures:
-            claims.select_claimed(endpoint).update(failures=0, rests_until=None)
-            endpoint.failures = 0
+        well = {"failures": 0, "rests_until": None} if endpoint.failures else {}
+        _end(claim, endpoint, well, state=Delivery.State.DELIVERED, status=status, fault="")
+        endpoint.failures = 0
         return True
     logger.info("delivery %s: attempt %s failed (%s)", claim.delivery.pk, claim.attempt, status)
     if status == GONE:
@@ -115,28 +111,46 @@ def _settle(claim: Claim, endpoint: WebhookEndpoint, answer: Answer | None) -> b
 
 def _put_off(claim: Claim, endpoint: WebhookEndpoint, answer: Answer) -> bool:
     asked = _retry_after(answer.retry_after)
+    goes_on = answer.status is not None and answer.status < 500 and answer.status not in UNWELL
+    resting: dict[str, Any] = {}
+    if not goes_on:
+        # Trying the others now would only hold up this worker, which others wait for.
+        rest = max(_jittered(_growing(REST, 2, endpoint.failures + 1, LONGEST_REST)), asked)
+        until = Now() + timedelta(seconds=rest)
+        resting = {"held_until": None, "failures": F("failures") + 1, "rests_until": until}
     noted: dict[str, Any] = {"status": answer.status, "fault": _fault_of(answer)}
     if claim.attempt >= hitl.WEBHOOK_ATTEMPTS:
-        claim.row().update(state=Delivery.State.DEAD, finished_at=Now(), **noted)
+        _end(claim, endpoint, resting, state=Delivery.State.DEAD, **noted)
     else:
         wait = max(_jittered(_growing(FIRST, FACTOR, claim.attempt, LONGEST)), asked)
-        claim.row().update(due_at=Now() + timedelta(seconds=wait), **noted)
-    if answer.status is not None and answer.status < 500 and answer.status not in UNWELL:
-        return True  # it is there, and will not have this message
-    # Trying the others now would only hold up this worker, which others wait for.
-    rest = max(_jittered(_growing(REST, 2, endpoint.failures + 1, LONGEST_REST)), asked)
-    resting = {"failures": F("failures") + 1, "rests_until": Now() + timedelta(seconds=rest)}
-    claims.release_endpoint(endpoint, **resting)
-    return False
+        _store(claim, endpoint, resting, due_at=Now() + timedelta(seconds=wait), **noted)
+    return goes_on
 
 
 def _stop(claim: Claim, endpoint: WebhookEndpoint) -> None:
     """Turns off an endpoint that has answered that it is gone for good."""
     stopped = "It answered 410: it is gone."
-    claim.row().update(state=Delivery.State.DEAD, status=GONE, fault=stopped, finished_at=Now())
-    claims.release_endpoint(endpoint, is_active=False, stopped=stopped)
+    off = {"held_until": None, "is_active": False, "stopped": stopped}
+    _end(claim, endpoint, off, state=Delivery.State.DEAD, status=GONE, fault=stopped)
     outbox.clear_listeners()
     logger.warning("webhook %s is turned off: it answered 410", endpoint.pk)
+
+
+def _end(
+    claim: Claim, endpoint: WebhookEndpoint, changes: Mapping[str, Any] = NO_CHANGES, **noted: Any
+) -> None:
+    _store(claim, endpoint, changes, finished_at=Now(), **noted)
+
+
+@retry_on_conflict
+def _store(
+    claim: Claim, endpoint: WebhookEndpoint, changes: Mapping[str, Any], **noted: Any
+) -> None:
+    """Store what came of an attempt, and what it says of the endpoint, in one transaction."""
+    with transaction.atomic(using=write_alias()):
+        claim.row().update(**noted)
+        if changes:
+            claims.select_claimed(endpoint).update(**changes)
 
 
 def _fault_of(answer: Answer) -> str:
