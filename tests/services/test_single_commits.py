@@ -1,0 +1,103 @@
+"""Each call that changes something is one transaction: a kill leaves all of it, or nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import timedelta
+from typing import Any
+
+import pytest
+from django.contrib.auth.models import Group, User
+from django.utils import timezone
+
+from hitl_django import services
+from hitl_django.checkpoints import DjangoSaver
+from hitl_django.models import Checkpoint, Interrupt, Run
+from hitl_django.store import DjangoStore
+from hitl_django.worker import retention
+from tests.archive.conftest import age
+from tests.chaos.commits import Kill
+
+pytestmark = pytest.mark.django_db(transaction=True)
+
+ANSWER = {"approved": True, "text": "x"}
+
+
+class Counted:
+    """Calls functions, and keeps how often each has committed."""
+
+    def __init__(self) -> None:
+        self.commits: dict[str, int] = {}
+
+    def __call__(self, function: Callable[..., Any], *given: Any, **more: Any) -> Any:
+        kill = Kill()
+        with kill.armed():
+            made = function(*given, **more)
+        name = function.__qualname__
+        self.commits[name] = max(kill.commits, self.commits.get(name, 0))
+        return made
+
+
+def test_each_service_that_changes_something_commits_once(
+    advance: Callable[[], int], settings: Any
+) -> None:
+    settings.HITL = {**settings.HITL, "SITE_URL": "https://shop.example"}
+    call, desk = Counted(), Group.objects.create(name="desk")
+    rita, ravi = (User.objects.create_superuser(name) for name in ("rita", "ravi"))
+
+    run = call(services.start, "approval", {"text": "x"}, thread_id="first", by=rita)
+    advance()
+    question = Interrupt.objects.get()
+    call(services.assign, question.pk, to=ravi, by=rita)
+    call(services.assign, question.pk, group=desk, by=rita)
+    call(services.comment, question.pk, "@ravi?", by=rita)
+    later = timezone.now() + timedelta(hours=1)
+    call(services.snooze, question.pk, until=later, by=rita)
+    call(services.snooze, question.pk, until=None, by=rita)
+    call(services.claim, question.pk, by=ravi)
+    call(services.release, question.pk, by=ravi)
+    link = call(services.make_link, question.pk, name="Lena", by=rita)
+    call(services.revoke_link, link.id, by=rita)
+    settings.HITL = {**settings.HITL, "UNDO_SECONDS": 60}
+    call(services.decide, question.pk, "respond", ANSWER, by=ravi)
+    call(services.undo, question.pk, by=ravi)
+    settings.HITL = {**settings.HITL, "UNDO_SECONDS": 0}
+    call(services.resume, "first", ANSWER, by=rita)
+    advance()
+    call(services.update_state, "first", {"text": "y"}, by=rita)
+    call(services.fork, "first", Checkpoint.objects.order_by("pk")[0].checkpoint_id, by=rita)
+    advance()
+    asking = Interrupt.objects.get(status="pending")
+    call(services.take_next, by=ravi)
+    call(services.cancel, asking.run_id, by=rita)
+    copy = call(services.copy_thread, "first", by=rita)
+    call(services.create_thread, "empty", by=rita)
+    call(services.change_metadata, "empty", {"a": 1}, by=rita)
+    call(DjangoSaver().copy_thread, "first", "other")
+    call(DjangoSaver().prune, ["first"])
+    call(DjangoSaver().delete_thread, "other")
+    call(services.forget, copy.thread_id, by=rita)
+    Run.objects.filter(pk=run.id).update(state="failed")
+    for each in Run.objects.all():
+        age(each.pk, 90)
+    assert retention.archive_ended(30, 10)
+    call(services.restore_thread, "first", by=rita)
+    call(services.forget, "first", by=rita)
+
+    webhook = call(services.create_webhook, "https://hooks.example/", by=rita)
+    call(services.change_webhook, webhook.id, description="ours", by=rita)
+    call(services.rotate_secret, webhook.id, by=rita)
+    delivery = call(services.try_webhook, webhook.id, by=rita)
+    call(services.redeliver, delivery.id, by=rita)
+    call(services.delete_webhook, webhook.id, by=rita)
+    schedule = call(services.create_schedule, "approval", "0 7 * * *", {"text": "x"}, by=rita)
+    call(services.change_schedule, schedule.id, is_active=False, by=rita)
+    call(services.delete_schedule, schedule.id, by=rita)
+    saved = call(services.save_filter, "Mine", {"q": "x"}, by=rita)
+    call(services.remove_filter, saved, by=rita)
+    call(services.act_once, lambda: 7, str, key="key-1", request={"a": 1}, by=rita)
+    store = DjangoStore()
+    call(store.put, ("a",), "1", {"n": 1})
+    call(store.delete, ("a",), "1")
+
+    assert {name: count for name, count in call.commits.items() if count != 1} == {}
