@@ -21,6 +21,7 @@ from hitl_django.engine.errors import (
 from hitl_django.engine.state.schema import is_model
 from hitl_django.errors import IdempotencyKeyReusedError, RunStateError
 from hitl_django.forms import MISSING, AnswerForm, read_shape
+from hitl_django.forms.json_input import from_json
 from hitl_django.graph_registry import registry
 from hitl_django.graph_registry.registry import RegisteredGraph
 from hitl_django.json_text.json_pointer import format_pointer, split_path
@@ -32,10 +33,30 @@ JSON = Any
 NAME_LENGTH = 255
 
 
-class StartTerms(forms.Form):
-    """What a run is started with besides its input.
+class OptionalJSONField(forms.CharField):
+    """A JSON value as text; None if it is blank."""
 
-    ``subject`` names the object whose page led here.
+    def __init__(self, **kwargs: Any) -> None:
+        attrs = {"class": "vLargeTextField hitl-code", "rows": 2, "spellcheck": "false"}
+        super().__init__(required=False, widget=forms.Textarea(attrs=attrs), **kwargs)
+
+    def clean(self, value: Any) -> JSON:
+        text = super().clean(value)
+        if not text:
+            return None
+        try:
+            return from_json(text)
+        except ValueError as error:
+            raise forms.ValidationError(
+                _("This is not JSON: %(error)s."), params={"error": error}
+            ) from None
+
+
+class StartTerms(forms.Form):
+    """Options of a run besides its input.
+
+    ``subject`` names the object whose page led here. ``context`` is for graphs that declare no
+    schema of theirs.
     """
 
     thread_id = forms.CharField(
@@ -52,7 +73,25 @@ class StartTerms(forms.Form):
         help_text=_("A name of your own by which the run is found. It starts no second one."),
         widget=forms.TextInput(attrs={"class": "vTextField", "autocomplete": "off"}),
     )
+    context = OptionalJSONField(
+        label=_("Context"), help_text=_("A JSON value that nodes get as runtime.context.")
+    )
+    configurable = OptionalJSONField(
+        label=_("Configurable"),
+        help_text=_("A JSON object with keys that nodes find in their config."),
+    )
     subject = forms.CharField(required=False, max_length=NAME_LENGTH, widget=forms.HiddenInput)
+
+    def clean_configurable(self) -> dict[str, JSON] | None:
+        found: dict[str, JSON] | None = self.cleaned_data["configurable"]
+        if found is not None and not isinstance(found, dict):
+            raise forms.ValidationError(_("Has to be a JSON object."))
+        return found
+
+    @property
+    def are_given(self) -> bool:
+        """Return whether a field that the page hides at first has a value or an error."""
+        return bool(self.errors) or any(field.value() for field in self.visible_fields())
 
     def clean_subject(self) -> SubjectKey | None:
         """Reads what the run is about, as ``app_label.model/key``."""
@@ -97,6 +136,8 @@ class StartForm:
             initial={name: sent.get(name) for name in StartTerms.base_fields},
             use_required_attribute=False,
         )
+        if self.context is not None:
+            del self.terms.fields["context"]
         self.key = str(sent.get("key") or uuid4())
         #: What is wrong with none of the fields.
         self.errors: list[Any] = []
@@ -120,8 +161,10 @@ class StartForm:
         return MISSING
 
     def read_context(self) -> JSON:
-        """Return the context, after ``read``; None for a graph that has none."""
-        return None if self.context is None else self.context.answer
+        """Return the context, after ``read``; None if none is given."""
+        if self.context is None:
+            return self.terms.cleaned_data["context"]
+        return self.context.answer
 
     def refuse(self, error: HitlError) -> None:
         """Shows what the service found wrong, at the field that it is about."""
@@ -148,10 +191,11 @@ class StartForm:
                 [(format_pointer(split_path(f"${name[7:]}")), why) for name, why in of_context]
             )
         for name, reason in error.faults:
-            if (name, reason) in of_context:
+            if self.context is not None and (name, reason) in of_context:
                 continue
-            if name in TERMS:
-                self.terms.add_error(TERMS[name], reason)
+            field = TERMS.get(name.partition(".")[0])
+            if field in self.terms.fields:
+                self.terms.add_error(field, f"{name}: {reason}" if "." in name else reason)
             elif not name.startswith("$"):
                 self.errors.append(SUBJECT_PROBLEM if name == "subject" else reason)
         if not error.faults:
@@ -171,7 +215,12 @@ class StartForm:
 
 
 #: The fields of what the service calls so.
-TERMS = {"key": "run_key", "thread_id": "thread_id"}
+TERMS = {
+    "key": "run_key",
+    "thread_id": "thread_id",
+    "context": "context",
+    "configurable": "configurable",
+}
 SUBJECT_PROBLEM = _(
     "No run can be started about this object: it is gone, you may not see it, or the thread is "
     "about something else."

@@ -98,6 +98,7 @@ class StartPages(ReadOnlyAdmin):
                 registered.name,
                 given,
                 context=form.read_context(),
+                configurable=terms["configurable"],
                 by=request.user,
                 via="admin",
                 key=terms["run_key"] or form.key,

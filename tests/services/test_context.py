@@ -259,6 +259,43 @@ def test_admin_asks_for_the_context(registered: Any, advance: Advance, admin_cli
 
 
 @pytest.mark.any_database
+def test_admin_asks_for_the_configurable(
+    registered: Any, advance: Advance, admin_client: Any
+) -> None:
+    registered("ours")
+    address = reverse("admin:hitl_django_run_start_graph", args=["contextual"])
+    given = {"start": "1", "context/user_id": "ann"}
+    for wrong, reason in (
+        ("{", "This is not JSON"),
+        ('["t1"]', "Has to be a JSON object."),
+        ('{"thread_id": "x"}', "configurable.thread_id: is the engine"),
+    ):
+        page = admin_client.post(address, {**given, "configurable": wrong})
+        assert page.context["form"].terms.errors.keys() == {"configurable"}
+        assert reason in page.content.decode()
+        assert not Run.objects.exists()
+    admin_client.post(address, {**given, "configurable": '{"tenant": "t1"}'})
+    advance()
+    assert answer(advance) == ["ann", "2020-01-01", "t1", "yes"]
+
+
+@pytest.mark.any_database
+def test_admin_takes_the_context_of_a_graph_without_a_schema_of_it(admin_client: Any) -> None:
+    graph = StateGraph(State).add_node("n", lambda state: {}).add_edge(START, "n")
+    registry.register("schemaless")(lambda: graph)
+    try:
+        address = reverse("admin:hitl_django_run_start_graph", args=["schemaless"])
+        assert '<details class="module hitl-option">' in admin_client.get(address).content.decode()
+        given = {"context": '{"user_id": "ann"}', "configurable": ""}
+        page = admin_client.post(address, {**given, "more": "input"}).content.decode()
+        assert '<details class="module hitl-option" open>' in page
+        admin_client.post(address, {**given, "start": "1"})
+    finally:
+        registry.unregister("schemaless")
+    assert Run.objects.get().options == {"context": {"user_id": "ann"}}
+
+
+@pytest.mark.any_database
 def test_context_schema_without_fields_is_asked_for_as_json(admin_client: Any) -> None:
     graph = StateGraph(State, context_schema=dict).add_node("n", lambda state: {})
     registry.register("loose")(lambda: graph.add_edge(START, "n"))
