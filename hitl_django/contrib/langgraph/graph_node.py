@@ -6,16 +6,18 @@ import asyncio
 import copy
 from collections.abc import Callable
 from functools import partial
-from typing import Any
+from typing import Any, cast
 
 from langgraph.types import Command
 
 from hitl_django.engine.constants import INTERRUPT
+from hitl_django.engine.drivers.thread_pool import MOST_THREADS
 from hitl_django.engine.errors import GraphInterrupt
 from hitl_django.engine.task.context import TaskContext, astore_steps, saver_calls, store_steps
 from hitl_django.engine.task.node_api import get_context, interrupt
 from hitl_django.engine.task.nodes import Action
 
+from .graph_form import needs_event_loop
 from .node_saver import NodeSaver
 from .resolved_groups import resolve_groups
 from .served_calls import ServedCalls
@@ -49,22 +51,30 @@ def build_graph_action(graph: Any) -> Action:
 
 def _invoke(context: TaskContext, graph: Any, value: Any) -> Any:
     if context.run.saver is None:
-        return _refuse_pause(graph.invoke(value, _build_config(context)))
+        return _refuse_pause(_find_invoke(graph, graph)(value, _build_config(context, graph)))
     # It stores each of its steps, which stand on what the graph above has come to.
     store_steps(context)
     calls = ServedCalls(partial(_perform, context))
     mine = _bind(context, graph, calls.ask)
-    config = _build_config(context)
+    invoke = _find_invoke(graph, mine)
+    config = _build_config(context, graph)
     state = calls.serve(partial(mine.get_state, config))
     while True:
         given = _choose_input(value, state)
         if given is _OVER:
             return state.values
-        output = calls.serve(partial(mine.invoke, given, config, durability="sync"))
+        output = calls.serve(partial(invoke, given, config, durability="sync"))
         state = calls.serve(partial(mine.get_state, config))
         if not state.next:
             return output
         _refuse_breakpoint(context, state)
+
+
+def _find_invoke(source: Any, graph: Any) -> Callable[..., Any]:
+    """Return a blocking call of the graph, which was made of the source."""
+    if not needs_event_loop(source):
+        return cast(Callable[..., Any], graph.invoke)
+    return lambda *args, **options: asyncio.run(graph.ainvoke(*args, **options))
 
 
 def _perform(context: TaskContext, function: Callable[..., Any], *args: Any) -> Any:
@@ -73,7 +83,7 @@ def _perform(context: TaskContext, function: Callable[..., Any], *args: Any) -> 
 
 
 async def _ainvoke(context: TaskContext, graph: Any, value: Any) -> Any:
-    config = _build_config(context)
+    config = _build_config(context, graph)
     if context.run.saver is None:
         return _refuse_pause(await graph.ainvoke(value, config))
     await astore_steps(context)
@@ -126,7 +136,7 @@ def _bind(context: TaskContext, graph: Any, perform: Callable[..., Any]) -> Any:
         with saver_calls():
             if context.is_async:
                 return await context.run.saver.acall(function, *args)  # type: ignore[union-attr]
-            return await asyncio.to_thread(context.perform, function, *args)
+            return await asyncio.to_thread(perform, function, *args)
 
     twin = copy.copy(resolve_groups(graph))
     saver: Any = context.run.saver
@@ -134,13 +144,23 @@ def _bind(context: TaskContext, graph: Any, perform: Callable[..., Any]) -> Any:
     return twin
 
 
-def _build_config(context: TaskContext) -> Any:
+def _build_config(context: TaskContext, graph: Any) -> Any:
     """Returns the run's config for the graph: with the same thread, and no coordinates on it."""
     config = context.config()
     own = config.get("configurable", {})
     kept = {name: value for name, value in own.items() if name not in _COORDINATES}
     thread = context.run.thread_id
-    return {**config, "configurable": {**kept, "thread_id": thread}}
+    built = {**config, "configurable": {**kept, "thread_id": thread}}
+    if built.get("max_concurrency") == 1 and _is_functional(graph):
+        # The stream of a functional graph occupies a thread, and so does a task that calls another.
+        built["max_concurrency"] = MOST_THREADS
+    return built
+
+
+def _is_functional(graph: Any) -> bool:
+    return graph.stream_eager or any(
+        below.stream_eager for _, below in graph.get_subgraphs(recurse=True)
+    )
 
 
 def _refuse_breakpoint(context: TaskContext, state: Any) -> None:

@@ -1,26 +1,31 @@
-"""Nodes of LangGraph that raise the pause that a group of errors stands for.
+"""Nodes and tasks of LangGraph that raise the pause that a group of errors stands for.
 
-LangGraph takes the group that a task group raises for a failure of the node.
+LangGraph takes the group that a task group raises for a failure.
 """
 
 from __future__ import annotations
 
+import asyncio
 import copy
-from collections.abc import Iterator
+import inspect
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import partial, wraps
 from typing import Any
 
-from langgraph._internal._runnable import Runnable  # type: ignore[attr-defined]
+from langchain_core.runnables import Runnable
+from langgraph._internal._constants import CONFIG_KEY_CALL
+from langgraph.config import get_config
 from langgraph.errors import GraphBubbleUp, GraphInterrupt, ParentCommand
 from langgraph.pregel import Pregel as ForeignPregel
-from langgraph.pregel._call import identifier
+from langgraph.pregel._call import get_runnable_for_task, identifier
 from langgraph.pregel._read import DEFAULT_BOUND
 
 from hitl_django.engine.errors import InvalidUpdateError, iterate_leaves
 
 
 def resolve_groups(graph: ForeignPregel) -> ForeignPregel:
-    """Return a graph in which no node, at any depth, raises a group that contains a pause."""
+    """Return a graph whose nodes and tasks, at any depth, raise no group that contains a pause."""
     return _resolve(graph, {})
 
 
@@ -46,21 +51,55 @@ class _ResolvingNode(Runnable[Any, Any]):
 
     def __init__(self, bound: Any) -> None:
         self.bound, self.name = bound, bound.name
-        # LangGraph's key of a cached result: the function's, as without this class.
-        if path := identifier(bound):
-            self.__module__, _, self.__qualname__ = path.partition(".")
+        _copy_identifier(bound, self)
 
     def invoke(self, input: Any, config: Any = None, **kwargs: Any) -> Any:
-        with _resolving():
+        with _resolving(config):
             return self.bound.invoke(input, config, **kwargs)
 
     async def ainvoke(self, input: Any, config: Any = None, **kwargs: Any) -> Any:
-        with _resolving():
+        with _resolving(config):
             return await self.bound.ainvoke(input, config, **kwargs)
 
 
+def _call_task(call: Callable[..., Any], function: Any, *args: Any, **options: Any) -> Any:
+    """Start a task of the functional API as ``call`` does; return its future."""
+    return call(_build_resolving_function(function), *args, **options)
+
+
+def _build_resolving_function(function: Any) -> Any:
+    if any(map(inspect.iscoroutinefunction, (function, type(function).__call__))):
+
+        @wraps(function)
+        async def resolve(*args: Any, **kwargs: Any) -> Any:
+            with _resolving(get_config()):
+                return await function(*args, **kwargs)
+    else:
+
+        @wraps(function)
+        def resolve(*args: Any, **kwargs: Any) -> Any:
+            with _resolving(get_config()):
+                return function(*args, **kwargs)
+
+    # A part of the ids of LangGraph's tasks.
+    resolve.__name__ = get_runnable_for_task(function).name or resolve.__name__
+    _copy_identifier(function, resolve)
+    return resolve
+
+
+def _copy_identifier(source: Any, target: Any) -> None:
+    """Give an object LangGraph's identifier of another, which is a part of the key in its cache."""
+    module, _, name = (identifier(source) or "").partition(".")
+    target.__module__ = module or None
+    if name:
+        target.__qualname__ = name
+
+
 @contextmanager
-def _resolving() -> Iterator[None]:
+def _resolving(config: Any) -> Iterator[None]:
+    """Resolve the group that a node or a task raises, and those of the tasks that it calls."""
+    values = config["configurable"]
+    values[CONFIG_KEY_CALL] = partial(_call_task, values[CONFIG_KEY_CALL])
     try:
         yield
     except BaseExceptionGroup as group:
@@ -71,14 +110,21 @@ def _resolving() -> Iterator[None]:
 
 
 def _resolve_group(group: BaseExceptionGroup[BaseException]) -> BaseException:
-    """Return the error or signal that a group stands for; failures count before pauses."""
+    """Return the error or signal that a group stands for.
+
+    Failures count before pauses, and cancellations only where there is nothing else.
+    """
     signals, failures = group.split(GraphBubbleUp)
-    if failures is not None or signals is None:
-        return failures or group
+    failed = failures and failures.split(asyncio.CancelledError)[1]
+    if failed or signals is None:
+        return failed or group
     leaves = tuple(iterate_leaves(signals))
     pauses = [leaf for leaf in leaves if isinstance(leaf, GraphInterrupt)]
     if pauses:
-        asked = {one.id: one for pause in pauses for one in pause.args[0]}
+        # All interrupts of a task have one id, and the first of them gets the next resume value.
+        asked: dict[str, Any] = {}
+        for one in (one for pause in pauses for one in pause.args[0]):
+            asked.setdefault(one.id, one)
         return GraphInterrupt(tuple(asked.values()))
     if all(isinstance(leaf, ParentCommand) for leaf in leaves) and len(leaves) > 1:
         return InvalidUpdateError("A node raised several commands for a graph above it at once.")
