@@ -98,7 +98,7 @@ def save(page: Page, name: str, *, full: bool = False) -> None:
 def open_refund(page: Page, number: int = 0) -> None:
     """Opens the page of one of the demo's refunds."""
     page.goto(f"{QUEUE}?q=Refund")
-    page.locator("#result_list tbody a[href*='/change/']").nth(number).click()
+    page.locator("#result_list tbody a[href*='/reviewitem/'][href*='/change/']").nth(number).click()
     page.wait_for_load_state()
 
 
