@@ -178,11 +178,13 @@ class Person:
                 self.guests.add((str(link.interrupt_id), link.name))
 
     def _find_names(self) -> set[str]:
-        """Returns the names of the user alone, today's and former ones.
+        """Return the names of the user alone, today's and former ones, by all rows and archives.
 
-        One that somebody else has, or had in what is stored, says of no row whose it is.
+        A name that another user has, or had in what is stored, doesn't say whose a row is.
         """
         found = {audit.label_user(self.user)}
+        archived = self._read_archived_names()
+        found.update(name for name, key in archived if key == self.user.pk)
         for model, labels in LABELS.items():
             for label, key in labels.items():
                 rows = self.rows(model).filter(**{key: self.user.pk})
@@ -191,12 +193,24 @@ class Person:
         others = self.users._default_manager.using(self.using).exclude(pk=self.user.pk)
         same = others.filter(**{f"{self.users.USERNAME_FIELD}__in": found})
         taken = {audit.label_user(other) for other in same}
+        taken.update(name for name, key in archived if key != self.user.pk)
         for model, labels in LABELS.items():
             for label, key in labels.items():
                 rows = self.rows(model).filter(**{f"{label}__in": found})
                 theirs = rows.exclude(**{f"{key}__isnull": True}).exclude(**{key: self.user.pk})
                 taken.update(theirs.order_by().values_list(label, flat=True).distinct())
         return found - taken
+
+    def _read_archived_names(self) -> set[tuple[str, Any]]:
+        """Return the names that archived rows have beside the keys of users, each with the key."""
+        return {
+            (getattr(row, label), getattr(row, f"{key}_id"))
+            for archived in self.rows(ArchivedThread).order_by("pk").iterator()
+            for model, rows in archive.read_document(archived).items()
+            for label, key in LABELS.get(model, {}).items()
+            for row in rows
+            if getattr(row, f"{key}_id") is not None
+        }
 
     def _find_email(self) -> str:
         """Returns the e-mail address of the user alone; nothing where somebody else has it too."""

@@ -89,7 +89,7 @@ class _Forgetting:
             # Former names are known by rows with the user's key: as long as one of them is
             # somewhere by itself, these have to stay.
             self._forget_in_threads(keyed=False)
-            self._forget_in_archive()
+            self._forget_in_archive(keyed=False)
         self._forget_in_threads()
         self._forget_in_archive()
         # A thread may have come back from the archive behind the first look.
@@ -169,35 +169,35 @@ class _Forgetting:
                 )
         return count
 
-    def _forget_in_archive(self) -> None:
+    def _forget_in_archive(self, *, keyed: bool = True) -> None:
         documents = self.person.rows(ArchivedThread)
         for page in _read_pages(documents.only("pk")):
             for pk in [row.pk for row in page]:
-                self._note(self._forget_in_archived(pk))
+                self._note(self._forget_in_archived(pk, keyed=keyed))
 
     @retry_on_conflict
-    def _forget_in_archived(self, pk: int) -> _Done:
+    def _forget_in_archived(self, pk: int, *, keyed: bool) -> _Done:
         rows = self.person.rows(ArchivedThread).filter(pk=pk).annotate(now=Now()).order_by()
         found = rows.first()
         # Looked at before it is locked: in most there is nothing to do.
-        if found is None or not self._change_document(found)[0].rows.total():
+        if found is None or not self._change_document(found, keyed=keyed)[0].rows.total():
             return _Done(Counter(), ())
         with transaction.atomic(using=self.using):
             found = rows.select_for_update(of=("self",)).first()
             if found is None:
                 return _Done(Counter(), ())  # brought back, where it is found
-            done, document = self._change_document(found)
+            done, document = self._change_document(found, keyed=keyed)
             data, digest = archive.write_document(document)
             rows.update(document=data, digest=digest)
         return done
 
-    def _change_document(self, archived: Any) -> tuple[_Done, ArchivedRows]:
+    def _change_document(self, archived: Any, *, keyed: bool) -> tuple[_Done, ArchivedRows]:
         """Changes the rows of an archived thread as they are read; returns what, and the rows."""
         document, counts = archive.read_document(archived), Counter[str]()
         self.person.add_links(document[ReviewLink])
         for model, each in document.items():
             for row in each if model not in (Thread, AuditEntry) else ():
-                changes = self._find_changes(row)
+                changes = self._find_changes(row, keyed=keyed)
                 counts[model._meta.label] += bool(changes)
                 for name, value in changes.items():
                     setattr(row, name, value)
@@ -206,7 +206,7 @@ class _Forgetting:
         redaction = Redaction(self.pseudonym, thread.thread_id)
         entries: Any = sorted(document[AuditEntry], key=lambda entry: entry.seq)
         for entry in entries:
-            if redaction.redact(entry, self.person.find_places(entry)):
+            if redaction.redact(entry, self.person.find_places(entry, keyed=keyed)):
                 counts[AuditEntry._meta.label] += 1
         if (detail := redaction.take_detail()) is not None:
             made = audit.make_entry(

@@ -32,6 +32,7 @@ from tests import graphs
 from tests.archive.conftest import advance, age, ended
 from tests.graphs import steps
 from tests.services.conftest import asked, lena, user
+from tests.services.test_pseudonyms import find_name
 
 from . import commits
 
@@ -112,9 +113,9 @@ def test_reencryption_killed_at_any_commit_rewrites_every_row(
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("is_renamed", [False, True])
+@pytest.mark.parametrize("known_by", ["name", "one thread", "the archive"])
 def test_forgetting_person_killed_at_any_commit_leaves_no_name(
-    lena: User, advance: Advance, is_renamed: bool
+    lena: User, advance: Advance, known_by: str
 ) -> None:
     rita = User.objects.get(username="rita")
     for text in ("a", "b"):
@@ -122,17 +123,19 @@ def test_forgetting_person_killed_at_any_commit_leaves_no_name(
         services.comment(question.pk, "Ask @lena.", by=rita)
         services.decide(question.pk, "respond", {"approved": True, "text": text}, by=rita)
         advance()
-    if is_renamed:
-        # The former name is known by what lena did in one thread alone.
+    hers, _, _, last = Thread.objects.order_by("pk")
+    if known_by != "name":
+        # The former name is known by what lena did in threads alone. The last two have no more of
+        # her than the name.
         WebhookEndpoint.objects.all().delete()
         lena.username = "renamed"
         lena.save()
-    # The first is hers. Of the last two the name is all that they have of her.
-    hers = Thread.objects.order_by("pk")[0]
-    Thread.objects.exclude(pk=hers.pk).update(ended_at="2020-01-01T00:00Z")
+    live = last if known_by == "the archive" else hers
+    Thread.objects.exclude(pk=live.pk).update(ended_at="2020-01-01T00:00Z")
     hitl("archive", "--older-than", "30d")
     assert ArchivedThread.objects.count() == 3
     commits.assert_same_after_kills(lambda: hitl("forget-person", lena.username, "--yes"))
+    assert find_name("lena") == set()
 
 
 @pytest.mark.long
