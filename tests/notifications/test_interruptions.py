@@ -11,6 +11,7 @@ from django.db.models.functions import Now
 from hitl_django import services
 from hitl_django.models import Delivery, WebhookEndpoint
 from hitl_django.notifications import webhooks
+from hitl_django.notifications.webhooks import delivery
 from tests.chaos import commits
 
 from .receiver import Receiver, answering
@@ -38,6 +39,31 @@ def test_worker_killed_at_any_commit_sends_each_message_under_one_id(
     WebhookEndpoint.objects.update(failures=2)
     commits.assert_same_after_kills(
         lambda: webhooks.deliver(str(endpoint.pk)),
+        wait=end_claims,
+        effects=lambda: [each.headers["webhook-id"] for each in receiver.all()],
+    )
+
+
+def test_worker_killed_at_the_end_of_its_time_slice_leaves_the_rest_to_the_sweep(
+    hook: Callable[..., WebhookEndpoint],
+    receive: Callable[..., Receiver],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(delivery, "SLICE", 0.0)
+    receiver = receive(answering(204))
+    endpoint = hook(receiver)
+    for _ in range(2):
+        services.try_webhook(endpoint.pk)
+
+    def deliver_due() -> None:
+        # The sweep finds an endpoint by what is due, whatever became of the message to a worker.
+        WebhookEndpoint.objects.update(hinted_at=Now() - timedelta(hours=1))
+        while webhooks.enqueue_due():
+            webhooks.deliver(str(endpoint.pk))
+            WebhookEndpoint.objects.update(hinted_at=Now() - timedelta(hours=1))
+
+    commits.assert_same_after_kills(
+        deliver_due,
         wait=end_claims,
         effects=lambda: [each.headers["webhook-id"] for each in receiver.all()],
     )
