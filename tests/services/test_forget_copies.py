@@ -30,12 +30,27 @@ pytestmark = pytest.mark.django_db(transaction=True)
 
 
 @pytest.fixture
-def source(advance: Callable[[], int]) -> str:
-    run = services.start("approval", {"text": WORD})
-    advance()
-    services.decide(Interrupt.objects.get(run_id=run.id).pk, "approve")
-    advance()
-    return run.thread_id
+def finish(advance: Callable[[], int]) -> Callable[[str | None], str]:
+    """Finish a run on a thread, new without one; return the thread's id."""
+
+    def finish_run(thread_id: str | None) -> str:
+        question = ask_in(thread_id, advance)
+        services.decide(question.pk, "approve")
+        advance()
+        return question.thread.thread_id
+
+    return finish_run
+
+
+@pytest.fixture
+def source(finish: Callable[[str | None], str]) -> str:
+    return finish(None)
+
+
+@pytest.fixture
+def used(source: str, finish: Callable[[str | None], str]) -> str:
+    """A copy of the source on which a run has finished."""
+    return finish(copy(source))
 
 
 def stored() -> str:
@@ -56,17 +71,14 @@ def copy(thread_id: str) -> str:
     return services.copy_thread(thread_id).thread_id
 
 
-def ask_in(thread_id: str, advance: Callable[[], int]) -> Interrupt:
+def ask_in(thread_id: str | None, advance: Callable[[], int]) -> Interrupt:
     run = services.start("approval", {"text": WORD}, thread_id=thread_id)
     advance()
     return Interrupt.objects.get(run_id=run.id)
 
 
-def test_forget_erases_copies_and_their_copies(source: str, advance: Callable[[], int]) -> None:
-    used, unused = copy(source), copy(source)
-    services.decide(ask_in(used, advance).pk, "approve")
-    advance()
-    nested = copy(used)
+def test_forget_erases_copies_and_their_copies(source: str, used: str) -> None:
+    unused, nested = copy(source), copy(used)
     assert WORD in stored()
 
     assert services.forget(source) == [source, used, unused, nested]
@@ -86,10 +98,7 @@ def test_forget_erases_copy_of_a_deleted_copy(source: str) -> None:
     assert WORD not in stored()
 
 
-def test_forget_erases_archived_copy(source: str, advance: Callable[[], int]) -> None:
-    used = copy(source)
-    services.decide(ask_in(used, advance).pk, "approve")
-    advance()
+def test_forget_erases_archived_copy(source: str, used: str) -> None:
     long_ago = timezone.now() - timedelta(days=90)
     Thread.objects.filter(thread_id=used).update(ended_at=long_ago)
     assert retention.archive_ended(30, 10) == 1
@@ -107,9 +116,9 @@ def test_forget_of_a_copy_keeps_its_source(source: str) -> None:
 def test_forget_with_active_run_in_a_copy_erases_nothing(
     source: str, advance: Callable[[], int]
 ) -> None:
-    used = copy(source)
-    question = ask_in(used, advance)
-    with pytest.raises(RunStateError, match=f"in the copy '{used}'"):
+    busy = copy(source)
+    question = ask_in(busy, advance)
+    with pytest.raises(RunStateError, match=f"in the copy '{busy}'"):
         services.forget(source)
     assert Checkpoint.objects.filter(thread__thread_id=source).exists()
     services.decide(question.pk, "approve")
@@ -119,15 +128,15 @@ def test_forget_with_active_run_in_a_copy_erases_nothing(
 def test_forget_with_a_copy_of_another_owner_erases_nothing(
     source: str, user: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    used = copy(source)
+    other = copy(source)
     policy = type(get_policy())
     may_operate = policy.may_operate
 
     def may_operate_but_not_the_copy(self: Any, by: Any, run: Any) -> bool:
-        return run.thread.thread_id != used and may_operate(self, by, run)
+        return run.thread.thread_id != other and may_operate(self, by, run)
 
     monkeypatch.setattr(policy, "may_operate", may_operate_but_not_the_copy)
     with pytest.raises(NotAllowedError):
         services.forget(source, by=user("olga", "view_run", "view_thread", "operate_run"))
     assert Checkpoint.objects.filter(thread__thread_id=source).exists()
-    assert Checkpoint.objects.filter(thread__thread_id=used).exists()
+    assert Checkpoint.objects.filter(thread__thread_id=other).exists()
