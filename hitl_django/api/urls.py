@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+from importlib import import_module
+
 from django.urls import path, register_converter
+
+from hitl_django.extensions import list_extensions
 
 from .url_converters import ThreadIdConverter
 from .views import (
@@ -107,3 +111,6 @@ urlpatterns = [
     ),
     path("workers/health/", workers.WorkerHealthDetail.as_view(), name="worker-health"),
 ]
+for _extension in list_extensions():
+    if _extension.api_urls:
+        urlpatterns += import_module(_extension.api_urls).urlpatterns

@@ -22,7 +22,7 @@ from hitl_django.models import ArchivedThread
 from hitl_django.models.fields import JSONTextField
 
 from .document_words import DICTIONARY
-from .thread_tables import THREAD_TABLES
+from .thread_tables import list_thread_tables
 
 #: The rows of a thread, by table.
 ArchivedRows = Mapping[type[models.Model], Sequence[models.Model]]
@@ -33,18 +33,17 @@ FORMAT = 1
 AT_A_TIME = 1 << 20
 
 _LENGTH = struct.Struct(">I")
-_TABLES = {model._meta.model_name: model for model in THREAD_TABLES}
 
 
 def write_document(rows: ArchivedRows) -> tuple[bytes, str]:
     """Returns the document of these rows, and its digest; PayloadError where one is too large."""
-    columns = {model._meta.model_name: [each.attname for each in _fields(model)] for model in rows}
+    columns = {_name_table(model): [each.attname for each in _fields(model)] for model in rows}
     packer = zlib.compressobj(zdict=DICTIONARY)
     parts = [packer.compress(_frame({"format": FORMAT, "columns": columns}))]
     for model, each in rows.items():
         for row in each:
             values = [_to_plain(field, row) for field in _fields(model)]
-            parts.append(packer.compress(_frame([model._meta.model_name, values])))
+            parts.append(packer.compress(_frame([_name_table(model), values])))
     data = b"".join([*parts, packer.flush()])
 
     ring = find_key_ring()
@@ -68,10 +67,24 @@ def read_document(archived: ArchivedThread) -> ArchivedRows:
             f"A document of the archive has the format {head['format']}; this release reads "
             f"{FORMAT}."
         )
-    rows: dict[type[models.Model], list[models.Model]] = {model: [] for model in THREAD_TABLES}
+    rows: dict[type[models.Model], list[models.Model]] = {
+        model: [] for model in list_thread_tables()
+    }
+    tables = {_name_table(model): model for model in rows}
+    if unknown := sorted({*head["columns"]} - {*tables}):
+        raise CorruptPayloadError(
+            f"A document of the archive has rows of {', '.join(unknown)}; no installed app "
+            "registers that table."
+        )
     for name, values in frames:
-        rows[_TABLES[name]].append(_make_row(_TABLES[name], head["columns"][name], values))
+        rows[tables[name]].append(_make_row(tables[name], head["columns"][name], values))
     return rows
+
+
+def _name_table(model: type[models.Model]) -> str:
+    # Names of this app's own tables are in every document: without the app they are shorter.
+    options = model._meta
+    return str(options.model_name) if options.app_label == "hitl_django" else options.label_lower
 
 
 def _fields(model: type[models.Model]) -> list[models.Field[Any, Any]]:

@@ -18,7 +18,7 @@ from hitl_django.models.search import build_search_text
 
 from .document import ArchivedRows, read_document, write_document
 from .partitions import make_partitions
-from .thread_tables import THREAD_TABLES
+from .thread_tables import list_thread_tables
 
 
 def select_archivable(using: str, days: float) -> QuerySet[Thread]:
@@ -94,10 +94,11 @@ def unarchive(archived: QuerySet[ArchivedThread]) -> Thread | None:
 
 def _read_rows(using: str, chosen: Sequence[int]) -> dict[int, dict[type[models.Model], list[Any]]]:
     """Returns all rows of these threads, by thread and table."""
+    tables = list_thread_tables()
     found: dict[int, dict[type[models.Model], list[Any]]] = {
-        pk: {model: [] for model in THREAD_TABLES} for pk in chosen
+        pk: {model: [] for model in tables} for pk in chosen
     }
-    for model, lookup in THREAD_TABLES.items():
+    for model, lookup in tables.items():
         rows = model._default_manager.using(using).filter(**{f"{lookup}__in": chosen})
         owner = models.F("pk" if lookup == "pk" else lookup)
         for row in rows.annotate(owner=owner).order_by("pk"):
@@ -139,9 +140,10 @@ def _find_last_state(runs: Sequence[Run]) -> str:
 
 def _clear_dangling(using: str, model: type[models.Model], rows: Sequence[Any]) -> None:
     """Clears references to rows outside of the thread that are gone by now."""
+    tables = list_thread_tables()
     for field in model._meta.concrete_fields:
         target: Any = field.related_model if field.is_relation else None
-        if target is None or target in THREAD_TABLES:
+        if target is None or target in tables:
             continue
         named = {getattr(row, field.attname) for row in rows} - {None}
         if not named:
@@ -168,9 +170,10 @@ def _reduce_search_texts(rows: ArchivedRows) -> None:
 
 def _foreign_references() -> Iterator[Exists]:
     """Yields whether a row of the project's own refers to a thread, for each way to do so."""
-    for model, lookup in THREAD_TABLES.items():
+    tables = list_thread_tables()
+    for model, lookup in tables.items():
         for relation in model._meta.related_objects:
-            if relation.related_model._meta.concrete_model in THREAD_TABLES:
+            if relation.related_model._meta.concrete_model in tables:
                 continue
             path = relation.field.name if lookup == "pk" else f"{relation.field.name}__{lookup}"
             rows: Any = relation.related_model._base_manager

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from django.db import models
 
+from hitl_django.extensions import iterate_tables
 from hitl_django.models import (
     AuditEntry,
     ChannelBlob,
@@ -34,3 +35,11 @@ THREAD_TABLES: dict[type[models.Model], str] = {
     ReviewLink: "interrupt__thread",
     AuditEntry: "thread",
 }
+
+
+def list_thread_tables() -> dict[type[models.Model], str]:
+    """Return the tables of a thread, those of extensions behind this app's own."""
+    return {
+        **THREAD_TABLES,
+        **{each.model: each.thread for each in iterate_tables() if each.thread},
+    }

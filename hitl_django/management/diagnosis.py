@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from datetime import datetime, timedelta
-from typing import Any, Literal
+from typing import Any
 
 from django.core import checks
 from django.db import connections
@@ -20,6 +19,7 @@ from hitl_django.conf import hitl, limit_for_user
 from hitl_django.db.alias import write_alias
 from hitl_django.encryption import find_key_ring
 from hitl_django.engine.errors import PayloadError
+from hitl_django.extensions import Finding, Level, list_extensions
 from hitl_django.json_text.sanitize import format_count
 from hitl_django.models import (
     AuditEntry,
@@ -40,8 +40,6 @@ from hitl_django.worker.sweeper import find_missed_since
 
 from . import tables
 
-Level = Literal["ok", "note", "warning", "error"]
-
 #: A clock further off than this makes what people read, and the queue's own leases, wrong.
 SKEW = timedelta(seconds=5)
 #: What bounds the tables, and what it deletes.
@@ -60,15 +58,6 @@ ENCRYPTED: tuple[tuple[str, type[Model]], ...] = (
 LOST_KEY = (
     "Put the key that they were encrypted with back into HITL['ENCRYPTION_KEYS'], behind the first."
 )
-
-
-@dataclass(frozen=True, slots=True)
-class Finding:
-    """One finding: how something is, and what to do about it."""
-
-    level: Level
-    words: str
-    advice: str = ""
 
 
 def examine_installation(*, audited: bool) -> Iterator[Finding]:
@@ -95,6 +84,9 @@ def examine_installation(*, audited: bool) -> Iterator[Finding]:
         _growth,
     ):
         yield from look()
+    for extension in list_extensions():
+        for examine in extension.doctor:
+            yield from examine()
     if audited:
         yield from _audit()
         yield from _encryption()

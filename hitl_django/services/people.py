@@ -19,9 +19,10 @@ from django.contrib.contenttypes.models import ContentType
 from django.db.models import BinaryField, F, Model, Q, QuerySet
 
 from hitl_django import archive, audit
-from hitl_django.archive.thread_tables import THREAD_TABLES
+from hitl_django.archive.thread_tables import list_thread_tables
 from hitl_django.db.alias import write_alias
 from hitl_django.errors import NotAllowedError
+from hitl_django.extensions import find_table, iterate_tables
 from hitl_django.models import (
     ArchivedThread,
     AuditEntry,
@@ -152,13 +153,14 @@ class Person:
             self.add_links(self.rows(ReviewLink).filter(email__iexact=self.email).iterator())
 
     def read_rows(self) -> Iterator[PersonRow]:
+        tables = list_thread_tables()
         for model in list_models():
             selected = self.select(model)
             if selected is None:
                 continue
             rows = self.rows(model).filter(selected).order_by("pk")
-            if model in THREAD_TABLES:
-                lookup = THREAD_TABLES[model]
+            if model in tables:
+                lookup = tables[model]
                 path = "thread_id" if lookup == "pk" else f"{lookup}__thread_id"
                 rows = rows.annotate(in_thread=F(path))
             for row in rows.iterator():
@@ -185,7 +187,7 @@ class Person:
         found = {audit.label_user(self.user)}
         archived = self._read_archived_names()
         found.update(name for name, key in archived if key == self.user.pk)
-        for model, labels in LABELS.items():
+        for model, labels in _iterate_labels():
             for label, key in labels.items():
                 rows = self.rows(model).filter(**{key: self.user.pk})
                 found.update(rows.order_by().values_list(label, flat=True).distinct())
@@ -194,7 +196,7 @@ class Person:
         same = others.filter(**{f"{self.users.USERNAME_FIELD}__in": found})
         taken = {audit.label_user(other) for other in same}
         taken.update(name for name, key in archived if key != self.user.pk)
-        for model, labels in LABELS.items():
+        for model, labels in _iterate_labels():
             for label, key in labels.items():
                 rows = self.rows(model).filter(**{f"{label}__in": found})
                 theirs = rows.exclude(**{f"{key}__isnull": True}).exclude(**{key: self.user.pk})
@@ -232,7 +234,7 @@ class Person:
         Unless they are ``keyed``, those are left out that only a foreign key leads from.
         """
         found = [Q(**{key: self.user.pk}) for key in list_keys(model) if keyed]
-        for label, key in LABELS.get(model, {}).items():
+        for label, key in list_labels(model).items():
             found.append(Q(**{f"{label}__in": self.names, f"{key}__isnull": True}))
         asked = {question for question, _ in self.guests}
         if model is Decision:
@@ -260,7 +262,7 @@ class Person:
         for key in list_keys(model):
             if getattr(row, f"{key}_id") == self.user.pk:
                 yield key
-        for label, key in LABELS.get(model, {}).items():
+        for label, key in list_labels(model).items():
             if getattr(row, f"{key}_id") is None and getattr(row, label) in self.names:
                 yield label
         for column, read in NAMES.get(model, {}).items():
@@ -328,14 +330,28 @@ def _show(row: Any) -> dict[str, Any]:
 
 
 def list_models() -> list[type[Model]]:
-    """Lists the models of the package and of what is installed of its contrib."""
-    return [
+    """List the models of this package, of its installed apps and of extensions."""
+    own = [
         model
         for app in apps.get_app_configs()
         if app.name.partition(".")[0] == __name__.partition(".")[0]
         for model in app.get_models()
         if not model._meta.proxy
     ]
+    return [*own, *(table.model for table in iterate_tables() if table.model not in own)]
+
+
+def list_labels(model: type[Model]) -> Mapping[str, str]:
+    """Return the columns of a model with names of users, each with the foreign key beside it."""
+    if (found := LABELS.get(model)) is not None:
+        return found
+    table = find_table(model)
+    return {} if table is None else table.user_labels
+
+
+def _iterate_labels() -> Iterator[tuple[type[Model], Mapping[str, str]]]:
+    yield from LABELS.items()
+    yield from ((table.model, table.user_labels) for table in iterate_tables())
 
 
 def list_keys(model: type[Model]) -> list[str]:
@@ -353,4 +369,5 @@ def _list_user_keys(delivery: Delivery) -> list[str]:
 def _list_shown(model: type[Model]) -> tuple[str, ...]:
     fields = model._meta.concrete_fields
     every = tuple(field.attname for field in fields if not isinstance(field, BinaryField))
-    return _SHOWN.get(model, every)
+    table = find_table(model)
+    return _SHOWN.get(model) or (table and tuple(table.exported)) or every

@@ -16,14 +16,14 @@ from django.db.models import Model, QuerySet
 
 from hitl_django import archive, audit, leases
 from hitl_django.archive import ArchivedRows
-from hitl_django.archive.thread_tables import THREAD_TABLES
+from hitl_django.archive.thread_tables import list_thread_tables
 from hitl_django.audit import Redaction
 from hitl_django.db.retry import retry_on_conflict
 from hitl_django.errors import NoSuchThread, NotAllowedError
 from hitl_django.models import ArchivedThread, AuditEntry, Comment, Decision, ReviewLink, Thread
 from hitl_django.models.functions import Now
 
-from .people import LABELS, NAMES, Person, list_keys, list_models
+from .people import NAMES, Person, list_keys, list_labels, list_models
 from .reviews.mentions import split_at_mentions
 
 #: Rows that one query reads.
@@ -100,7 +100,7 @@ class _Forgetting:
         )
 
     def _forget_in_threads(self, *, keyed: bool = True) -> None:
-        for model, lookup in THREAD_TABLES.items():
+        for model, lookup in list_thread_tables().items():
             selected = self.person.select(model, keyed=keyed)
             if model is Thread or selected is None:
                 continue
@@ -122,7 +122,7 @@ class _Forgetting:
                 thread = leases.lock_thread(pk=pk)
             except NoSuchThread:
                 return _Done(counts, ())  # deleted, or archived, where it is found
-            for model, lookup in THREAD_TABLES.items():
+            for model, lookup in list_thread_tables().items():
                 selected = self.person.select(model, keyed=keyed)
                 if model in (Thread, AuditEntry) or selected is None:
                     continue
@@ -142,7 +142,7 @@ class _Forgetting:
                     # Zero rows: somebody has claimed the question, which takes no thread's lock.
                     as_read = {
                         name: getattr(row, name)
-                        for label, key in LABELS.get(model, {}).items()
+                        for label, key in list_labels(model).items()
                         for name in (label, f"{key}_id")
                         if label in changes
                     }
@@ -219,11 +219,12 @@ class _Forgetting:
     def _forget_outside(self) -> Counter[str]:
         counts = Counter[str]()
         with transaction.atomic(using=self.using):
+            tables = list_thread_tables()
             for model in list_models():
-                if model in THREAD_TABLES:
+                if model in tables:
                     continue
                 rows, name = self.person.rows(model), model._meta.label
-                labels = LABELS.get(model, {})
+                labels = list_labels(model)
                 if labels:
                     selected = self.person.select(model)
                     counts[name] += self._update(rows.filter(selected))
@@ -234,7 +235,7 @@ class _Forgetting:
 
     def _find_changes(self, row: Any, *, keyed: bool = True) -> dict[str, Any]:
         """Returns what a row has where the person stands in it, by the names of its columns."""
-        labels = {key: label for label, key in LABELS.get(type(row), {}).items()}
+        labels = {key: label for label, key in list_labels(type(row)).items()}
         changes: dict[str, Any] = {}
         for column in self.person.find_columns(row):
             if column in labels:
@@ -268,7 +269,7 @@ def _list_columns(model: type[Model]) -> list[str]:
     return [
         "pk",
         *list_keys(model),
-        *LABELS.get(model, ()),
+        *list_labels(model),
         *NAMES.get(model, ()),
         *OTHERS.get(model, ()),
     ]

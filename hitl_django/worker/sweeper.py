@@ -21,6 +21,7 @@ from hitl_django.conf import hitl
 from hitl_django.db.alias import write_alias
 from hitl_django.db.retry import retry_on_conflict
 from hitl_django.db.write_batch import WriteBatch
+from hitl_django.extensions import list_extensions
 from hitl_django.graph_registry import compatibility
 from hitl_django.models import Run
 from hitl_django.models.functions import Now
@@ -62,6 +63,8 @@ def sweep() -> list[UUID]:
     if hitl.EVENT_RETENTION_DAYS is not None:
         days = hitl.EVENT_RETENTION_DAYS
         _run_steps("events", partial(retention.delete_events, days, hitl.SWEEP_BATCH))
+    for extension in list_extensions():
+        _run_steps(extension.name, *extension.sweep)
     return run_ids
 
 

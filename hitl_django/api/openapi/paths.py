@@ -21,19 +21,6 @@ from .schemas import ComponentSchemas
 
 _PLACEHOLDER = re.compile(r"<(?:\w+:)?(\w+)>")
 _UUID = {"type": "string", "format": "uuid"}
-#: What is named in a path.
-_NAMED = {
-    "name": "The graph's name.",
-    "run_id": "The run's id.",
-    "thread_id": "The thread's id.",
-    "interrupt_id": "The question's id.",
-    "link_id": "The link's id.",
-    "webhook_id": "The webhook's id.",
-    "schedule_id": "The schedule's id.",
-    "delivery_id": "The message's id.",
-}
-
-
 #: Each of the object's members is a parameter of its own.
 METADATA_PARAMETER: dict[str, Any] = {
     "name": "metadata",
@@ -88,11 +75,17 @@ def _path_parameters(pattern: Any) -> list[dict[str, Any]]:
             "name": name,
             "in": "path",
             "required": True,
-            "description": _NAMED[name],
+            "description": _describe_parameter(name),
             "schema": _describe_converter(converter),
         }
         for name, converter in pattern.pattern.converters.items()
     ]
+
+
+def _describe_parameter(name: str) -> str:
+    if name == "name":
+        return "The graph's name."
+    return f"The {name.removesuffix('_id').replace('_', ' ')}'s id."
 
 
 def _describe_converter(converter: Any) -> dict[str, Any]:

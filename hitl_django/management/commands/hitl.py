@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from importlib import import_module
 from typing import Any
 
 from django.core.management.base import BaseCommand, CommandError, CommandParser
+
+from hitl_django.extensions import list_extensions
 
 from .. import (
     archive,
@@ -63,7 +66,7 @@ class Command(BaseCommand):
 
     def add_arguments(self, parser: CommandParser) -> None:
         verbs = parser.add_subparsers(title="verbs", dest="verb", metavar="VERB", required=True)
-        for name, module in VERBS.items():
+        for name, module in {**VERBS, **import_verbs()}.items():
             verb = verbs.add_parser(name, help=module.HELP, description=module.HELP)
             module.add_arguments(verb)
             verb.set_defaults(perform=module.perform)
@@ -74,6 +77,19 @@ class Command(BaseCommand):
             # A dump is looked at where there is no database, as in CI.
             refuse_unready(needs_database=verb != "worker" and not options.get("shapes"))
         options["perform"](self, options)
+
+
+def import_verbs() -> dict[str, Any]:
+    """Import the verbs of extensions; CommandError for the name of one of this app's own."""
+    found = dict[str, Any]()
+    for extension in list_extensions():
+        for name, path in extension.verbs.items():
+            if name in VERBS:
+                raise CommandError(
+                    f"The verb {name!r} of the app {extension.name!r} is one of hitl_django's own."
+                )
+            found[name] = import_module(path)
+    return found
 
 
 def refuse_unready(*, needs_database: bool) -> None:

@@ -13,6 +13,7 @@ from hitl_django.checkpoints import DjangoSaver
 from hitl_django.db.alias import write_alias
 from hitl_django.db.retry import retry_on_conflict
 from hitl_django.errors import NoSuchThread, NotAllowedError, RunStateError
+from hitl_django.extensions import iterate_tables
 from hitl_django.models import (
     Comment,
     Decision,
@@ -88,6 +89,10 @@ def _erase(thread: Thread, by: Any, via: str, detail: dict[str, Any]) -> None:
     SecondLook.objects.filter(interrupt__thread=thread).update(reason="")
     Interrupt.objects.filter(thread=thread).update(**ERASED_COLUMNS)
     RunEvent.objects.filter(run__in=runs).delete()
+    for table in iterate_tables():
+        if table.thread and table.erased:
+            rows = table.model._base_manager.using(write_alias())
+            rows.filter(**{table.thread: thread.pk}).update(**table.erased)
     ReviewLink.objects.filter(interrupt__thread=thread).update(email="")
     runs.update(input=None, options=None, error="", traceback="", first_event=F("last_event") + 1)
     # There is nothing left that it could go on from.

@@ -1,0 +1,124 @@
+"""Extensions: the interface through which an optional app adds to this one.
+
+An app calls ``register()`` in its ``AppConfig.ready()``. An app that is not installed adds nothing
+and is not imported.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import chain
+from typing import TYPE_CHECKING, Any, Literal
+
+from django.core.exceptions import ImproperlyConfigured
+
+if TYPE_CHECKING:
+    from django.db.models import Model
+
+__all__ = ["Extension", "Finding", "Table", "list_extensions", "register"]
+
+
+Level = Literal["ok", "note", "warning", "error"]
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """A line of ``manage.py hitl doctor``: a state of the installation, and advice.
+
+    A level of "error" makes the command fail.
+    """
+
+    level: Level
+    words: str
+    advice: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Table:
+    """Rules for the rows of a model: archiving, export and erasure.
+
+    Attributes:
+        model: the model. It is not a proxy.
+        thread: the lookup from a row to its thread, such as ``"interrupt__thread"``. The rows are
+            archived and restored with the thread, and deleted with it by ``on_delete=CASCADE``.
+            Empty for rows that belong to no thread.
+        user_labels: each column with the name of a user, with the foreign key beside it. Both are
+            erased by ``forget_person()``.
+        exported: the columns that ``export_person()`` returns; by default all but binary ones.
+        erased: values that ``forget()`` writes into the rows of a thread, by column.
+    """
+
+    model: type[Model]
+    thread: str = ""
+    user_labels: Mapping[str, str] = field(default_factory=dict)
+    exported: Sequence[str] = ()
+    erased: Mapping[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Extension:
+    """The additions of an optional app. Modules are named by their dotted path.
+
+    Attributes:
+        name: the app's label.
+        verbs: subcommands of ``manage.py hitl``, each with its module. A module has ``HELP``,
+            ``add_arguments(parser)`` and ``perform(command, options)``.
+        api_urls: a module whose ``urlpatterns`` are added below ``api/v1/``, in the namespace
+            ``hitl_django``.
+        tables: rules for the rows of the app's models.
+        sweep: functions without arguments that each sweep calls, after runs were enqueued. An
+            exception is logged; the other functions are called nevertheless.
+        doctor: functions without arguments that yield findings.
+    """
+
+    name: str
+    verbs: Mapping[str, str] = field(default_factory=dict)
+    api_urls: str = ""
+    tables: Sequence[Table] = ()
+    sweep: Sequence[Callable[[], object]] = ()
+    doctor: Sequence[Callable[[], Iterable[Finding]]] = ()
+
+
+_registered: dict[str, Extension] = {}
+
+
+def register(extension: Extension) -> None:
+    """Register the additions of an app; a second call with the same name replaces the first.
+
+    Raises:
+        ImproperlyConfigured: if another app has registered one of the verbs or models.
+    """
+    others = [each for each in _registered.values() if each.name != extension.name]
+    for kind, get in (("verb", _list_verbs), ("model", _list_models)):
+        taken = {item: each.name for each in others for item in get(each)}
+        for item in get(extension):
+            if item in taken:
+                raise ImproperlyConfigured(
+                    f"The app {extension.name!r} registers the {kind} {item!r}, which the app "
+                    f"{taken[item]!r} has registered."
+                )
+    _registered[extension.name] = extension
+
+
+def list_extensions() -> list[Extension]:
+    """List the registered extensions, in the order of their registration."""
+    return list(_registered.values())
+
+
+def iterate_tables() -> Iterator[Table]:
+    """Iterate over the tables of all extensions."""
+    return chain.from_iterable(each.tables for each in _registered.values())
+
+
+def find_table(model: type[Model]) -> Table | None:
+    """Return the rules for a model; None if no extension has any."""
+    return next((table for table in iterate_tables() if table.model is model), None)
+
+
+def _list_verbs(extension: Extension) -> list[str]:
+    return list(extension.verbs)
+
+
+def _list_models(extension: Extension) -> list[str]:
+    return [table.model._meta.label for table in extension.tables]

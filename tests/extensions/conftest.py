@@ -1,0 +1,11 @@
+"""Tests of the example app are collected where its settings are in use."""
+
+from __future__ import annotations
+
+from django.apps import apps
+
+from tests.archive.conftest import advance, ended, user
+
+__all__ = ["advance", "ended", "user"]
+
+collect_ignore = [] if apps.is_installed("tests.extensions.ratings") else ["ratings"]

@@ -1,0 +1,36 @@
+"""The app's configuration: registers its additions."""
+
+from __future__ import annotations
+
+from django.apps import AppConfig
+
+from hitl_django.extensions import Extension, Table, register
+
+
+class RatingsConfig(AppConfig):
+    name = "tests.extensions.ratings"
+    label = "ratings"
+    default_auto_field = "django.db.models.BigAutoField"
+
+    def ready(self) -> None:
+        from . import ratings
+        from .models import Rating
+
+        register(
+            Extension(
+                name=self.label,
+                verbs={"ratings": "tests.extensions.ratings.list_ratings"},
+                api_urls="tests.extensions.ratings.urls",
+                tables=[
+                    Table(
+                        model=Rating,
+                        thread="interrupt__thread",
+                        user_labels={"rater_label": "rater"},
+                        exported=["stars", "remark", "rater_label"],
+                        erased={"remark": ""},
+                    )
+                ],
+                sweep=[ratings.delete_empty],
+                doctor=[ratings.report_missing],
+            )
+        )

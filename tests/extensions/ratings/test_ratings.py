@@ -1,0 +1,128 @@
+"""Everything that the example app adds is in its place."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import suppress
+from io import StringIO
+
+import pytest
+from django.contrib.auth.models import User
+from django.core.management import CommandError, call_command
+from django.test import Client
+
+from hitl_django import archive, services
+from hitl_django.engine.errors import CorruptPayloadError
+from hitl_django.extensions import list_extensions
+from hitl_django.models import ArchivedThread, Interrupt, Thread
+from hitl_django.worker import retention
+from hitl_django.worker.sweeper import sweep
+from tests.archive import conftest
+
+from .models import Rating
+
+pytestmark = pytest.mark.django_db(transaction=True)
+
+
+def call(*arguments: str) -> str:
+    output = StringIO()
+    call_command("hitl", *arguments, stdout=output)
+    return output.getvalue()
+
+
+@pytest.fixture
+def rated(ended: Callable[..., Thread]) -> Thread:
+    thread = ended()
+    rater = User.objects.create_user("rita", is_staff=True)
+    Rating.objects.create(
+        interrupt=Interrupt.objects.get(thread=thread),
+        stars=4,
+        remark="Clear.",
+        rater=rater,
+        rater_label="rita",
+    )
+    return thread
+
+
+def test_verb_is_called(rated: Thread) -> None:
+    assert call("ratings", "--stars", "4") == f"{Rating.objects.get().interrupt_id} 4 stars\n"
+    assert call("ratings", "--stars", "1") == ""
+
+
+def test_route_is_served_below_the_api(rated: Thread, client: Client) -> None:
+    assert client.get("/hitl/api/v1/ratings/").status_code == 403
+    client.force_login(User.objects.get(username="rita"))
+    [found] = client.get("/hitl/api/v1/ratings/").json()
+    assert found["stars"] == 4
+
+
+def test_sweep_calls_the_step(rated: Thread) -> None:
+    Rating.objects.update(stars=0)
+    sweep()
+    assert not Rating.objects.exists()
+
+
+def test_failure_of_a_step_leaves_the_sweep_going(
+    rated: Thread, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(Rating, "objects", None)
+    sweep()
+    assert "ratings could not be looked after" in caplog.text
+
+
+@pytest.mark.usefixtures("db")
+def test_doctor_reports_the_finding() -> None:
+    [extension] = [each for each in list_extensions() if each.name == "ratings"]
+    [examine] = extension.doctor
+    assert [each.words for each in examine()] == ["Nobody has rated an interrupt."]
+    output = StringIO()
+    with suppress(CommandError):  # no worker runs here
+        call_command("hitl", "doctor", stdout=output)
+    assert "Nobody has rated an interrupt." in output.getvalue()
+
+
+def test_rows_are_archived_and_restored_with_the_thread(rated: Thread) -> None:
+    before = [*Rating.objects.values()]
+    assert retention.archive_ended(30, 10) == 1
+    assert not Rating.objects.exists()
+    services.restore_thread(rated.thread_id)
+    assert [*Rating.objects.values()] == before
+
+
+def test_archived_rows_without_the_app_are_refused_by_name(
+    rated: Thread, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    retention.archive_ended(30, 10)
+    monkeypatch.setattr("hitl_django.extensions._registered", {})
+    with pytest.raises(CorruptPayloadError, match=r"rows of ratings\.rating"):
+        archive.read_document(ArchivedThread.objects.get())
+
+
+def test_rows_of_a_person_are_exported_and_erased(rated: Thread) -> None:
+    rita = User.objects.get(username="rita")
+    found = [each for each in services.export_person(rita) if each.table == "ratings.Rating"]
+    assert [(each.columns, dict(each.row), each.thread_id) for each in found] == [
+        (("rater",), {"stars": 4, "remark": "Clear.", "rater_label": "rita"}, rated.thread_id)
+    ]
+    done = services.forget_person(rita)
+    rating = Rating.objects.get()
+    assert (rating.rater, rating.rater_label) == (None, done.pseudonym)
+    assert done.rows["ratings.Rating"] == 1
+
+
+def test_rows_of_a_person_in_the_archive_are_erased(rated: Thread) -> None:
+    retention.archive_ended(30, 10)
+    done = services.forget_person(User.objects.get(username="rita"))
+    [row] = archive.read_document(ArchivedThread.objects.get())[Rating]
+    assert (row.rater_id, row.rater_label) == (None, done.pseudonym)
+
+
+def test_columns_are_erased_with_the_thread(rated: Thread) -> None:
+    services.forget(rated.thread_id)
+    assert [*Rating.objects.values_list("stars", "remark")] == [(4, "")]
+
+
+def test_deleting_the_thread_deletes_the_rows(rated: Thread) -> None:
+    conftest.age(rated.runs.get().pk, 400)
+    assert retention.delete_ended(30, 10) == 1
+    assert not Rating.objects.exists()

@@ -1,0 +1,68 @@
+"""The registry of extensions, and an app of another package that uses it."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from django.core.exceptions import ImproperlyConfigured
+from django.core.management import CommandError, call_command
+
+from hitl_django import extensions
+from hitl_django.archive.thread_tables import list_thread_tables
+from hitl_django.extensions import Extension, Table, register
+from hitl_django.models import WorkerHeartbeat
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+@pytest.fixture(autouse=True)
+def _registry(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    monkeypatch.setattr(extensions, "_registered", {})
+    return
+
+
+def test_verb_of_two_extensions_is_refused() -> None:
+    register(Extension(name="first", verbs={"rate": "first.rate"}))
+    with pytest.raises(ImproperlyConfigured, match=r"'second' .* verb 'rate'.* 'first'"):
+        register(Extension(name="second", verbs={"rate": "second.rate"}))
+    assert [each.name for each in extensions.list_extensions()] == ["first"]
+
+
+def test_model_of_two_extensions_is_refused() -> None:
+    table = Table(model=WorkerHeartbeat)
+    register(Extension(name="first", tables=[table]))
+    with pytest.raises(ImproperlyConfigured, match=r"model 'hitl_django\.WorkerHeartbeat'"):
+        register(Extension(name="second", tables=[table]))
+
+
+def test_second_registration_of_an_extension_replaces_the_first() -> None:
+    register(Extension(name="first", verbs={"rate": "first.rate"}))
+    register(Extension(name="first", verbs={"score": "first.score"}))
+    [found] = extensions.list_extensions()
+    assert list(found.verbs) == ["score"]
+
+
+def test_verb_of_this_app_is_refused_to_an_extension() -> None:
+    register(Extension(name="first", verbs={"sweep": "first.sweep"}))
+    with pytest.raises(CommandError, match=r"'sweep' .* 'first'"):
+        call_command("hitl", "sweep")
+
+
+def test_table_without_a_thread_is_not_archived() -> None:
+    before = list_thread_tables()
+    register(Extension(name="first", tables=[Table(model=WorkerHeartbeat)]))
+    assert list_thread_tables() == before
+
+
+@pytest.mark.process
+def test_app_of_another_package_plugs_in() -> None:
+    tests = [sys.executable, "-m", "pytest", "-q", "-n", "0", "tests/extensions/ratings"]
+    environment = {**os.environ, "DJANGO_SETTINGS_MODULE": "tests.extensions.settings"}
+    environment = {k: v for k, v in environment.items() if not k.startswith("PYTEST_")}
+    done = subprocess.run(tests, cwd=ROOT, env=environment, capture_output=True, text=True)
+    assert done.returncode == 0, done.stdout + done.stderr
