@@ -29,7 +29,7 @@ class RowMapper(Generic[M]):
         self.more = more
         self._defaults: dict[str, Any] | None = None
         self._made: dict[str, Callable[[], Any]] = {}  # defaults of which every row has its own
-        self._converters: dict[str, list[tuple[int, Any, list[Convert]]]] = {}  # by vendor
+        self._converters: dict[tuple[str, str], list[tuple[int, Any, list[Convert]]]] = {}
 
     def under(self, prefix: str) -> list[str]:
         """Returns the columns' names for a query that reaches the model by a relation."""
@@ -87,9 +87,11 @@ class RowMapper(Generic[M]):
         return row
 
     def _converters_for(self, connection: Any) -> list[tuple[int, Any, list[Convert]]]:
-        found = self._converters.get(connection.vendor)
+        # Django's converters are methods of one connection, and go by its time zone.
+        key = connection.vendor, connection.timezone_name
+        found = self._converters.get(key)
         if found is None:
-            found = self._converters[connection.vendor] = list(self._converting(connection))
+            found = self._converters[key] = list(self._converting(connection))
         return found
 
     def _converting(self, connection: Any) -> Iterator[tuple[int, Any, list[Convert]]]:

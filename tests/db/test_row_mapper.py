@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta, timezone
+from threading import Thread as OsThread
 from typing import Any
 
 import pytest
-from django.db import DEFAULT_DB_ALIAS
+from django.db import DEFAULT_DB_ALIAS, connections
 from django.db.models import Model
 
 from hitl_django.db.bulk_insert import BulkInsert, insertable_columns
 from hitl_django.db.prepared_query import PreparedSelect
 from hitl_django.db.row_mapper import RowMapper
-from hitl_django.models import AuditEntry, Decision, Interrupt, Run, Thread
+from hitl_django.models import AuditEntry, Decision, Interrupt, Run, Thread, WorkerHeartbeat
 
 
 @pytest.mark.parametrize("model", [Thread, Run, Interrupt, Decision, AuditEntry])
@@ -54,3 +57,36 @@ def test_a_row_that_was_read_is_as_the_manager_reads_it() -> None:
     read.graph = "named since"
     read.save()
     assert Thread.objects.get().graph == "named since"
+
+
+@pytest.fixture
+def _phoenix() -> Iterator[None]:
+    def change(zone: str | None) -> None:
+        connections["default"].settings_dict["TIME_ZONE"] = zone
+        for name in ("timezone", "timezone_name"):
+            vars(connections["default"]).pop(name, None)
+
+    change("America/Phoenix")
+    yield
+    change(None)
+
+
+def read(mapper: RowMapper[WorkerHeartbeat]) -> Any:
+    values: dict[str, Any] = dict.fromkeys(mapper.names)
+    at = next(f.attname for f in mapper.fields if f.get_internal_type() == "DateTimeField")
+    values[at] = datetime(2026, 3, 1, 12)  # as SQLite returns it
+    return getattr(mapper.read("default", [*values.values()]), at)
+
+
+@pytest.mark.database("sqlite")
+@pytest.mark.django_db(transaction=True)
+def test_moment_is_read_in_the_time_zone_of_its_connection(request: Any) -> None:
+    mapper = RowMapper(WorkerHeartbeat)
+    found: list[Any] = []
+    other = OsThread(target=lambda: found.append(read(mapper)))
+    other.start()
+    other.join()
+    request.getfixturevalue("_phoenix")
+    found.append(read(mapper))
+    noon = datetime(2026, 3, 1, 12, tzinfo=UTC)
+    assert found == [noon, noon.replace(tzinfo=timezone(timedelta(hours=-7)))]
