@@ -209,7 +209,7 @@ class Person:
             (getattr(row, label), getattr(row, f"{key}_id"))
             for archived in self.rows(ArchivedThread).order_by("pk").iterator()
             for model, rows in archive.read_document(archived).items()
-            for label, key in LABELS.get(model, {}).items()
+            for label, key in list_labels(model).items()
             for row in rows
             if getattr(row, f"{key}_id") is not None
         }
