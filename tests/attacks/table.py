@@ -188,6 +188,25 @@ def _digits_in_form(target: Target) -> Answer:
     return answer
 
 
+@attack("a place in a request's details of 4,400 digits", CLOSED, 200, 400, 404, 414)
+def _digits_in_place(target: Target) -> Answer:
+    pk = target.question().pk
+    return target.page(f"/admin/hitl_django/reviewitem/{pk}/change/?at=/rows/{'9' * 4_400}", USER)
+
+
+@attack("a place in a request's details of 3,000 digits", 200, 404)
+def _short_digits_in_place(target: Target) -> Answer:
+    item = target.question(payload={"title": "Pay?", "rows": [1, 2]})
+    path = f"/admin/hitl_django/reviewitem/{item.pk}/change/?at=/rows/{'9' * 3_000}"
+    return target.page(path, USER)
+
+
+@attack("an item of the store that lives for 1e308 minutes", 400, 403, 422)
+def _endless_item(target: Target) -> Answer:
+    item = {"namespace": ["attacked"], "key": "k", "value": {"n": 1}, "ttl": 1e308}
+    return target.ask("PUT", "/agent/store/items", item)
+
+
 # Bodies whose length is not told
 
 
