@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
@@ -82,9 +81,7 @@ def review(
 
 
 @overload
-def review(
-    payload: Any, *, response_schema: Any = None, schema: Any = None, **options: Unpack[_Options]
-) -> Any: ...
+def review(payload: Any, *, response_schema: Any = None, **options: Unpack[_Options]) -> Any: ...
 
 
 def review(
@@ -105,7 +102,6 @@ def review(
     claim_required: bool | None = None,
     dialect: str | None = None,
     key: str | None = None,
-    schema: Any = None,
 ) -> Any:
     """Stops the node to ask people, as ``interrupt()`` does, and says how they are to be asked.
 
@@ -125,14 +121,7 @@ def review(
     from the payload.
 
     Raises what ``interrupt()`` raises, and ValueError or TypeError for terms that mean nothing.
-    ``schema`` is the old name of ``response_schema``; it works for one more release.
     """
-    if schema is not None:
-        if response_schema is not None:
-            raise TypeError("review() takes response_schema or schema, its old name, and not both.")
-        message = "review(schema=...) is now review(response_schema=...)"
-        warnings.warn(message, DeprecationWarning, stacklevel=2)
-        response_schema = schema
     terms = ReviewTerms(
         title=title, why=why, decisions=decisions, editable=editable, group=group,
         assignee=assignee, due=due, priority=priority, quorum=quorum,

@@ -107,8 +107,8 @@ class Operation:
     ``query`` and ``body`` are serializers of what it takes, ``headers`` those it heeds, ``errors``
     the exceptions it answers besides those that every path does (openapi/problems.py), and
     ``throttle`` names the HITL setting with the rate that bounds it for each user, where that isn't
-    the one for whatever reads, or for whatever changes something. A ``deprecated`` one goes
-    some day; a ``keyed`` one is carried out by ``Resource.act_once``.
+    the one for whatever reads, or for whatever changes something. A ``keyed`` one is
+    carried out by ``Resource.act_once``.
     """
 
     id: str
@@ -119,7 +119,6 @@ class Operation:
     errors: tuple[type[Exception], ...] = ()
     throttle: str = ""
     example: Any = None
-    deprecated: bool = False
     keyed: bool = False
 
 

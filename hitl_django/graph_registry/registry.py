@@ -14,7 +14,6 @@ from dataclasses import dataclass, replace
 from time import monotonic
 from typing import TYPE_CHECKING, Any, TypeVar, get_args
 
-from hitl_django.deprecation import renamed
 from hitl_django.engine.graph.fingerprint import Shape, describe_shape, hash_shape
 from hitl_django.engine.state.schema import build_json_schema
 from hitl_django.engine.task.renames import NO_RENAMES, Renames
@@ -511,6 +510,3 @@ def _check_groups(names: Iterable[str]) -> frozenset[str]:
 
 def _locate(factory: Any) -> str:
     return f"{factory.__module__}.{getattr(factory, '__qualname__', factory)}"
-
-
-__getattr__ = renamed(__name__, {"get": "get_graph", "names": "list_names"})

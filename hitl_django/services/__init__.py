@@ -12,7 +12,6 @@ starts "schedule".
 
 from __future__ import annotations
 
-from hitl_django.deprecation import renamed
 from hitl_django.dialects import UNSET
 
 from .coroutines import acancel, adecide, aretry, arun_result, astart
@@ -268,14 +267,3 @@ __all__ = [
     "worker_health",
     "worker_seen_at",
 ]
-
-__getattr__ = renamed(
-    __name__,
-    {
-        "Whereabouts": "Position",
-        "links_of": "list_links",
-        "refusals_of": "find_refusals",
-        "taken_before": "find_taken",
-        "whereabouts": "thread_position",
-    },
-)

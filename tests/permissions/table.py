@@ -152,9 +152,6 @@ _API: dict[tuple[str, str], Row] = {
     ("webhooks", "GET"): Row(),
     ("webhooks", "POST"): Row("", "manage_webhooks", CREATED, body=NEW_HOOK, changes=True),
     ("webhook", "GET"): Row("webhook", at=HOOK),
-    ("webhook", "POST"): Row(
-        "webhook", "manage_webhooks", at=HOOK, body=sends(description="Another"), changes=True
-    ),
     ("webhook", "PATCH"): Row(
         "webhook", "manage_webhooks", at=HOOK, body=sends(description="Another"), changes=True
     ),

@@ -415,16 +415,3 @@ class TestGoingOn:
             services.decide(question.pk, "respond", 2)
         assert advance() == 1
         assert values_of(run.thread)["zero"] == "late"
-
-
-def test_the_old_name_of_the_response_schema_works_and_warns() -> None:
-    def ask(state: Reviewed) -> Reviewed:
-        return {"answer": review("Go on?", schema={"type": "boolean"})}
-
-    graph = StateGraph(Reviewed).add_node("ask", ask).add_edge(START, "ask")
-    config = {"configurable": {"thread_id": "1"}}
-    with pytest.warns(DeprecationWarning, match="response_schema"):
-        made = graph.compile(InMemorySaver()).invoke({}, config)
-    assert made["__interrupt__"][0].response_schema == {"type": "boolean"}
-    with pytest.raises(TypeError, match="not both"):
-        review("Go on?", schema={"type": "boolean"}, response_schema={"type": "boolean"})

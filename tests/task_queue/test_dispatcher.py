@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from types import ModuleType
 from typing import ClassVar
 
@@ -105,21 +104,19 @@ def test_a_queue_of_ones_own_needs_one_method() -> None:
 
 
 @pytest.mark.parametrize(
-    ("former", "module", "name"),
+    ("message", "module", "name"),
     [
-        ("hitl_django.worker.advance", worker, "advance"),
-        ("hitl_django.webhooks.deliver", webhooks, "deliver"),
-        ("hitl_django.sweep.sweep", worker, "sweep"),
+        (dispatcher.ADVANCE, worker, "advance"),
+        (dispatcher.DELIVER, webhooks, "deliver"),
+        (dispatcher.SWEEP, worker, "sweep"),
     ],
 )
-def test_messages_under_former_names_are_taken_up(
-    monkeypatch: pytest.MonkeyPatch, former: str, module: ModuleType, name: str
+def test_message_names_a_function_that_the_cluster_finds(
+    monkeypatch: pytest.MonkeyPatch, message: str, module: ModuleType, name: str
 ) -> None:
     called: list[str] = []
     monkeypatch.setattr(module, name, called.append)
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", DeprecationWarning)
-        async_task(former, "an id", sync=True)  # found and called as a cluster does
+    async_task(message, "an id", sync=True)  # found and called as a cluster does
     assert called == ["an id"]
 
 
@@ -158,18 +155,6 @@ def test_migrating_arranges_for_the_sweep_once() -> None:
     with override_settings(HITL={"SWEEP_SECONDS": 120}):
         install_schedules(using="default")
         assert names() == ["hitl_django sweep 1"]
-
-
-def test_migrating_renames_the_sweep_of_an_installation_made_before() -> None:
-    Schedule.objects.all().delete()
-    install_schedules(using="default")
-    own = Schedule.objects.create(func="hitl_django.sweep.sweep", name="a project's own")
-    installed = Schedule.objects.filter(name__startswith=schedules.NAME)
-    installed.update(func="hitl_django.sweep.sweep", minutes=7)
-    install_schedules(using="default")
-    assert set(installed.values_list("func", "minutes")) == {("hitl_django.worker.sweep", 7)}
-    own.refresh_from_db()
-    assert own.func == "hitl_django.sweep.sweep"
 
 
 def test_schedules_wait_for_their_table(monkeypatch: pytest.MonkeyPatch) -> None:

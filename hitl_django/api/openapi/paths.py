@@ -62,8 +62,6 @@ def build_operation(
         ],
         "responses": _responses(pattern, view, declared, schemas),
     }
-    if declared.deprecated:
-        operation["deprecated"] = True
     if declared.body is not None:
         operation["requestBody"] = _request_body(declared, schemas)
     return operation

@@ -111,24 +111,6 @@ class WebhookDetail(WebhookResource):
         return Response(self.render(WebhookSerializer, changed))
 
     @operation(
-        "change_webhook_by_post",
-        body=WebhookChange,
-        responses={200: ResponseSpec("As it is now.", WebhookSerializer)},
-        errors=(errors.InvalidInputError,),
-        example={"active": False},
-        deprecated=True,
-        keyed=True,
-    )
-    def post(self, request: Request, webhook_id: UUID) -> Response:
-        """Changes what the body names, as PATCH does, which takes its place."""
-        wanted = self.read_body()
-        return self.act_once(
-            lambda: services.change_webhook(webhook_id, by=request.user, **wanted),
-            self.find_webhook,
-            lambda changed: Response(self.render(WebhookSerializer, changed)),
-        )
-
-    @operation(
         "delete_webhook", responses={204: ResponseSpec("It is gone, and every message to it.")}
     )
     def delete(self, request: Request, webhook_id: UUID) -> Response:

@@ -17,14 +17,12 @@ NAME = "hitl_django sweep"
 #: django-q2 looks at its schedules twice a minute, and a schedule's unit is a minute.
 TICK = 30
 MINUTE = 60
-#: What a schedule called that was created when the sweep stood elsewhere.
-FORMER_SWEEP = "hitl_django.sweep.sweep"
 
 
 def install_schedules(using: str) -> None:
     """Creates the schedules that are missing; one that an operator changed stays as it is.
 
-    Only the function's name and the cluster's are kept up to date in it.
+    Only the name of its cluster is kept up to date.
     """
     table = Schedule._meta.db_table
     if using != router.db_for_write(Schedule):
@@ -35,7 +33,6 @@ def install_schedules(using: str) -> None:
     wanted = [f"{NAME} {number + 1}" for number in range(count_schedules())]
     installed = Schedule.objects.using(using).filter(name__startswith=NAME)
     installed.exclude(name__in=wanted).delete()
-    installed.filter(func=FORMER_SWEEP).update(func=dispatcher.SWEEP)
     installed.update(cluster=named_cluster.get_name())
     known = set(installed.values_list("name", flat=True))
     for number, name in enumerate(wanted):

@@ -1,7 +1,17 @@
-"""The place where values of graphs were once imported from: each name warns."""
+"""LangGraph's former place of ``types``: each name warns."""
 
 from __future__ import annotations
 
-from hitl_django.deprecation import moved
+import warnings
+from importlib import import_module
+from typing import Any
 
-__getattr__ = moved("hitl_django.langgraph.pregel.types", "hitl_django.langgraph.types")
+
+def __getattr__(name: str) -> Any:
+    if name.startswith("__"):
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    types = import_module("hitl_django.langgraph.types")
+    value = getattr(types, name)
+    message = f"{__name__}.{name} is now {types.__name__}.{name}"
+    warnings.warn(message, DeprecationWarning, stacklevel=2)
+    return value

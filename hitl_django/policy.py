@@ -1,7 +1,0 @@
-"""Deprecated name of ``hitl_django.permissions``. Settings name it."""
-
-from __future__ import annotations
-
-from hitl_django.deprecation import moved
-
-__getattr__ = moved(__name__, "hitl_django.permissions")
