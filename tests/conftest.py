@@ -69,6 +69,8 @@ ACROSS = frozenset({"architecture", "attacks", "chaos", "compat", "docs", "packa
 NOT_QUICK = SLOW | ACROSS | {"browser"}
 #: Markers of what is no single case: many that are made up, or a process of its own.
 NOT_ONE = ("hypothesis", "process")
+#: The module with browser tests of a whole review, which the sample has.
+BROWSED = "test_reviewing.py"
 #: Folders that get pages, hundreds of them, and how many tests of a module the quick part takes.
 PAGES, FIRST = frozenset({"admin", "api"}), 5
 #: Folders whose tests are about stored rows: their later cases run on each database. Those of the
@@ -206,8 +208,10 @@ def in_sample(item: pytest.Item) -> bool:
     if any(item.get_closest_marker(name) for name in ("race", "cluster", "long", "matrix")):
         return False
     if item.get_closest_marker("browser"):
-        return distance(item) == 0 and vendor() == "sqlite"
-    return distance(item) <= (0 if item.get_closest_marker("crash") else 1)
+        return distance(item) == 0 and vendor() == "sqlite" and item.path.name == BROWSED
+    if item.get_closest_marker("crash"):
+        return distance(item) == 0
+    return distance(item) <= (1 if is_about_rows(item) else 0)
 
 
 def in_rest(item: pytest.Item) -> bool:
@@ -216,14 +220,17 @@ def in_rest(item: pytest.Item) -> bool:
         return False
     if in_sample(item):
         return False
-    if vendor() == "sqlite" or item.get_closest_marker("database"):
-        return True
     # A page in a browser shows nothing of the database behind it.
     if item.get_closest_marker("browser"):
-        return False
-    if STORED.intersection(folders(item)) or any(map(item.get_closest_marker, LONG)):
+        return distance(item) == 0 and vendor() == "sqlite"
+    if vendor() == "sqlite" or item.get_closest_marker("database"):
         return True
-    return distance(item) <= 1
+    return is_about_rows(item) or any(map(item.get_closest_marker, LONG))
+
+
+def is_about_rows(item: pytest.Item) -> bool:
+    """Return whether later cases of a test show something of a second database."""
+    return vendor() == "sqlite" or bool(STORED.intersection(folders(item)))
 
 
 def is_quick(item: pytest.Item) -> bool:
