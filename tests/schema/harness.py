@@ -9,9 +9,9 @@ from __future__ import annotations
 
 import itertools
 import re
-import shutil
+import sqlite3
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -61,7 +61,10 @@ class Databases:
         if self._default.vendor == "sqlite":
             name = str(self._folder / f"{number}.sqlite3")
             if template:
-                shutil.copy(template, name)
+                # Not the file alone: the newest pages may be in its write-ahead log.
+                source, target = sqlite3.connect(template), sqlite3.connect(name)
+                with closing(source), closing(target):
+                    source.backup(target)
             return name
         name = f"{self._default.settings_dict['NAME']}_m{number}"
         self._run(f'CREATE DATABASE "{name}" TEMPLATE "{template or "template0"}"')

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import sqlite3
 from collections.abc import Callable, Iterator
+from contextlib import closing
 from typing import Any
 
 import pytest
@@ -115,3 +117,14 @@ def test_trial_finds_the_faults_of_the_last_older_migration(
         wanted += ["applied with a writer: changes the schema in more than one transaction"]
     wanted += ["killed after", "killed before", "reversed: IntegrityError"]
     assert [start for start in wanted if not any(line.startswith(start) for line in found)] == []
+
+
+@pytest.mark.database("sqlite")
+def test_copy_has_what_another_connection_keeps_in_the_log(copied_databases: Databases) -> None:
+    template = copied_databases.make()
+    with closing(sqlite3.connect(template)) as kept:
+        kept.execute("PRAGMA journal_mode=WAL")
+        kept.execute("CREATE TABLE logged (id)")
+        kept.commit()
+        with closing(sqlite3.connect(copied_databases.make(template))) as copy:
+            assert copy.execute("SELECT name FROM sqlite_master").fetchall() == [("logged",)]
