@@ -56,7 +56,8 @@ def test_what_is_wrong_is_named(api: Any, body: Any, status: int, pointers: list
 def test_a_change_leaves_alone_what_it_does_not_name(api: Any, invoice: str) -> None:
     hook = services.create_webhook(URL, events=["run.failed"], description="CRM")
     WebhookEndpoint.objects.update(failures=7, stopped="It answered 410: it is gone.")
-    changed = api.call("PATCH", "webhook", hook.id, body={"graphs": [invoice], "active": True}).json()
+    body = {"graphs": [invoice], "active": True}
+    changed = api.call("PATCH", "webhook", hook.id, body=body).json()
     assert changed["graphs"] == [invoice]
     assert (changed["events"], changed["description"]) == (["run.failed"], "CRM")
     assert (changed["failures"], changed["stopped"]) == (0, "")
