@@ -11,9 +11,11 @@ import pytest
 from django.contrib.auth.models import Group
 from django.db.models import QuerySet
 from django.db.models.functions import Now
+from django.utils import timezone
 
 from hitl_django import services
 from hitl_django.contrib.alerts import clock, slack_channel
+from hitl_django.contrib.alerts.models import SweepMark
 from hitl_django.contrib.alerts.preferences import save_preferences
 from hitl_django.graph_registry import registry
 from hitl_django.graph_registry.review_policy import ReviewPolicy
@@ -111,6 +113,8 @@ def test_digest_lists_only_interrupts_that_its_reader_sees(
     item = ask(group="Late")
     services.comment(item.pk, "@rita @vik @olga", by=None)
     leave_night(vik)
+    earlier = timezone.now() - timedelta(hours=1)
+    SweepMark.objects.update_or_create(name=clock.DIGEST, defaults={"until": earlier})
     assert clock.publish_digest()
     send()
     send()

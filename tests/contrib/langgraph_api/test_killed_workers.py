@@ -33,7 +33,7 @@ PLAN = {
     **recovery.IMPATIENT,
     "DISPATCH": "tests.contrib.langgraph_api.test_streams.Nobody",
     "EVENT_POLL_SECONDS": 0.05,
-    "EVENT_WAIT_SECONDS": 5,
+    "EVENT_WAIT_SECONDS": recovery.PATIENCE,  # until all others were killed, on any machine
     "EVENT_WAITERS": 400,
 }
 
