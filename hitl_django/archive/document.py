@@ -71,12 +71,12 @@ def read_document(archived: ArchivedThread) -> ArchivedRows:
         model: [] for model in list_thread_tables()
     }
     tables = {_name_table(model): model for model in rows}
-    if unknown := sorted({*head["columns"]} - {*tables}):
-        raise CorruptPayloadError(
-            f"A document of the archive has rows of {', '.join(unknown)}; no installed app "
-            "registers that table."
-        )
     for name, values in frames:
+        if name not in tables:
+            raise CorruptPayloadError(
+                f"A document of the archive has rows of {name}; no installed app registers that "
+                "table."
+            )
         rows[tables[name]].append(_make_row(tables[name], head["columns"][name], values))
     return rows
 

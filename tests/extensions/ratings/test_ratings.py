@@ -98,6 +98,15 @@ def test_archived_rows_without_the_app_are_refused_by_name(
         archive.read_document(ArchivedThread.objects.get())
 
 
+def test_archived_thread_without_rows_of_the_app_is_read_without_it(
+    ended: Callable[..., Thread], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ended()
+    retention.archive_ended(30, 10)
+    monkeypatch.setattr("hitl_django.extensions._registered", {})
+    assert archive.read_document(ArchivedThread.objects.get())[Thread]
+
+
 def test_rows_of_a_person_are_exported_and_erased(rated: Thread) -> None:
     rita = User.objects.get(username="rita")
     found = [each for each in services.export_person(rita) if each.table == "ratings.Rating"]
