@@ -145,7 +145,7 @@ def _list_tables() -> list[str]:
 
 
 class Content:
-    """Reads what is stored, without ids and moments that the copied rows don't have."""
+    """Return all rows, without ids and moments that the copied rows lack."""
 
     def __init__(self) -> None:
         self._known = {

@@ -146,7 +146,7 @@ def _end(
 def _store(
     claim: Claim, endpoint: WebhookEndpoint, changes: Mapping[str, Any], **noted: Any
 ) -> None:
-    """Store what came of an attempt, and what it says of the endpoint, in one transaction."""
+    """Store the result of an attempt in the delivery and the endpoint, in one transaction."""
     with transaction.atomic(using=write_alias()):
         claim.row().update(**noted)
         if changes:
