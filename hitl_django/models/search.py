@@ -26,9 +26,6 @@ GRAM = 3
 
 _WORD = re.compile(r"[^\W_]+")
 
-#: What PostgreSQL makes one word of with what is beside it, such as an address, or skips as a tag.
-_JOINTS = "<>&/.:@-+_~=?#"
-
 
 def build_search_text(*values: Any) -> str:
     """Returns the search text of texts and of JSON values, whose keys aren't part of it."""
@@ -112,25 +109,6 @@ class GramIndex(_PostgreSQLIndex):
         return path, (), {**options, "grams": self.grams}
 
 
-class WordIndex(_PostgreSQLIndex):
-    """The index of a column's words that earlier versions had; their migration makes it."""
-
-    def __init__(self, *expressions: Any, words: str = "", **options: Any) -> None:
-        self.words = words
-        super().__init__(_Words(F(words)), **options)
-
-    def deconstruct(self) -> Any:
-        path, _, options = super().deconstruct()
-        return path, (), {**options, "words": self.words}
-
-
-class _Words(Func):
-    template = (
-        f"to_tsvector('simple', translate(%(expressions)s, '{_JOINTS}', '{' ' * len(_JOINTS)}'))"
-    )
-    output_field = models.TextField()
-
-
 def has_index(using: str) -> bool:
     """Says whether a database has an index of grams."""
     return connections[using].vendor == "postgresql"
@@ -146,9 +124,8 @@ def has_words(text: str, using: str, *, common: bool = False, through: str = "")
 
     The index finds few rows fast, and the first of many slowly: it reads all of them, and nothing
     tells the planner how many there are. For words that are known to be ``common`` it is left
-    aside; the rows are then looked at in whatever order is asked for, and those that were stored
-    without a search text by an earlier version are found by their titles. ``through`` leads from
-    other rows to their questions, as in a lookup.
+    aside; the rows are then looked at in whatever order is asked for. ``through`` leads from other
+    rows to their questions, as in a lookup.
     """
     words = _list_words(text)[:MOST]
     if not words:
@@ -158,13 +135,11 @@ def has_words(text: str, using: str, *, common: bool = False, through: str = "")
         # A gram of each word may be another word's, so what the index finds is looked at again.
         grams = _build_sought_grams(words)
         return Q(_HasAll(_Grams(F(f"{through}search_grams")), _Grams(Value(grams)))) & has_all
-    titled = Q((f"{through}search_text", None))
-    titled &= Q(*(Q((f"{through}title__icontains", word)) for word in words))
     if not has_index(using):
-        return has_all | titled
+        return has_all
     # No index is thought of within a case, and half of all rows are expected to have it: so the
     # planner takes those that come first.
-    return Q(Case(When(has_all | titled, then=True), default=False))
+    return Q(Case(When(has_all, then=True), default=False))
 
 
 def _build_sought_grams(words: list[str]) -> str:

@@ -16,12 +16,7 @@ from typing import Any
 from .__main__ import HERE
 
 #: The last migration of each version that saved threads.
-SCHEMAS = {
-    "0.1": "0001_initial",
-    "2026-11-23": "0002_store",
-    "2026-11-25": "0011_message_events",
-    "2026-11-26": "0014_retention_by_graph",
-}
+SCHEMAS = {"1.0rc1": "0001_initial"}
 
 
 def main(name: str) -> None:

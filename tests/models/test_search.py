@@ -53,13 +53,6 @@ def test_what_no_word_has_is_not_found(asked: Any, text: str, question: Interrup
     assert not _finds(question, asked, text)
 
 
-def test_a_question_without_a_search_text_is_found_by_its_title(question: Interrupt) -> None:
-    rows = Interrupt.objects.filter(pk=question.pk)
-    rows.update(title="An old one?", search_text=None, search_grams=None)
-    assert rows.filter(queue_filters.match_words("old one", common=True)).exists()
-    assert not rows.filter(queue_filters.match_words("new", common=True)).exists()
-
-
 def test_a_search_text_is_bounded_whatever_is_asked() -> None:
     for asked in ("word " * 10**6, ["ﷺ" * 100] * 10**5, "x" * 10**7, {"a": ["y"] * 10**5}):
         text = build_search_text("A title", asked)

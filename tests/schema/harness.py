@@ -19,6 +19,7 @@ from typing import Any
 from django.db import DEFAULT_DB_ALIAS, DatabaseError, OperationalError, connections, transaction
 from django.db.migrations import Migration
 from django.db.migrations.executor import MigrationExecutor
+from django.db.migrations.loader import MigrationLoader
 
 from . import rows
 
@@ -214,7 +215,7 @@ class Trial:
         self.base = databases.make(before)
         databases.open(self.base)
         self.executor = MigrationExecutor(connections[MIGRATING])
-        self.old = self.executor.loader.project_state(list(migration.dependencies))
+        self.old = self.executor.loader.project_state(list_parents(migration))
         self.new = migration.mutate_state(self.old, preserve=True)
         self.tables = _changed(migration.operations, rows.tables(self.old.apps, self.label))
         self.seeds: dict[Any, Any] = {}
@@ -349,6 +350,13 @@ class Trial:
             return faults
         wanted = self.old_schema if backwards else self.new_schema
         return _differences(wanted, read_schema(MIGRATING, self.label))
+
+
+def list_parents(migration: Migration) -> list[Key]:
+    """List the migrations that a migration depends on; of a swapped model, its app's first."""
+    loader = MigrationLoader(None, ignore_no_migrations=True)
+    found = [loader.check_key(key, migration.app_label) for key in migration.dependencies]
+    return sorted(key for key in found if key is not None)
 
 
 def _changed(operations: list[Any], models: list[Any]) -> list[Any]:

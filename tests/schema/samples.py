@@ -31,6 +31,23 @@ def migration(*operations: Any, atomic: bool = True) -> Any:
 
 add_column = migrations.AddField("thread", "sample", models.TextField(null=True, db_default=None))
 
+#: A new choice of a column, refused by the old constraint when the migration is reversed.
+add_choice = (
+    migrations.AlterField(
+        "delivery",
+        "state",
+        models.CharField(max_length=20, choices=[("pending", ""), ("delivered", ""), ("new", "")]),
+    ),
+    migrations.RemoveConstraint("delivery", "hitl_delivery_state"),
+    migrations.AddConstraint(
+        "delivery",
+        models.CheckConstraint(
+            condition=models.Q(state__in=["pending", "delivered", "dead", "new"]),
+            name="hitl_delivery_state",
+        ),
+    ),
+)
+
 GOOD: dict[str, Any] = {
     "column": migration(add_column),
     "index": migration(AddIndexConcurrently("thread", INDEX), atomic=False),
@@ -54,24 +71,13 @@ BAD: dict[str, tuple[Any, str]] = {
         ),
         "applied with a writer: the old code can't store",
     ),
-    "choice that can't be reversed": (
-        migration(
-            migrations.AlterField(
-                "delivery",
-                "state",
-                models.CharField(
-                    max_length=20, choices=[("pending", ""), ("delivered", ""), ("new", "")]
-                ),
-            ),
-            migrations.RemoveConstraint("delivery", "hitl_delivery_state"),
-            migrations.AddConstraint(
-                "delivery",
-                models.CheckConstraint(
-                    condition=models.Q(state__in=["pending", "delivered", "dead", "new"]),
-                    name="hitl_delivery_state",
-                ),
-            ),
-        ),
-        "reversed: IntegrityError",
+    "choice that can't be reversed": (migration(*add_choice), "reversed: IntegrityError"),
+    "several operations, each by itself": (
+        migration(add_column, *add_choice, atomic=False),
+        "not atomic, with 4 operations",
+    ),
+    "reversed by halves": (
+        migration(*add_choice, atomic=False),
+        "reversed: half of it is done",
     ),
 }

@@ -3,11 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from importlib import import_module
-from typing import Any
 
 import pytest
-from django.apps import apps
 from django.contrib.auth.models import User
 from django.db import connection
 
@@ -69,23 +66,3 @@ def test_a_question_that_is_open_again_is_found_again(advance: Callable[[], int]
     question.refresh_from_db()
     assert question.status == "pending"
     assert finds("eats 1")
-
-
-def test_the_migration_gives_what_waits_its_text_and_leaves_what_is_closed(
-    question: Interrupt, advance: Callable[[], int], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    for name in ("Kim", "Lee"):
-        services.start("typed", {"amount": 1, "customer": name})
-    advance()
-    before = dict(Interrupt.objects.values_list("pk", "search_text"))
-    Interrupt.objects.update(search_text=None, search_grams=None)
-    Interrupt.objects.filter(title__contains="Lee").update(status="decided")
-    migration: Any = import_module("hitl_django.migrations.0006_search_texts")
-    monkeypatch.setattr(migration, "BATCH", 1)
-    with connection.schema_editor() as editor:
-        migration.fill_texts(apps, editor)
-    found = dict(Interrupt.objects.exclude(title__contains="Lee").values_list("pk", "search_text"))
-    assert found == {key: before[key] for key in found}
-    assert len(found) == 2
-    assert Interrupt.objects.get(title__contains="Lee").search_text is None
-    assert finds("0210")

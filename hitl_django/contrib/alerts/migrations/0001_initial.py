@@ -1,7 +1,3 @@
-"""What people want to be told of, and where the sweep has come to."""
-
-from __future__ import annotations
-
 import django.db.models.deletion
 from django.conf import settings
 from django.db import migrations, models
@@ -12,7 +8,7 @@ class Migration(migrations.Migration):
 
     dependencies = [
         ("auth", "0012_alter_user_first_name_max_length"),
-        ("hitl_django", "0007_alert_channels"),
+        ("hitl_django", "0001_initial"),
     ]
 
     operations = [
