@@ -14,7 +14,10 @@ from typing import TYPE_CHECKING, Any, Literal
 from django.core.exceptions import ImproperlyConfigured
 
 if TYPE_CHECKING:
+    from datetime import datetime
+
     from django.db.models import Model
+    from django.db.models.expressions import Combinable
 
 __all__ = ["Extension", "Finding", "Table", "list_extensions", "register"]
 
@@ -69,6 +72,9 @@ class Extension:
         tables: rules for the rows of the app's models.
         sweep: functions without arguments that each sweep calls, after runs were enqueued. An
             exception is logged; the other functions are called nevertheless.
+        overdue: functions that take the expression of a moment and return the earliest time before
+            it at which a sweep should have done something for the app, or None. The health of the
+            workers is judged by it.
         doctor: functions without arguments that yield findings.
     """
 
@@ -77,6 +83,7 @@ class Extension:
     api_urls: str = ""
     tables: Sequence[Table] = ()
     sweep: Sequence[Callable[[], object]] = ()
+    overdue: Sequence[Callable[[Combinable], datetime | None]] = ()
     doctor: Sequence[Callable[[], Iterable[Finding]]] = ()
 
 

@@ -106,6 +106,16 @@ class ModelPermissionPolicy:
         """Narrows a queryset to the schedules that the user may see, with the input of each."""
         return self._visible(user, "view_schedule", schedules)
 
+    def visible_rows(self, user: Any, rows: QuerySet[M]) -> QuerySet[M]:
+        """Narrow a queryset of an optional app's model to the rows that the user may see."""
+        of = rows.model._meta
+        sees = self.has_permission(user, f"{of.app_label}.view_{of.model_name}")
+        return rows if sees else rows.none()
+
+    def has_permission(self, user: Any, permission: str) -> bool:
+        """Return whether the user has a permission of an optional app: "app.codename"."""
+        return bool(user.is_active and user.has_perm(permission))
+
     def visible_subjects(self, user: Any, subjects: QuerySet[M]) -> QuerySet[M]:
         """Narrows a queryset of the product's own objects to those that the user may name.
 
@@ -229,7 +239,7 @@ class ModelPermissionPolicy:
         return False
 
     def _has(self, user: Any, codename: str) -> bool:
-        return bool(user.is_active and user.has_perm(f"hitl_django.{codename}"))
+        return self.has_permission(user, f"hitl_django.{codename}")
 
     def _visible(self, user: Any, codename: str, rows: QuerySet[M]) -> QuerySet[M]:
         return rows if self._has(user, codename) else rows.none()
@@ -269,7 +279,8 @@ def select_visible(rows: QuerySet[M], by: Any) -> QuerySet[M]:
     """Narrows a queryset to the rows that ``by`` may see; None is the program, which sees all."""
     if by is None:
         return rows
-    narrow = getattr(get_policy(), _NARROWED_BY[rows.model._meta.concrete_model])
+    name = _NARROWED_BY.get(rows.model._meta.concrete_model, "visible_rows")
+    narrow = getattr(get_policy(), name)
     narrowed: QuerySet[M] = narrow(by, rows)
     return narrowed
 

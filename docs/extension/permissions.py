@@ -50,6 +50,7 @@ def _arguments(method: Any) -> Iterator[Any]:
         "interrupt": question,
         "decision": sources.load(sources.DECISION)(interrupt=question),
         "graph": "refund",
+        "permission": "app.codename",
         "namespace": ("users",),
     }
     parameters = inspect.signature(method).parameters
@@ -74,6 +75,7 @@ def _rows(name: str) -> Any:
         "interrupts": sources.QUESTION,
         "webhooks": sources.WEBHOOK,
         "schedules": sources.SCHEDULE,
+        "rows": "django.contrib.auth.models.Group",  # any model of an optional app
         "subjects": "django.contrib.auth.models.Group",  # any model of the product's
     }[name]
     return sources.load(model).objects.all()

@@ -6,7 +6,11 @@ Pages check a permission, call a service and render. The engine's own tables are
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from typing import Any
+
 from django.contrib import admin
+from django.db.models import Model
 
 from hitl_django.models import (
     ArchivedThread,
@@ -54,10 +58,11 @@ __all__ = [
     "SubjectReviews",
     "ThreadAdmin",
     "WebhookEndpointAdmin",
+    "add_pages",
     "register",
 ]
 
-PAGES = {
+PAGES: dict[type[Model], type[admin.ModelAdmin[Any]]] = {
     ArchivedThread: ArchivedThreadAdmin,
     ChannelBlob: ChannelBlobAdmin,
     Checkpoint: CheckpointAdmin,
@@ -75,17 +80,38 @@ PAGES = {
 }
 
 
+#: The sites that have the pages.
+_sites: list[admin.AdminSite] = []
+
+
 def register(site: admin.AdminSite) -> None:
-    """Registers all pages on an admin site; one that has its own for a model keeps it.
+    """Register all pages on an admin site; a model that is registered there keeps its page.
 
     Its index says how many questions wait for the user, unless it has a template of its own. For
     who has nothing but reviews in it, it opens on the queue.
     """
-    for model, pages in PAGES.items():
-        if not site.is_registered(model):
-            site.register(model, pages)
+    _sites.append(site)
+    _register_pages(site, PAGES)
     site.index_template = site.index_template or "hitl_django/admin/index.html"
     land_in_queue(site)
+
+
+def add_pages(pages: Mapping[type[Model], type[admin.ModelAdmin[Any]]]) -> None:
+    """Add the pages of an optional app to each site that has the review queue.
+
+    Called by the ``admin`` module of the app.
+    """
+    PAGES.update(pages)
+    for site in _sites:
+        _register_pages(site, pages)
+
+
+def _register_pages(
+    site: admin.AdminSite, pages: Mapping[type[Model], type[admin.ModelAdmin[Any]]]
+) -> None:
+    for model, page in pages.items():
+        if not site.is_registered(model):
+            site.register(model, page)
 
 
 register(admin.site)

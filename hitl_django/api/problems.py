@@ -180,8 +180,16 @@ def find_problem_type(error: Exception) -> ProblemType | None:
 
 
 def find_type_of_class(kind: type[Exception]) -> ProblemType | None:
-    """Returns the problem type of a class of errors, or None where the table has none for it."""
-    return next((PROBLEM_TYPES[near] for near in kind.__mro__ if near in PROBLEM_TYPES), None)
+    """Return the problem type of the nearest class: from the table, or as the class itself says.
+
+    A class of an optional app has ``http_status`` and ``code``. None if no class has a type.
+    """
+    for near in kind.__mro__:
+        if near in PROBLEM_TYPES:
+            return PROBLEM_TYPES[near]
+        if {"http_status", "code"} <= vars(near).keys():
+            return ProblemType(near.http_status, near.code)  # type: ignore[attr-defined]
+    return None
 
 
 def _is_atomic(request: Any) -> bool:

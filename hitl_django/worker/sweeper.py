@@ -172,6 +172,7 @@ def find_missed_since() -> datetime | None:
         runs.filter(untended, hinted_at__lt=late).aggregate(at=Min("hinted_at"))["at"],
         questions.aggregate(at=Min("expires_at"))["at"],
     ]
+    oldest += [find(late) for each in list_extensions() for find in each.overdue]
     return min((at for at in oldest if at is not None), default=None)
 
 

@@ -6,6 +6,7 @@ import os
 import subprocess
 import sys
 from collections.abc import Iterator
+from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
@@ -13,9 +14,12 @@ from django.core.exceptions import ImproperlyConfigured
 from django.core.management import CommandError, call_command
 
 from hitl_django import extensions
+from hitl_django.api.problems import find_type_of_class
 from hitl_django.archive.thread_tables import list_thread_tables
+from hitl_django.errors import HitlError
 from hitl_django.extensions import Extension, Table, register
 from hitl_django.models import WorkerHeartbeat
+from hitl_django.worker.sweeper import find_missed_since
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -57,6 +61,26 @@ def test_table_without_a_thread_is_not_archived() -> None:
     before = list_thread_tables()
     register(Extension(name="first", tables=[Table(model=WorkerHeartbeat)]))
     assert list_thread_tables() == before
+
+
+@pytest.mark.django_db
+def test_time_that_an_extension_waits_counts_for_the_health() -> None:
+    since = datetime(2001, 2, 3, tzinfo=UTC)
+    register(Extension(name="first", overdue=[lambda late: None, lambda late: since]))
+    assert find_missed_since() == since
+
+
+def test_error_with_a_status_and_a_code_is_a_problem() -> None:
+    class TooFewStars(HitlError):
+        """A rating has one star at least."""
+
+        http_status, code = 422, "too_few_stars"
+
+    class NoStars(TooFewStars):
+        """A rating has stars."""
+
+    found = find_type_of_class(NoStars)
+    assert (found.status, found.code) == (422, "too_few_stars") if found else False
 
 
 @pytest.mark.process

@@ -7,14 +7,17 @@ from contextlib import suppress
 from io import StringIO
 
 import pytest
-from django.contrib.auth.models import User
+from django.contrib.admin import AdminSite
+from django.contrib.auth.models import Permission, User
 from django.core.management import CommandError, call_command
 from django.test import Client
 
 from hitl_django import archive, services
+from hitl_django.admin import register
 from hitl_django.engine.errors import CorruptPayloadError
 from hitl_django.extensions import list_extensions
 from hitl_django.models import ArchivedThread, Interrupt, Thread
+from hitl_django.permissions import select_visible
 from hitl_django.worker import retention
 from hitl_django.worker.sweeper import sweep
 from tests.archive import conftest
@@ -54,6 +57,21 @@ def test_route_is_served_below_the_api(rated: Thread, client: Client) -> None:
     client.force_login(User.objects.get(username="rita"))
     [found] = client.get("/hitl/api/v1/ratings/").json()
     assert found["stars"] == 4
+
+
+def test_admin_page_is_on_each_site_with_the_queue(rated: Thread, client: Client) -> None:
+    site = AdminSite()
+    register(site)
+    assert site.is_registered(Rating)
+    client.force_login(User.objects.create_superuser("root"))
+    assert client.get("/admin/ratings/rating/").status_code == 200
+
+
+def test_rows_are_seen_with_the_view_permission(rated: Thread) -> None:
+    rita = User.objects.get(username="rita")
+    assert not select_visible(Rating.objects.all(), rita).exists()
+    rita.user_permissions.add(Permission.objects.get(codename="view_rating"))
+    assert select_visible(Rating.objects.all(), User.objects.get(username="rita")).exists()
 
 
 def test_sweep_calls_the_step(rated: Thread) -> None:
