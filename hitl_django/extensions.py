@@ -69,6 +69,8 @@ class Extension:
             ``add_arguments(parser)`` and ``perform(command, options)``.
         api_urls: a module whose ``urlpatterns`` are added below ``api/v1/``, in the namespace
             ``hitl_django``.
+        urls: a module whose ``urlpatterns`` are added to those of ``hitl_django.urls``, in the
+            namespace ``hitl_django``.
         tables: rules for the rows of the app's models.
         sweep: functions without arguments that each sweep calls, after runs were enqueued. An
             exception is logged; the other functions are called nevertheless.
@@ -81,6 +83,7 @@ class Extension:
     name: str
     verbs: Mapping[str, str] = field(default_factory=dict)
     api_urls: str = ""
+    urls: str = ""
     tables: Sequence[Table] = ()
     sweep: Sequence[Callable[[], object]] = ()
     overdue: Sequence[Callable[[Combinable], datetime | None]] = ()

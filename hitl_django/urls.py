@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from django.apps import apps
+from importlib import import_module
+
 from django.urls import URLPattern, URLResolver, include, path, re_path
 
 from hitl_django.api.views.not_found import NotFoundView
+from hitl_django.extensions import list_extensions
 from hitl_django.link_pages import LinkPage
 
 app_name = "hitl_django"
@@ -17,7 +19,6 @@ urlpatterns: list[URLPattern | URLResolver] = [
     path("api/v1/", include("hitl_django.api.urls")),
     re_path("^api/v1/", NotFoundView.as_view()),
 ]
-if apps.is_installed("hitl_django.contrib.alerts"):
-    from hitl_django.contrib.alerts.stop_page import StopPage
-
-    urlpatterns.append(path("alerts/stop/<str:token>/", StopPage.as_view(), name="alerts-stop"))
+for _extension in list_extensions():
+    if _extension.urls:
+        urlpatterns += import_module(_extension.urls).urlpatterns

@@ -7,11 +7,13 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from datetime import UTC, datetime
+from importlib.util import find_spec, module_from_spec
 from pathlib import Path
 
 import pytest
 from django.core.exceptions import ImproperlyConfigured
 from django.core.management import CommandError, call_command
+from django.urls import URLPattern
 
 from hitl_django import extensions
 from hitl_django.api.problems import find_type_of_class
@@ -61,6 +63,21 @@ def test_table_without_a_thread_is_not_archived() -> None:
     before = list_thread_tables()
     register(Extension(name="first", tables=[Table(model=WorkerHeartbeat)]))
     assert list_thread_tables() == before
+
+
+@pytest.mark.any_database
+def test_urls_exist_only_with_the_extension() -> None:
+    def load_urls() -> set[str | None]:
+        spec = find_spec("hitl_django.urls")
+        assert spec is not None
+        assert spec.loader is not None
+        loaded = module_from_spec(spec)
+        spec.loader.exec_module(loaded)
+        return {each.name for each in loaded.urlpatterns if isinstance(each, URLPattern)}
+
+    without = load_urls()
+    register(Extension(name="first", urls="hitl_django.contrib.alerts.urls"))
+    assert load_urls() - without == {"alerts-stop"}
 
 
 @pytest.mark.django_db

@@ -10,6 +10,7 @@ slack_messages.py  a question as Slack's blocks
 clock.py           for the sweep: what is due soon, and the hour of the digest
 preferences.py     what somebody wants to be told of, and links that end it
 stop_page.py       the page of such a link
+urls.py            its URL
 """
 
 from __future__ import annotations

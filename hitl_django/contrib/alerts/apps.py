@@ -19,6 +19,7 @@ class AlertsConfig(AppConfig):
     default_auto_field = "django.db.models.BigAutoField"
 
     def ready(self) -> None:
+        from hitl_django.extensions import Extension, register
         from hitl_django.notifications.channels import register_channel
 
         from .checks import check_alerts
@@ -26,6 +27,7 @@ class AlertsConfig(AppConfig):
         from .slack_channel import SLACK
 
         checks.register(check_alerts, "hitl_django")
+        register(Extension(name=self.label, urls="hitl_django.contrib.alerts.urls"))
         register_channel(MAIL)
         register_channel(SLACK)
         post_migrate.connect(make_mail_endpoint, sender=self, dispatch_uid="hitl_django.alerts")
