@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import chain
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 from django.core.exceptions import ImproperlyConfigured
 
@@ -18,8 +18,9 @@ if TYPE_CHECKING:
 
     from django.db.models import Model
     from django.db.models.expressions import Combinable
+    from django.utils.functional import Promise
 
-__all__ = ["Extension", "Finding", "Table", "list_extensions", "register"]
+__all__ = ["Event", "Extension", "Finding", "Table", "list_extensions", "register"]
 
 
 Level = Literal["ok", "note", "warning", "error"]
@@ -59,6 +60,29 @@ class Table:
     erased: Mapping[str, Any] = field(default_factory=dict)
 
 
+class Event(NamedTuple):
+    """A change of a run or an interrupt, with which subscribers are called.
+
+    Attributes:
+        name: the name of the event, such as ``"interrupt.created"``.
+        graph: the name of the graph.
+        data: ids of the objects concerned, and the name of the graph.
+        group: the name of the group that the interrupt is assigned to, or an empty string.
+        is_assigned: whether the interrupt is assigned to a group or a person. True for an event
+            without an interrupt.
+    """
+
+    name: str
+    graph: str
+    data: Mapping[str, Any]
+    group: str = ""
+    is_assigned: bool = True
+
+
+#: Called with a ``db.write_batch.WriteBatch`` and an event.
+Subscriber = Callable[[Any, Event], object]
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Extension:
     """The additions of an optional app. Modules are named by their dotted path.
@@ -78,6 +102,11 @@ class Extension:
             it at which a sweep should have done something for the app, or None. The health of the
             workers is judged by it.
         doctor: functions without arguments that yield findings.
+        events: the events that the app itself publishes, each name with its label. Webhooks can be
+            sent for them.
+        subscribers: functions that take a write batch and an event. They are called in the
+            transaction of the event, and add their rows to the batch: these are written with the
+            change, or not at all. An exception rolls the change back.
     """
 
     name: str
@@ -88,6 +117,8 @@ class Extension:
     sweep: Sequence[Callable[[], object]] = ()
     overdue: Sequence[Callable[[Combinable], datetime | None]] = ()
     doctor: Sequence[Callable[[], Iterable[Finding]]] = ()
+    events: Mapping[str, str | Promise] = field(default_factory=dict)
+    subscribers: Sequence[Subscriber] = ()
 
 
 _registered: dict[str, Extension] = {}
@@ -97,10 +128,10 @@ def register(extension: Extension) -> None:
     """Register the additions of an app; a second call with the same name replaces the first.
 
     Raises:
-        ImproperlyConfigured: if another app has registered one of the verbs or models.
+        ImproperlyConfigured: if another app has registered one of the verbs, models or events.
     """
     others = [each for each in _registered.values() if each.name != extension.name]
-    for kind, get in (("verb", _list_verbs), ("model", _list_models)):
+    for kind, get in (("verb", _list_verbs), ("model", _list_models), ("event", _list_events)):
         taken = {item: each.name for each in others for item in get(each)}
         for item in get(extension):
             if item in taken:
@@ -121,6 +152,11 @@ def iterate_tables() -> Iterator[Table]:
     return chain.from_iterable(each.tables for each in _registered.values())
 
 
+def list_subscribers() -> list[Subscriber]:
+    """List the functions that are called with each event."""
+    return [each for extension in _registered.values() for each in extension.subscribers]
+
+
 def find_table(model: type[Model]) -> Table | None:
     """Return the rules for a model; None if no extension has any."""
     return next((table for table in iterate_tables() if table.model is model), None)
@@ -132,3 +168,7 @@ def _list_verbs(extension: Extension) -> list[str]:
 
 def _list_models(extension: Extension) -> list[str]:
     return [table.model._meta.label for table in extension.tables]
+
+
+def _list_events(extension: Extension) -> list[str]:
+    return list(extension.events)

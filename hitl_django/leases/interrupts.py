@@ -9,7 +9,7 @@ from typing import Any
 
 from django.db.models import F
 
-from hitl_django import audit, signals
+from hitl_django import audit, events, signals
 from hitl_django.answers import read_options
 from hitl_django.checkpoints import DjangoSaver
 from hitl_django.conf import hitl
@@ -19,14 +19,14 @@ from hitl_django.db.write_batch import WriteBatch
 from hitl_django.encryption import find_key_ring
 from hitl_django.engine.savers.checkpoint import Question
 from hitl_django.engine.types import Expiry
+from hitl_django.events import EventName
 from hitl_django.graph_registry import registry
 from hitl_django.json_text.sanitize import escape_unstorable
-from hitl_django.models import Decision, Delivery, Interrupt, Thread
+from hitl_django.models import Decision, Interrupt, Thread
 from hitl_django.models.fields import digest_json
 from hitl_django.models.functions import Now
 from hitl_django.models.review import get_closed_columns
 from hitl_django.models.search import build_search_text, index_text
-from hitl_django.notifications import outbox
 
 from . import queries
 from .interrupt_columns import REVIEW_COLUMNS, build_assignment_columns, build_review_columns
@@ -145,14 +145,14 @@ def _insert(rows: Sequence[Interrupt], batch: WriteBatch) -> None:
 
 
 def _publish_created(lease: Lease, rows: Sequence[Interrupt], batch: WriteBatch) -> None:
-    event = Delivery.Event.INTERRUPT_CREATED
+    event = EventName.INTERRUPT_CREATED
     for row in rows:
-        outbox.publish(
+        events.publish(
             batch,
             event,
             lease.graph,
             group=row.group_label,
-            is_for_somebody=row.assignee_id is not None or row.group_id is not None,
+            is_assigned=row.assignee_id is not None or row.group_id is not None,
             **_event_data(lease, row),
         )
 

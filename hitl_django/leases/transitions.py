@@ -1,6 +1,6 @@
 """State transitions of a run that a worker leaves: finish, release, park.
 
-Each writes the state, the run's last event and the outbox, and sends the signals.
+Each writes the state, the run's last event, publishes, and sends the signals.
 """
 
 from __future__ import annotations
@@ -9,16 +9,16 @@ import traceback
 from functools import partial
 from typing import Any
 
-from hitl_django import signals
+from hitl_django import events, signals
 from hitl_django.checkpoints import lease_queries
 from hitl_django.db.alias import write_alias
 from hitl_django.db.write_batch import WriteBatch
 from hitl_django.engine.errors import QuestionChangedError, iterate_leaves
 from hitl_django.engine.savers.checkpoint import Outcome
 from hitl_django.errors import LeaseLostError
+from hitl_django.events import EventName
 from hitl_django.json_text.sanitize import escape_unstorable
-from hitl_django.models import Delivery, Run
-from hitl_django.notifications import outbox
+from hitl_django.models import Run
 from hitl_django.task_queue import dispatcher
 
 from . import interrupts, queries
@@ -27,11 +27,11 @@ from .lease import Lease
 ERROR_LENGTH = 10_000
 TRACEBACK_LENGTH = 100_000
 
-#: The webhook event of each state that has one.
+#: The event of each state that has one.
 _EVENTS = {
-    Run.State.SUCCEEDED: Delivery.Event.RUN_SUCCEEDED,
-    Run.State.FAILED: Delivery.Event.RUN_FAILED,
-    Run.State.PARKED: Delivery.Event.RUN_PARKED,
+    Run.State.SUCCEEDED: EventName.RUN_SUCCEEDED,
+    Run.State.FAILED: EventName.RUN_FAILED,
+    Run.State.PARKED: EventName.RUN_PARKED,
 }
 
 _END_STATES = {
@@ -164,7 +164,7 @@ def _leave(
     batch.guard(statement, {"run": lease.run_id, **how}, LeaseLostError)
     if event := _EVENTS.get(Run.State(state)):
         ids = {"run_id": lease.run_id, "thread_id": lease.thread.thread_id}
-        outbox.publish(batch, event, lease.graph, **ids)
+        events.publish(batch, event, lease.graph, **ids)
 
 
 def describe_error(error: BaseException | None) -> tuple[str, str]:

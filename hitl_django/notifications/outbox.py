@@ -1,6 +1,6 @@
 """The transactional outbox: messages to endpoints, written in the transaction of their event.
 
-Whoever changes a run or a question calls ``publish``. Most projects have no endpoint: then it costs
+``write_messages`` subscribes to the events. Most projects have no endpoint: then it costs
 one look at a tuple. Which endpoints there are is read again after LOOK_SECONDS, so that every
 process knows of a change by then: an endpoint gets what happens from that long after it was made or
 changed. Rows are all that is written here; ``webhooks`` sends them through their ``channels``.
@@ -8,7 +8,7 @@ changed. Rows are all that is written here; ``webhooks`` sends them through thei
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from time import monotonic
 from typing import Any
@@ -17,7 +17,8 @@ from uuid import UUID
 from hitl_django.db.bulk_insert import BulkInsert
 from hitl_django.db.write_batch import WriteBatch
 from hitl_django.engine.ids import new_id
-from hitl_django.models import Delivery, Interrupt, WebhookEndpoint
+from hitl_django.extensions import Event
+from hitl_django.models import Delivery, WebhookEndpoint
 from hitl_django.task_queue import dispatcher
 
 from . import channels
@@ -40,52 +41,28 @@ class Listener:
     group: str
     is_personal: bool
 
-    def wants(self, event: str, graph: str, group: str, is_for_somebody: bool) -> bool:
-        """Says whether the endpoint gets this event of this graph, about a question of a group."""
-        wanted = event in self.events and self.group in ("", group)
-        if self.is_personal and not is_for_somebody:
+    def wants(self, event: Event) -> bool:
+        """Return whether the endpoint gets a message about this event."""
+        wanted = event.name in self.events and self.group in ("", event.group)
+        if self.is_personal and not event.is_assigned:
             return False
-        return wanted and (not self.graphs or graph in self.graphs)
+        return wanted and (not self.graphs or event.graph in self.graphs)
 
 
 #: The active endpoints of a database, and when they are to be read again.
 _known: dict[str, tuple[float, tuple[Listener, ...]]] = {}
 
 
-def publish(
-    batch: WriteBatch,
-    event: Delivery.Event,
-    graph: str,
-    *,
-    group: Any = "",
-    is_for_somebody: Any = True,
-    **data: Any,
-) -> None:
-    """Adds a message to each endpoint that wants the event: ids, and no content.
-
-    ``group`` is the name of the group that a question is for, and ``is_for_somebody`` whether it is
-    for any or for a person: some endpoints choose by these.
-    """
+def write_messages(batch: WriteBatch, event: Event) -> None:
+    """Write a message to each endpoint that wants the event: ids, without contents."""
     listeners = _listeners(batch.using)
     if listeners:
-        endpoints = [
-            listener.id
-            for listener in listeners
-            if listener.wants(event, graph, group, is_for_somebody)
-        ]
-        add_messages(batch, event, {"graph": graph, **data}, endpoints)
-
-
-def publish_about(
-    batch: WriteBatch, event: Delivery.Event, question: Interrupt, **data: Any
-) -> None:
-    """Adds a message about a question to each endpoint that wants the event."""
-    about = {"interrupt_id": question.pk, **data}
-    publish(batch, event, question.graph, group=question.group_label, **about)
+        endpoints = [listener.id for listener in listeners if listener.wants(event)]
+        add_messages(batch, event.name, event.data, endpoints)
 
 
 def add_messages(
-    batch: WriteBatch, event: Delivery.Event, data: dict[str, Any], endpoints: Sequence[UUID]
+    batch: WriteBatch, event: str, data: Mapping[str, Any], endpoints: Sequence[UUID]
 ) -> list[UUID]:
     """Adds a message to each of these endpoints, wanted or not; returns the messages' ids."""
     plain = {key: str(value) for key, value in data.items()}

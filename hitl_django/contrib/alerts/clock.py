@@ -13,6 +13,7 @@ from django.db import transaction
 from django.db.models import F
 from django.utils import timezone
 
+from hitl_django import events
 from hitl_django.conf import hitl
 from hitl_django.db.alias import write_alias
 from hitl_django.db.retry import retry_on_conflict
@@ -20,7 +21,6 @@ from hitl_django.db.write_batch import WriteBatch
 from hitl_django.forms.local_time import to_local
 from hitl_django.models import Delivery, Interrupt
 from hitl_django.models.functions import Now
-from hitl_django.notifications import outbox
 
 from .models import SweepMark
 
@@ -57,7 +57,7 @@ def publish_due() -> int:
         if _move_mark(DUE, until, last):
             batch = WriteBatch(write_alias())
             for row in found:
-                outbox.publish_about(batch, Delivery.Event.INTERRUPT_DUE, row)
+                events.publish_about(batch, Delivery.Event.INTERRUPT_DUE, row)
             batch.run()
             return len(found)
     return 0
@@ -74,7 +74,7 @@ def publish_digest() -> bool:
         if not _move_mark(DIGEST, until, now):
             return False
         batch = WriteBatch(write_alias())
-        outbox.publish(batch, Delivery.Event.DIGEST, "", after=until, until=now)
+        events.publish(batch, Delivery.Event.DIGEST, "", after=until, until=now)
         batch.run()
     return True
 

@@ -13,6 +13,9 @@ At least once, and mostly in the order of events: a receiver knows repetitions b
 
 from __future__ import annotations
 
+from hitl_django.extensions import Extension, register
+
+from .. import outbox
 from ..channels import register_channel
 from .addresses import check_url
 from .delivery import deliver
@@ -31,3 +34,4 @@ __all__ = [
 ]
 
 register_channel(WEBHOOK)
+register(Extension(name="hitl_webhooks", subscribers=[outbox.write_messages]))

@@ -10,15 +10,15 @@ from django.contrib.auth.models import Group
 from django.db import transaction
 from django.db.models import Q
 
-from hitl_django import audit
+from hitl_django import audit, events
 from hitl_django.db.alias import write_alias
 from hitl_django.db.clock import to_stored
 from hitl_django.db.retry import retry_on_conflict
 from hitl_django.db.write_batch import WriteBatch
 from hitl_django.engine.errors import InvalidInputError
-from hitl_django.models import Delivery, Interrupt
+from hitl_django.events import EventName
+from hitl_django.models import Interrupt
 from hitl_django.models.review import get_cleared_claim
-from hitl_django.notifications import outbox
 from hitl_django.permissions import get_policy, refuse_unless_may, select_visible
 
 from .. import denied_log
@@ -60,9 +60,9 @@ def assign(
         audit.append_alone(thread, "assign", by=by, via=via, subject=subject, detail=detail)
         interrupt.group_label = names["group_label"]
         batch = WriteBatch(write_alias())
-        outbox.publish_about(
+        events.publish_about(
             batch,
-            Delivery.Event.INTERRUPT_ASSIGNED,
+            EventName.INTERRUPT_ASSIGNED,
             interrupt,
             to="" if to is None else to.pk,
             by="" if by is None else by.pk,

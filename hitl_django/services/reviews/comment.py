@@ -9,16 +9,16 @@ from uuid import UUID
 
 from django.db import transaction
 
-from hitl_django import audit
+from hitl_django import audit, events
 from hitl_django.conf import hitl
 from hitl_django.db.alias import write_alias
 from hitl_django.db.retry import retry_on_conflict
 from hitl_django.db.write_batch import WriteBatch
 from hitl_django.engine.errors import InvalidInputError
+from hitl_django.events import EventName
 from hitl_django.json_text.sanitize import escape_unstorable
-from hitl_django.models import Comment, Delivery, Interrupt
+from hitl_django.models import Comment, Interrupt
 from hitl_django.models.fields import digest_json
-from hitl_django.notifications import outbox
 from hitl_django.permissions import get_policy, refuse_unless_may
 
 from .. import denied_log
@@ -81,9 +81,9 @@ def _mention(made: Comment, interrupt: Interrupt, by: Any) -> None:
     made.mentions = [user.get_username() for user in mentioned]
     made.save(using=write_alias(), update_fields=["mentions"])
     batch = WriteBatch(write_alias())
-    outbox.publish_about(
+    events.publish_about(
         batch,
-        Delivery.Event.INTERRUPT_MENTIONED,
+        EventName.INTERRUPT_MENTIONED,
         interrupt,
         users=" ".join(str(user.pk) for user in mentioned),
         by="" if by is None else by.pk,

@@ -10,15 +10,15 @@ from uuid import UUID
 from django.db import transaction
 from django.db.models import QuerySet
 
-from hitl_django import signals
+from hitl_django import events, signals
 from hitl_django.conf import hitl
 from hitl_django.db.alias import write_alias
 from hitl_django.db.retry import retry_on_conflict
 from hitl_django.db.write_batch import WriteBatch
-from hitl_django.models import Delivery, Interrupt
+from hitl_django.events import EventName
+from hitl_django.models import Interrupt
 from hitl_django.models.functions import Now
 from hitl_django.models.review import LARGE_COLUMNS
-from hitl_django.notifications import outbox
 
 from . import queue_filters
 
@@ -43,7 +43,7 @@ def mark_overdue() -> int:
         found = list(batch.only("graph", "group_label")[: hitl.SWEEP_BATCH])
         messages = WriteBatch(using)
         for row in found:
-            outbox.publish_about(messages, Delivery.Event.INTERRUPT_OVERDUE, row)
+            events.publish_about(messages, EventName.INTERRUPT_OVERDUE, row)
         messages.run()
         pks = [row.pk for row in found]
         return Interrupt.objects.using(using).filter(pk__in=pks).update(overdue=True)

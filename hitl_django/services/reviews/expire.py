@@ -9,17 +9,17 @@ from uuid import UUID
 from django.contrib.auth.models import Group
 from django.db.models import Q, QuerySet
 
-from hitl_django import audit, leases, notifications, signals
+from hitl_django import audit, events, leases, notifications, signals
 from hitl_django.answers import read_options
 from hitl_django.checkpoints import DjangoSaver, ThreadKey
 from hitl_django.db.alias import write_alias
 from hitl_django.db.write_batch import WriteBatch
 from hitl_django.decision_types import EXPIRE
-from hitl_django.models import Decision, Delivery, Interrupt, Run, Thread
+from hitl_django.events import EventName
+from hitl_django.models import Decision, Interrupt, Run, Thread
 from hitl_django.models.fields import digest_json
 from hitl_django.models.functions import Now
 from hitl_django.models.review import get_closed_columns
-from hitl_django.notifications import outbox
 
 from .. import queries
 from ..runs.cancel import cancel_run
@@ -79,7 +79,7 @@ def _expire(pk: UUID) -> bool:
     batch = WriteBatch(write_alias())
     question = {"interrupt_id": str(pk), "digest": interrupt.payload_digest}
     group = str(changes.get("group_label", interrupt.group_label))
-    outbox.publish(batch, Delivery.Event.INTERRUPT_EXPIRED, group=group, **question, **ids)
+    events.publish(batch, EventName.INTERRUPT_EXPIRED, group=group, **question, **ids)
     detail = {
         "type": interrupt.then,
         "question": interrupt.payload_digest,
@@ -97,7 +97,7 @@ def _expire(pk: UUID) -> bool:
         Run.objects.using(write_alias()).filter(pk=interrupt.run_id).update(
             state=Run.State.PARKED, error=error, traceback=""
         )
-        outbox.publish(batch, Delivery.Event.RUN_PARKED, **ids)
+        events.publish(batch, EventName.RUN_PARKED, **ids)
         notifications.append_event(batch, interrupt.run, Run.State.PARKED)
         signals.send_on_commit(
             signals.run_failed, using=write_alias(), state=str(Run.State.PARKED), **ids

@@ -9,7 +9,7 @@ from typing import Any
 from django.db.models import F
 from django.utils.crypto import salted_hmac
 
-from hitl_django import answers, audit, notifications
+from hitl_django import answers, audit, events, notifications
 from hitl_django.answers import AnswerOptions
 from hitl_django.checkpoints import DjangoSaver, ThreadKey
 from hitl_django.checkpoints.queries import AnswersRow
@@ -19,12 +19,12 @@ from hitl_django.db.write_batch import WriteBatch
 from hitl_django.decision_types import needs_agreement
 from hitl_django.dialects import UNSET
 from hitl_django.engine.errors import HitlError, InvalidAnswerError
+from hitl_django.events import EventName
 from hitl_django.json_text import schema_keywords
 from hitl_django.json_text.sanitize import escape_unstorable
-from hitl_django.models import Decision, Delivery, Interrupt, Run, Thread
+from hitl_django.models import Decision, Interrupt, Run, Thread
 from hitl_django.models.fields import canonical_json, digest_json
 from hitl_django.models.review import get_cleared_claim
-from hitl_django.notifications import outbox
 from hitl_django.task_queue import dispatcher
 
 from .. import queries
@@ -377,9 +377,9 @@ def _append_entry(
 
 
 def _publish(decision: Decision, interrupt: Interrupt, thread: Thread, batch: WriteBatch) -> None:
-    outbox.publish(
+    events.publish(
         batch,
-        Delivery.Event.INTERRUPT_DECIDED,
+        EventName.INTERRUPT_DECIDED,
         interrupt.graph,
         interrupt_id=interrupt.pk,
         digest=interrupt.payload_digest,

@@ -16,16 +16,16 @@ from django.db import transaction
 from django.db.models import F
 from django.utils import timezone
 
-from hitl_django import audit, signals
+from hitl_django import audit, events, signals
 from hitl_django.checkpoints import DjangoSaver, ThreadKey
 from hitl_django.conf import hitl
 from hitl_django.db.alias import write_alias
 from hitl_django.db.retry import retry_on_conflict
 from hitl_django.db.write_batch import WriteBatch
 from hitl_django.errors import UndoRefusedError
-from hitl_django.models import Decision, Delivery, Interrupt, ReviewLink, Run, SecondLook, Thread
+from hitl_django.events import EventName
+from hitl_django.models import Decision, Interrupt, ReviewLink, Run, SecondLook, Thread
 from hitl_django.models.search import index_text
-from hitl_django.notifications import outbox
 from hitl_django.permissions import get_policy, refuse_unless_may
 
 from .. import denied_log
@@ -123,9 +123,9 @@ def undo_locked(
         },
     )
     audit.append(batch, thread, "undo", by=by, guest=guest, via=via, subject=subject, detail=detail)
-    outbox.publish(
+    events.publish(
         batch,
-        Delivery.Event.INTERRUPT_UNDONE,
+        EventName.INTERRUPT_UNDONE,
         interrupt.graph,
         interrupt_id=interrupt.pk,
         digest=interrupt.payload_digest,

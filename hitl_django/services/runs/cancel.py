@@ -6,13 +6,13 @@ from typing import Any
 
 from django.db.models import F
 
-from hitl_django import leases, notifications, signals
+from hitl_django import events, leases, notifications, signals
 from hitl_django.db.write_batch import WriteBatch
 from hitl_django.errors import RunStateError
-from hitl_django.models import Delivery, Interrupt, Run, Thread
+from hitl_django.events import EventName
+from hitl_django.models import Interrupt, Run, Thread
 from hitl_django.models.functions import Now
 from hitl_django.models.review import get_closed_columns
-from hitl_django.notifications import outbox
 
 from .waiting import note_waiting
 
@@ -25,7 +25,7 @@ def cancel_run(batch: WriteBatch, run: Run, thread: Thread, *, questions: str) -
     """Cancels the run and closes its open questions with the status ``questions``.
 
     Returns the ids of those questions. The thread's row is locked by the caller, who runs the
-    ``batch`` as well: it takes the run's event and the webhooks' messages.
+    ``batch`` as well: it takes the run's event and what subscribers write.
     """
     using = batch.using
     # Zero rows: the run came to an end of its own while we waited for the lock.
@@ -51,7 +51,7 @@ def cancel_run(batch: WriteBatch, run: Run, thread: Thread, *, questions: str) -
     closed = [str(pk) for pk in waiting.order_by("pk").values_list("pk", flat=True)]
     waiting.update(status=questions, **get_closed_columns())
     ids = {"run_id": run.pk, "thread_id": thread.thread_id}
-    outbox.publish(batch, Delivery.Event.RUN_CANCELLED, run.graph, **ids)
+    events.publish(batch, EventName.RUN_CANCELLED, run.graph, **ids)
     run.refresh_from_db(using, fields=["state", "finished_at"])
     signals.send_on_commit(
         signals.run_cancelled,

@@ -8,18 +8,19 @@ from uuid import UUID
 
 from django.db import transaction
 
-from hitl_django import leases, notifications, signals
+from hitl_django import events, leases, notifications, signals
 from hitl_django.checkpoints import ThreadKey, unpack_text
 from hitl_django.db import outages
 from hitl_django.db.alias import write_alias
 from hitl_django.db.retry import retry_on_conflict
 from hitl_django.db.write_batch import WriteBatch
 from hitl_django.errors import RunStateError
+from hitl_django.events import EventName
 from hitl_django.graph_registry import compatibility, registry
 from hitl_django.graph_registry.registry import RegisteredGraph
-from hitl_django.models import Delivery, Run, Thread
+from hitl_django.models import Run, Thread
 from hitl_django.models.functions import Now
-from hitl_django.notifications import EventLog, outbox
+from hitl_django.notifications import EventLog
 
 from .input_submission import submit_input
 
@@ -133,6 +134,6 @@ def _fail(run: Run, thread: Thread, error: Exception) -> None:
     batch = WriteBatch(using)
     notifications.append_event(batch, run, Run.State.FAILED)
     ids = {"run_id": run.pk, "thread_id": thread.thread_id}
-    outbox.publish(batch, Delivery.Event.RUN_FAILED, run.graph, **ids)
+    events.publish(batch, EventName.RUN_FAILED, run.graph, **ids)
     batch.run()
     signals.send_on_commit(signals.run_failed, using=using, state=str(Run.State.FAILED), **fields)

@@ -32,5 +32,6 @@ class RatingsConfig(AppConfig):
                 ],
                 sweep=[ratings.delete_empty],
                 doctor=[ratings.report_missing],
+                subscribers=[ratings.prepare_rating],
             )
         )

@@ -10,6 +10,7 @@ import pytest
 from django.contrib.admin import AdminSite
 from django.contrib.auth.models import Permission, User
 from django.core.management import CommandError, call_command
+from django.db import transaction
 from django.test import Client
 
 from hitl_django import archive, services
@@ -97,6 +98,16 @@ def test_doctor_reports_the_finding() -> None:
     with suppress(CommandError):  # no worker runs here
         call_command("hitl", "doctor", stdout=output)
     assert "Nobody has rated an interrupt." in output.getvalue()
+
+
+def test_subscriber_writes_rows_with_the_change_or_not_at_all(rated: Thread) -> None:
+    User.objects.filter(username="rita").update(is_superuser=True)
+    Interrupt.objects.update(status=Interrupt.Status.PENDING, closed_at=None)
+    with transaction.atomic():
+        services.assign(Interrupt.objects.get().pk, to=User.objects.get(username="rita"))
+        assert Rating.objects.filter(stars=0).count() == 1
+        transaction.set_rollback(True)
+    assert not Rating.objects.filter(stars=0).exists()
 
 
 def test_rows_are_archived_and_restored_with_the_thread(rated: Thread) -> None:

@@ -1,0 +1,69 @@
+"""Events: changes of runs and interrupts, published in the transaction that writes them.
+
+Optional apps subscribe to them: ``Extension.subscribers``. Without a subscriber an event costs
+nothing.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from django.db import models
+from django.utils.translation import gettext_lazy as _
+
+from hitl_django.extensions import Event, list_extensions, list_subscribers
+
+if TYPE_CHECKING:
+    from hitl_django.db.write_batch import WriteBatch
+    from hitl_django.models import Interrupt
+
+
+class EventName(models.TextChoices):
+    """The events of runs and interrupts."""
+
+    INTERRUPT_CREATED = "interrupt.created", _("a question was asked")
+    INTERRUPT_DECIDED = "interrupt.decided", _("a question was decided")
+    INTERRUPT_UNDONE = "interrupt.undone", _("a decision was undone")
+    INTERRUPT_EXPIRED = "interrupt.expired", _("a question expired")
+    INTERRUPT_ASSIGNED = "interrupt.assigned", _("a question was assigned")
+    INTERRUPT_MENTIONED = "interrupt.mentioned", _("a comment mentions somebody")
+    INTERRUPT_OVERDUE = "interrupt.overdue", _("a question is overdue")
+    RUN_SUCCEEDED = "run.succeeded", _("a run succeeded")
+    RUN_FAILED = "run.failed", _("a run failed")
+    RUN_PARKED = "run.parked", _("a run was parked")
+    RUN_CANCELLED = "run.cancelled", _("a run was cancelled")
+
+
+def publish(
+    batch: WriteBatch,
+    name: str,
+    graph: str,
+    *,
+    group: Any = "",
+    is_assigned: Any = True,
+    **data: Any,
+) -> None:
+    """Call each subscriber with an event; what they write is written with the batch.
+
+    ``group`` is the name of the interrupt's group, and ``is_assigned`` whether the interrupt has a
+    group or an assignee. ``data`` are ids, without contents.
+    """
+    subscribers = list_subscribers()
+    if subscribers:
+        event = Event(str(name), graph, {"graph": graph, **data}, group, is_assigned)
+        for subscribe in subscribers:
+            subscribe(batch, event)
+
+
+def publish_about(batch: WriteBatch, name: str, interrupt: Interrupt, **data: Any) -> None:
+    """Publish an event of an interrupt that was read from the database."""
+    about = {"interrupt_id": interrupt.pk, **data}
+    publish(batch, name, interrupt.graph, group=interrupt.group_label, **about)
+
+
+def list_labels() -> dict[str, Any]:
+    """Return the events by name, each with its label: those of this app and of all extensions."""
+    labels: dict[str, Any] = dict(EventName.choices)
+    for extension in list_extensions():
+        labels = {**extension.events, **labels}
+    return labels
