@@ -95,6 +95,9 @@ class Extension:
             ``hitl_django``.
         urls: a module whose ``urlpatterns`` are added to those of ``hitl_django.urls``, in the
             namespace ``hitl_django``.
+        panels: parts of the request page in the admin, each name with the dotted path of its class,
+            a subclass of ``hitl_django.admin.panels.Panel``.
+        audit_verbs: labels of the verbs of the audit entries that the app writes.
         tables: rules for the rows of the app's models.
         sweep: functions without arguments that each sweep calls, after runs were enqueued. An
             exception is logged; the other functions are called nevertheless.
@@ -113,6 +116,8 @@ class Extension:
     verbs: Mapping[str, str] = field(default_factory=dict)
     api_urls: str = ""
     urls: str = ""
+    panels: Mapping[str, str] = field(default_factory=dict)
+    audit_verbs: Mapping[str, str | Promise] = field(default_factory=dict)
     tables: Sequence[Table] = ()
     sweep: Sequence[Callable[[], object]] = ()
     overdue: Sequence[Callable[[Combinable], datetime | None]] = ()
@@ -128,10 +133,18 @@ def register(extension: Extension) -> None:
     """Register the additions of an app; a second call with the same name replaces the first.
 
     Raises:
-        ImproperlyConfigured: if another app has registered one of the verbs, models or events.
+        ImproperlyConfigured: if another app has registered one of the verbs, audit verbs, panels,
+            models or events.
     """
     others = [each for each in _registered.values() if each.name != extension.name]
-    for kind, get in (("verb", _list_verbs), ("model", _list_models), ("event", _list_events)):
+    kinds: tuple[tuple[str, Callable[[Extension], Iterable[str]]], ...] = (
+        ("verb", lambda each: each.verbs),
+        ("audit verb", lambda each: each.audit_verbs),
+        ("panel", lambda each: each.panels),
+        ("model", lambda each: [table.model._meta.label for table in each.tables]),
+        ("event", lambda each: each.events),
+    )
+    for kind, get in kinds:
         taken = {item: each.name for each in others for item in get(each)}
         for item in get(extension):
             if item in taken:
@@ -160,15 +173,3 @@ def list_subscribers() -> list[Subscriber]:
 def find_table(model: type[Model]) -> Table | None:
     """Return the rules for a model; None if no extension has any."""
     return next((table for table in iterate_tables() if table.model is model), None)
-
-
-def _list_verbs(extension: Extension) -> list[str]:
-    return list(extension.verbs)
-
-
-def _list_models(extension: Extension) -> list[str]:
-    return [table.model._meta.label for table in extension.tables]
-
-
-def _list_events(extension: Extension) -> list[str]:
-    return list(extension.events)

@@ -98,7 +98,7 @@ class BulkActionPages(BulkPages):
         kind = FORMS.get(verb)
         form = None if kind is None else kind(request.POST)
         try:
-            done = run_action(row, verb, request.user, form)
+            done = run_action(request, row, verb, form)
         except HitlError as error:
             denied = type(error) is NotAllowedError
             problem = _("You may not do this.") if denied else describe_problem(error)

@@ -15,6 +15,7 @@ from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
 
 from hitl_django.db.clock import to_stored, to_utc
+from hitl_django.extensions import list_extensions
 from hitl_django.models import AuditEntry, Checkpoint, Decision, Interrupt, ReviewItem, Run, Thread
 from hitl_django.models.review import LARGE_COLUMNS
 from hitl_django.page_urls import find_admin_page
@@ -182,9 +183,16 @@ def get_reason(entry: AuditEntry) -> str:
     return reason[:MAX_TEXT] if isinstance(reason, str) else ""
 
 
+def _label_verb(verb: str) -> str:
+    for labels in (VERB_TEXTS, *(each.audit_verbs for each in list_extensions())):
+        if verb in labels:
+            return str(labels[verb])
+    return verb
+
+
 def describe_entry(entry: AuditEntry) -> str:
     """Says in words what an entry of the record is about."""
-    label, kind = str(VERB_TEXTS.get(entry.verb, entry.verb)), entry.detail.get("type")
+    label, kind = _label_verb(entry.verb), entry.detail.get("type")
     if not isinstance(kind, str):
         return label
     kinds = dict(Decision.Type.choices)

@@ -12,6 +12,7 @@ from uuid import UUID
 from django.contrib import messages
 from django.contrib.admin.utils import unquote
 from django.db.models import QuerySet
+from django.forms import Textarea
 from django.http import (
     Http404,
     HttpRequest,
@@ -59,7 +60,7 @@ from .question_view import (
     QuestionViewFactory,
     find_other_questions,
 )
-from .queue_actions import FORM_VERBS, VERBS, ActionForms, run_action
+from .queue_actions import ActionForms, get_part, is_action, run_action
 from .queue_place import SPLIT_COOKIE, read_place, shows_list
 from .refusal_messages import (
     add_nothing_sent,
@@ -205,18 +206,18 @@ class QuestionPages(ReadOnlyAdmin):
         return render_undo_button(request, info, self.url("undo", request, item.pk))
 
     def handling_view(self, request: HttpRequest, object_id: str) -> HttpResponse:
-        """Claims, releases, takes over, assigns, puts off, wakes or comments on a question."""
+        """Perform an action beside the decision, such as a claim, a comment or one of a panel."""
         item = self.get_object(request, unquote(object_id))
         verb = request.POST.get("verb", "")
         here = self.url("change", request, item.pk)
-        if request.method != "POST" or verb not in {*VERBS, *FORM_VERBS}:
+        if request.method != "POST" or not is_action(verb):
             return HttpResponseRedirect(here)
-        forms = ActionForms.build(item, verb=verb, data=request.POST)
-        form = getattr(forms, verb) if verb in FORM_VERBS else None
+        forms = ActionForms.build(request, item, verb=verb, data=request.POST)
+        form = forms.find_form(verb)
         typed = _read_typed(item, request.POST)
         kept = [*_kept(form), *(() if typed is None else typed.typed_texts())]
         try:
-            message = run_action(item, verb, request.user, form)
+            message = run_action(request, item, verb, form)
         except InterruptNotFound:
             raise Http404 from None
         except (NotAllowedError, HeldError) as error:
@@ -227,10 +228,10 @@ class QuestionPages(ReadOnlyAdmin):
             item = self.get_object(request, str(item.pk))
             return self._outcome(request, item, kept=kept, status=409)
         if message is not None:
-            message = format_recorded(message, request.POST.get("key", ""), verb)
+            message = format_recorded(message, request.POST.get("key", ""), get_part(verb))
             self.message_user(request, message, level=messages.SUCCESS)
             item = self.get_object(request, str(item.pk))
-            forms = ActionForms.build(item, data=request.POST, done=verb)
+            forms = ActionForms.build(request, item, data=request.POST, done=verb)
             if typed is None and not forms.has_text:
                 if verb == "snooze":
                     return self._go_on(request, item)
@@ -372,7 +373,7 @@ class QuestionPages(ReadOnlyAdmin):
         """
         others = find_other_questions(request, item)
         if forms is None and request.method == "POST":
-            forms = ActionForms.build(item, data=request.POST)
+            forms = ActionForms.build(request, item, data=request.POST)
         sent = {} if forms is None else {item.pk: forms}
         page = QuestionViewFactory(request, [item, *others], self._url_of(request), sent)
         views = [
@@ -517,6 +518,8 @@ def _read_typed(item: Interrupt, data: QueryDict) -> QuestionForms | None:
 
 def _kept(form: Any) -> list[TypedText]:
     """Returns what was written into a form that isn't the answer."""
-    if form is None or "text" not in form.fields:
-        return []
-    return [(str(form["text"].label), str(form["text"].data or ""), ())]
+    return [
+        (str(field.label), str(field.data or ""), ())
+        for field in form or ()
+        if isinstance(field.field.widget, Textarea)
+    ]

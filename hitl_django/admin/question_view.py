@@ -7,8 +7,8 @@ answered on its own.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any
 from uuid import uuid4
 
@@ -27,6 +27,7 @@ from .answer_forms import QuestionForms
 from .base import format_age
 from .comment_display import DisplayedComment, display_comment
 from .decision_texts import describe_next_nodes
+from .panels import list_panels
 from .payload_display import (
     MAX_TEXT,
     DisplayedValue,
@@ -74,6 +75,8 @@ class QuestionView:
     comments: Sequence[DisplayedComment] = ()
     question_forms: QuestionForms | None = None
     then: str = ""
+    #: The HTML of the panels that the user sees, by the names of these.
+    panels: Mapping[str, str] = field(default_factory=dict)
     #: Whether its form came back with what was typed into it.
     is_kept: bool = False
     warning: ClaimWarning | None = None
@@ -105,7 +108,8 @@ class QuestionViewFactory:
         url_of: Callable[[str, Interrupt], str],
         forms: dict[Any, ActionForms] | None = None,
     ) -> None:
-        self.user, self.url_of, self.forms = request.user, url_of, forms or {}
+        self.request, self.user = request, request.user
+        self.url_of, self.forms = url_of, forms or {}
         self.refusals = _refusals(items)
         self.comments = _comments(items)
         self.votes = read_votes(items)
@@ -132,6 +136,7 @@ class QuestionViewFactory:
             question_forms.barred = quorum_status.barred
             unclaimed = item.claim_required and not question_status.is_mine
             question_forms.hides_fields = quorum_status.is_own or unclaimed
+        forms = self._forms(item, question_status)
         return QuestionView(
             item=item,
             url=self.url_of("change", item),
@@ -141,7 +146,8 @@ class QuestionViewFactory:
             raw=display_raw(item.payload),
             ago=format_age(item.created_at),
             question_status=question_status,
-            forms=self._forms(item, question_status),
+            forms=forms,
+            panels=self._render_panels(item, forms),
             comments=self.comments.get(item.pk, ()),
             question_forms=question_forms,
             template=find_template(item),
@@ -162,7 +168,17 @@ class QuestionViewFactory:
     def _forms(self, item: Interrupt, question_status: QuestionStatus) -> ActionForms:
         if item.pk in self.forms:
             return self.forms[item.pk]
-        return ActionForms.build(item, groups=self.groups if question_status.may_assign else ())
+        return ActionForms.build(
+            self.request, item, groups=self.groups if question_status.may_assign else ()
+        )
+
+    def _render_panels(self, item: Interrupt, forms: ActionForms) -> dict[str, str]:
+        url = self.url_of("handling", item)
+        shown = {
+            panel.name: panel.render(self.request, item, forms.panels[panel.name].form, url)
+            for panel in list_panels()
+        }
+        return {name: html for name, html in shown.items() if html}
 
 
 def find_template(item: Interrupt) -> Any:

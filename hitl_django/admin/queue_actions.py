@@ -5,22 +5,27 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
+from functools import partial
 from typing import Any
 
 from django import forms
 from django.contrib.auth import get_user_model
 from django.contrib.auth.models import AnonymousUser, Group
 from django.core.exceptions import ObjectDoesNotExist
+from django.http import HttpRequest
 from django.utils import timezone
 from django.utils.translation import gettext_lazy as _
 
 from hitl_django import services
 from hitl_django.conf import hitl
 from hitl_django.engine.errors import InvalidInputError
+from hitl_django.errors import NotAllowedError
 from hitl_django.forms.json_input import escape_hidden
 from hitl_django.forms.local_time import format_moment, to_local
 from hitl_django.models import Interrupt
 from hitl_django.permissions import get_policy
+
+from .panels import PanelForm, find_panel, list_panels
 
 #: The hour at which a new working day begins for what was put off until then.
 MORNING = 8
@@ -98,16 +103,21 @@ FORMS: dict[str, type[forms.Form]] = {
 
 @dataclass(frozen=True)
 class ActionForms:
-    """A question's forms that aren't its answer; one that came back with a fault is ``open``."""
+    """A question's forms that aren't its answer; one that came back with a fault is ``open``.
+
+    ``panels`` are the forms of panels, by the names of these.
+    """
 
     assign: forms.Form
     comment: forms.Form
     snooze: forms.Form
+    panels: Mapping[str, PanelForm]
     open: str = ""
 
     @classmethod
     def build(
         cls,
+        request: HttpRequest,
         item: Interrupt,
         *,
         groups: Sequence[tuple[Any, str]] | None = None,
@@ -132,15 +142,33 @@ class ActionForms:
             )
             for name, form in FORMS.items()
         }
+        panels = {
+            panel.name: panel.make_form(
+                request,
+                item,
+                data if panel.name == get_part(verb) else None,
+                {} if data is None or panel.name == get_part(done) else data,
+            )
+            for panel in list_panels()
+        }
         group = made["assign"].fields["group"]
         if groups is not None and isinstance(group, forms.ModelChoiceField):
             group.choices = groups
-        return cls(**made, open=verb)
+        return cls(**made, panels=panels, open=verb)
+
+    def find_form(self, verb: str) -> forms.Form | None:
+        """Return the form of an action; None for one without a form."""
+        if verb in FORMS:
+            form: forms.Form = getattr(self, verb)
+            return form
+        panel = self.panels.get(get_part(verb))
+        return None if panel is None else panel.form
 
     @property
     def has_text(self) -> bool:
-        """Says whether there is a text in them that nobody has stored."""
-        return bool(self.comment.initial.get("text", "").strip())
+        """Return whether they have a text that isn't stored."""
+        comment = bool(self.comment.initial.get("text", "").strip())
+        return comment or any(panel.has_text for panel in self.panels.values())
 
 
 def list_groups() -> list[tuple[Any, str]]:
@@ -149,23 +177,40 @@ def list_groups() -> list[tuple[Any, str]]:
     return [("", str(_("(none)"))), *((pk, escape_hidden(name)) for pk, name in names)]
 
 
-def run_action(item: Interrupt, verb: str, user: Any, form: forms.Form | None) -> ActionMessage:
-    """Does what a button says, through the services; returns its message, and raises as they do.
+def is_action(verb: str) -> bool:
+    """Return whether there is such an action: of this app or of a panel."""
+    return verb in VERBS or verb in FORM_VERBS or find_panel(verb) is not None
 
-    None where the form has to be put right first.
+
+def run_action(
+    request: HttpRequest, item: Interrupt, verb: str, form: forms.Form | None
+) -> ActionMessage:
+    """Perform an action through the services; return its message, and raise as they do.
+
+    None if the form has errors.
     """
-    if form is None:
+    user, found = request.user, find_panel(verb)
+    if found is not None:
+        if found[0].get_context(request, item) is None:
+            raise NotAllowedError("You don't have permission to use this panel.")
+        perform = partial(found[0].perform, request, item, found[1])
+    elif form is None:
         return VERBS[verb](item, user)
+    else:
+        perform = partial(FORM_VERBS[verb], item, user)
     if verb == "assign" and not get_policy().may_assign(user, item):
         # Who may not assign is not shown which users and groups there are: the service refuses
         # them, whomever they named.
         services.assign(item.pk, to=AnonymousUser(), by=user, via="admin")
+    if form is None:
+        return perform(None)
     if form.is_valid():
         try:
-            return FORM_VERBS[verb](item, user, form)
+            return perform(form)
         except InvalidInputError as error:
             for pointer, reason in error.faults:
-                form.add_error({"to": "user"}.get(pointer, pointer), reason)
+                name = {"to": "user"}.get(pointer, pointer)
+                form.add_error(name if name in form.fields else None, reason)
     # The page comes back there, and not at its top.
     faulty = next((name for name in form.errors if name in form.fields), None)
     if faulty is not None:
@@ -226,6 +271,11 @@ FORM_VERBS: dict[str, Callable[[Interrupt, Any, Any], ActionMessage]] = {
     "comment": _comment,
     "snooze": _snooze,
 }
+
+
+def get_part(verb: str) -> str:
+    """Return the part of the page that has an action: its own name, or that of its panel."""
+    return verb.partition(".")[0]
 
 
 def _typed(form: type[forms.Form], data: Mapping[str, Any]) -> dict[str, Any]:

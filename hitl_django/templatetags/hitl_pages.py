@@ -24,13 +24,14 @@ def page_link(
     context: Any, content: str, page: str, *args: Any, css: str = "hitl-link-to",
     alone: bool = False, **query: Any,
 ) -> str:  # fmt: skip
-    """Links words to a page, such as ``run_change``.
+    """Link words to a page, such as ``run_change``, or ``ratings.rating_change`` of another app.
 
     Where no site has the page, the words stand by themselves, or not at all if they are ``alone``:
     if they say nothing but where the link leads.
     """
+    app, _, page = page.rpartition(".")
     name, _, view = page.partition("_")
-    model = apps.get_model("hitl_django", name)
+    model = apps.get_model(app or "hitl_django", name)
     url = find_admin_page(model, view, *args, request=context.get("request"))
     if not url:
         return "" if alone else format_html('<span dir="auto">{}</span>', content)

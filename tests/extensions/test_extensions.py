@@ -39,6 +39,18 @@ def test_verb_of_two_extensions_is_refused() -> None:
     assert [each.name for each in extensions.list_extensions()] == ["first"]
 
 
+def test_panel_of_two_extensions_is_refused() -> None:
+    register(Extension(name="first", panels={"rating": "first.Panel"}))
+    with pytest.raises(ImproperlyConfigured, match=r"'second' .* panel 'rating'.* 'first'"):
+        register(Extension(name="second", panels={"rating": "second.Panel"}))
+
+
+def test_audit_verb_of_two_extensions_is_refused() -> None:
+    register(Extension(name="first", audit_verbs={"rate": "Rated"}))
+    with pytest.raises(ImproperlyConfigured, match=r"'second' .* audit verb 'rate'.* 'first'"):
+        register(Extension(name="second", audit_verbs={"rate": "Rated"}))
+
+
 def test_model_of_two_extensions_is_refused() -> None:
     table = Table(model=WorkerHeartbeat)
     register(Extension(name="first", tables=[table]))

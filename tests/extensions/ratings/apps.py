@@ -21,6 +21,9 @@ class RatingsConfig(AppConfig):
                 name=self.label,
                 verbs={"ratings": "tests.extensions.ratings.list_ratings"},
                 api_urls="tests.extensions.ratings.urls",
+                urls="tests.extensions.ratings.public_urls",
+                panels={"ratings": "tests.extensions.ratings.panels.RatingPanel"},
+                audit_verbs={"rate": "Rated a request"},
                 tables=[
                     Table(
                         model=Rating,

@@ -11,13 +11,15 @@ from django.contrib.admin import AdminSite
 from django.contrib.auth.models import Permission, User
 from django.core.management import CommandError, call_command
 from django.db import transaction
+from django.http import HttpResponse
 from django.test import Client
 
 from hitl_django import archive, services
 from hitl_django.admin import register
+from hitl_django.admin.history_display import describe_entry
 from hitl_django.engine.errors import CorruptPayloadError
 from hitl_django.extensions import list_extensions
-from hitl_django.models import ArchivedThread, Interrupt, Thread
+from hitl_django.models import ArchivedThread, AuditEntry, Interrupt, Thread
 from hitl_django.permissions import select_visible
 from hitl_django.worker import retention
 from hitl_django.worker.sweeper import sweep
@@ -73,6 +75,80 @@ def test_rows_are_seen_with_the_view_permission(rated: Thread) -> None:
     assert not select_visible(Rating.objects.all(), rita).exists()
     rita.user_permissions.add(Permission.objects.get(codename="view_rating"))
     assert select_visible(Rating.objects.all(), User.objects.get(username="rita")).exists()
+
+
+def test_page_without_an_account_is_served_beside_the_api(rated: Thread, client: Client) -> None:
+    assert client.get("/hitl/ratings/").content == b"1 ratings"
+
+
+def test_audit_verb_has_its_label() -> None:
+    assert describe_entry(AuditEntry(verb="rate", detail={})) == "Rated a request"
+
+
+class TestPanel:
+    """The panel on the page of an interrupt, with its form."""
+
+    @pytest.fixture
+    def interrupt(self, advance: Callable[[], int], user: Callable[..., User]) -> Interrupt:
+        user("nina", "view_interrupt", "decide_interrupt")
+        user("rita", "view_interrupt", "decide_interrupt", "add_rating")
+        User.objects.update(is_staff=True)
+        run = services.start("approval", {"text": "x"})
+        advance()
+        return Interrupt.objects.get(run=run.id)
+
+    def page(self, interrupt: Interrupt) -> str:
+        return f"/admin/hitl_django/reviewitem/{interrupt.pk}/change/"
+
+    def client(self, name: str) -> Client:
+        client = Client()
+        client.force_login(User.objects.get(username=name))
+        return client
+
+    def rate(self, interrupt: Interrupt, name: str = "rita", **data: str) -> HttpResponse:
+        url = self.page(interrupt).replace("/change/", "/handling/")
+        return self.client(name).post(url, {"verb": "ratings.rate", **data})
+
+    def test_user_with_the_permission_sees_and_uses_it(self, interrupt: Interrupt) -> None:
+        assert "Ratings (0)" in self.client("rita").get(self.page(interrupt)).content.decode()
+        response = self.rate(interrupt, **{"ratings-stars": "4", "ratings-remark": "Clear."})
+        assert response.status_code == 302
+        page = self.client("rita").get(response["Location"]).content.decode()
+        assert "Ratings (1)" in page
+        assert "Clear." in page
+        [rating] = Rating.objects.values("stars", "remark", "rater_label")
+        assert rating == {"stars": 4, "remark": "Clear.", "rater_label": "rita"}
+
+    def test_user_without_the_permission_does_not_see_it(self, interrupt: Interrupt) -> None:
+        assert "Ratings" not in self.client("nina").get(self.page(interrupt)).content.decode()
+        assert self.rate(interrupt, "nina", **{"ratings-stars": "4"}).status_code == 403
+        assert not Rating.objects.exists()
+
+    @pytest.mark.parametrize(
+        ("stars", "error"), [("9", "less than or equal to 5"), ("1", "is missing")]
+    )
+    def test_errors_are_shown_in_the_form(
+        self, interrupt: Interrupt, stars: str, error: str
+    ) -> None:
+        page = self.rate(interrupt, **{"ratings-stars": stars}).content.decode()
+        assert error in page
+        assert f'value="{stars}"' in page
+        assert not Rating.objects.exists()
+
+    def test_unstored_remark_is_kept_with_another_action(self, interrupt: Interrupt) -> None:
+        response = self.rate(interrupt, verb="claim", **{"ratings-remark": "Half a sent"})
+        assert response.status_code == 200
+        assert "Half a sent" in response.content.decode()
+        assert Interrupt.objects.get().claimed_label == "rita"
+
+    def test_unknown_action_leads_to_the_page(self, interrupt: Interrupt) -> None:
+        for verb in ("ratings.sell", "sales.rate", "ratings"):
+            assert self.rate(interrupt, verb=verb)["Location"] == self.page(interrupt)
+
+    def test_decided_interrupt_has_it_as_well(self, interrupt: Interrupt) -> None:
+        services.decide(interrupt.pk, "approve")
+        assert self.rate(interrupt, **{"ratings-stars": "5"}).status_code == 302
+        assert "Ratings (1)" in self.client("rita").get(self.page(interrupt)).content.decode()
 
 
 def test_sweep_calls_the_step(rated: Thread) -> None:

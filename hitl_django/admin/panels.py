@@ -1,0 +1,132 @@
+"""Panels: parts of the request page that optional apps add."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cache
+from typing import Any
+
+from django import forms
+from django.http import HttpRequest
+from django.template.loader import render_to_string
+from django.utils.module_loading import import_string
+
+from hitl_django.extensions import list_extensions
+from hitl_django.models import Interrupt
+
+
+@dataclass(frozen=True)
+class PanelForm:
+    """The form of a panel, if it has one, and whether it has a text that isn't stored."""
+
+    form: forms.Form | None = None
+    has_text: bool = False
+
+
+class Panel:
+    """A part of the request page, below the decision form of each interrupt.
+
+    A panel is inside the ``<form>`` of its interrupt and has none of its own, so that no typed
+    text is lost. A button of the template performs an action::
+
+        <button type="submit" formaction="{{ action_url }}" name="verb" value="{{ name }}.rate">
+
+    Attributes:
+        name: the name under which the app registers the panel; the prefix of its fields.
+        template_name: the template. Its context has ``name``, ``interrupt``, ``form``,
+            ``action_url``, ``element_id``, and the values that ``get_context()`` returns.
+        form_class: the form, or None.
+        actions: the names of the actions.
+    """
+
+    template_name = ""
+    form_class: type[forms.Form] | None = None
+    actions: tuple[str, ...] = ()
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+
+    def get_context(self, request: HttpRequest, interrupt: Interrupt) -> Mapping[str, Any] | None:
+        """Return values for the template; None if the user doesn't see the panel."""
+        return {}
+
+    def get_initial(self, request: HttpRequest, interrupt: Interrupt) -> Mapping[str, Any]:
+        """Return the initial values of the form."""
+        return {}
+
+    def perform(
+        self, request: HttpRequest, interrupt: Interrupt, action: str, form: forms.Form | None
+    ) -> str:
+        """Perform an action and return the message that confirms it; the form is valid.
+
+        Raises:
+            NotAllowedError: if the user has no permission.
+            InvalidInputError: with the faults by field, which the form shows.
+        """
+        raise NotImplementedError
+
+    def make_form(
+        self,
+        request: HttpRequest,
+        interrupt: Interrupt,
+        data: Mapping[str, Any] | None,
+        typed: Mapping[str, Any],
+    ) -> PanelForm:
+        """Make the form: bound to data, or with typed values that were sent with another action."""
+        if self.form_class is None:
+            return PanelForm()
+        initial = {**self.get_initial(request, interrupt)}
+        has_text = False
+        for name, field in self.form_class.base_fields.items():
+            prefixed = f"{self.name}-{name}"
+            if prefixed in typed:
+                value = field.widget.value_from_datadict(typed, {}, prefixed)
+                if isinstance(field.widget, forms.Textarea) and value != initial.get(name, ""):
+                    has_text = True
+                initial[name] = value
+        form = self.form_class(
+            data,
+            prefix=self.name,
+            auto_id=f"q{interrupt.pk.hex}-%s",
+            use_required_attribute=False,
+            initial=initial,
+        )
+        return PanelForm(form, has_text)
+
+    def render(
+        self, request: HttpRequest, interrupt: Interrupt, form: forms.Form | None, action_url: str
+    ) -> str:
+        """Return the HTML of the panel; an empty string if the user doesn't see it."""
+        context = self.get_context(request, interrupt)
+        if context is None:
+            return ""
+        own = {
+            "request": request,
+            "name": self.name,
+            "interrupt": interrupt,
+            "form": form,
+            "action_url": action_url,
+            "element_id": f"q{interrupt.pk.hex}-{self.name}",
+        }
+        return render_to_string(self.template_name, {**context, **own}, request)
+
+
+def list_panels() -> list[Panel]:
+    """List the panels of all optional apps, in the order of their registration."""
+    return [_load(name, path) for each in list_extensions() for name, path in each.panels.items()]
+
+
+def find_panel(verb: str) -> tuple[Panel, str] | None:
+    """Return the panel and the action that a button names; None if no panel has the action."""
+    name, _, action = verb.partition(".")
+    for panel in list_panels():
+        if panel.name == name and action in panel.actions:
+            return panel, action
+    return None
+
+
+@cache
+def _load(name: str, path: str) -> Panel:
+    panel: Panel = import_string(path)(name)
+    return panel
