@@ -1,21 +1,57 @@
-"""LangChain and LangGraph, where they are installed: the engine knows none of their classes."""
+"""Bridges to LangChain and LangGraph. The engine imports neither of them.
+
+A bridge is a module that knows the classes of another package. An installed distribution names it
+in the entry point group ``hitl_django.bridges``, under the name of that package.
+"""
 
 from __future__ import annotations
 
 import sys
+import warnings
 from contextvars import ContextVar
 from functools import cache
-from importlib import import_module
 from importlib.util import find_spec
 from typing import Any
 
+GROUP = "hitl_django.bridges"
+
 
 @cache
-def find_langchain() -> Any:
-    """Returns the bridge to LangChain's classes, or None where langchain-core isn't installed."""
-    if find_spec("langchain_core") is None:
+def find_bridge(package: str) -> Any:
+    """Import and return the bridge to a package; None if the package is not installed.
+
+    A package without a bridge is treated as if it were not installed, with a warning.
+
+    Raises:
+        ImportError: if several distributions name a bridge to the package.
+    """
+    if find_spec(package) is None:
         return None
-    return import_module("hitl_django.contrib.langchain")
+    from importlib.metadata import entry_points  # slow to import, and rarely needed
+
+    found = list(entry_points(group=GROUP, name=package))
+    if len(found) > 1:
+        modules = ", ".join(sorted(each.module for each in found))
+        raise ImportError(f"Several bridges to {package} are installed, keep one of {modules}.")
+    if not found:
+        warnings.warn(
+            f"{package} is installed, but no distribution has an entry point for it in {GROUP}, so "
+            "it isn't used. Install hitl-django again with pip.",
+            RuntimeWarning,
+            stacklevel=2,
+        )
+        return None
+    return found[0].load()
+
+
+def find_langchain() -> Any:
+    """Return the bridge to LangChain's classes; None if there is none."""
+    return find_bridge("langchain_core")
+
+
+def find_langgraph() -> Any:
+    """Return the bridge to LangGraph's graphs; None if there is none."""
+    return find_bridge("langgraph")
 
 
 def is_of_langchain(value: Any) -> bool:
@@ -37,11 +73,3 @@ def is_traced() -> bool:
     module = sys.modules.get("langchain_core.tracers.context")
     asks = getattr(module, "_tracing_v2_is_enabled", None)  # langchain's own look, before each run
     return asks is not None and bool(asks())
-
-
-@cache
-def find_langgraph() -> Any:
-    """Returns the bridge to LangGraph's graphs, or None where LangGraph isn't installed."""
-    if find_spec("langgraph") is None:
-        return None
-    return import_module("hitl_django.contrib.langgraph")

@@ -26,10 +26,10 @@ HI = {"messages": [{"role": "user", "content": "hi", "id": "1"}]}
 @pytest.fixture(autouse=True)
 def without_langchain(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """Has the bridge find nothing, as where langchain-core isn't installed."""
-    bridges.find_langchain.cache_clear()
+    bridges.find_bridge.cache_clear()
     monkeypatch.setattr(bridges, "find_spec", lambda name: None)
     yield
-    bridges.find_langchain.cache_clear()
+    bridges.find_bridge.cache_clear()
 
 
 class Model:

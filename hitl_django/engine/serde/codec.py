@@ -10,7 +10,7 @@ from typing import Any, NoReturn
 import ormsgpack
 from ormsgpack import Ext, Fragment, packb, unpackb
 
-from ..bridges import find_langchain, find_langgraph
+from ..bridges import find_bridge
 from ..errors import (
     CorruptPayloadError,
     PayloadError,
@@ -60,9 +60,8 @@ _OPTIONS = (
 # is one of these, would pass for an empty dict.
 _ALONE = frozenset({*range(0x81), 0x90, 0xA0, 0xC0, 0xC2, 0xC3, *range(0xE0, 0x100)})
 
-#: Where the classes are from that the bridges to langchain and LangGraph register, and what they
-#: are registered under.
-_BRIDGED = {"langchain_core": find_langchain, "langgraph": find_langgraph}
+#: Packages with a bridge that registers their classes, under tags that begin with these names.
+_BRIDGED = frozenset({"langchain_core", "langgraph"})
 
 
 class _TooManyLevels(Exception):
@@ -304,8 +303,8 @@ class Codec:
         found = find_by_class(cls)
         if found is not None:
             return found
-        if (find_bridge := _BRIDGED.get(cls.__module__.partition(".")[0])) is not None:
-            find_bridge()
+        if (package := cls.__module__.partition(".")[0]) in _BRIDGED:
+            find_bridge(package)
         elif has_recipe(cls) and is_graph_class(cls):
             adopt_model(cls)
         return REGISTERED.by_class.get(cls)
@@ -315,8 +314,8 @@ class Codec:
             return None
         if tag.startswith("@"):
             return find_by_tag(tag)
-        if (find_bridge := _BRIDGED.get(tag.partition(".")[0])) is not None:
-            find_bridge()
+        if (package := tag.partition(".")[0]) in _BRIDGED:
+            find_bridge(package)
         elif (cls := find_graph_class(tag)) is not None:
             adopt_model(cls)
         return REGISTERED.by_tag.get(tag)
