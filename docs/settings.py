@@ -16,5 +16,6 @@ INSTALLED_APPS = [
     "rest_framework",
     "django_q",
     "hitl_django",
+    "hitl_django.contrib.langgraph",
 ]
 Q_CLUSTER = {"orm": "default", "workers": 2, "timeout": 60, "retry": 90}

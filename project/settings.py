@@ -29,6 +29,7 @@ INSTALLED_APPS = [
     "django_q",
     "hitl_django",
     "hitl_django.contrib.alerts",
+    "hitl_django.contrib.langgraph",
     "project",
 ]
 

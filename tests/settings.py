@@ -44,6 +44,7 @@ INSTALLED_APPS = [
     *(["tests.queue_app.QueueConfig"] if DATABASE_URL.startswith("postgres") else []),
     "hitl_django",
     "hitl_django.contrib.alerts",
+    "hitl_django.contrib.langgraph",
     "tests",
 ]
 

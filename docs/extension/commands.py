@@ -10,7 +10,8 @@ from . import markdown, sources
 
 def verbs() -> dict[str, argparse.ArgumentParser]:
     """Return the parser of each verb."""
-    return {name: _parser(name, module) for name, module in sources.load(sources.VERBS).items()}
+    modules = {**sources.load(sources.VERBS), **sources.load(sources.IMPORT_VERBS)()}
+    return {name: _parser(name, module) for name, module in modules.items()}
 
 
 def _parser(name: str, module: Any) -> argparse.ArgumentParser:

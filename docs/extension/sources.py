@@ -18,8 +18,9 @@ ERRORS = ("hitl_django.engine.errors", "hitl_django.errors")
 HTTP_ERRORS = "hitl_django.api.problems.PROBLEM_TYPES"
 #: Makes the OpenAPI document.
 OPENAPI = "hitl_django.api.openapi.Generator"
-#: The modules of the verbs of ``manage.py hitl``.
+#: The modules of the verbs of ``manage.py hitl``, and what imports those of optional apps.
 VERBS = "hitl_django.management.commands.hitl.VERBS"
+IMPORT_VERBS = "hitl_django.management.commands.hitl.import_verbs"
 #: Whose states and transitions are drawn.
 RUN = "hitl_django.models.Run"
 QUESTION = "hitl_django.models.Interrupt"

@@ -29,6 +29,14 @@ def imported(tree: ast.Module) -> Iterator[str]:
             yield from (f"{node.module}.{alias.name}" for alias in node.names)
 
 
+def strings(tree: ast.Module) -> Iterator[str]:
+    """Give the text of every string constant, without docstrings and other bare strings."""
+    bare = {id(node.value) for node in ast.walk(tree) if isinstance(node, ast.Expr)}
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Constant) and isinstance(node.value, str) and id(node) not in bare:
+            yield node.value
+
+
 def names(tree: ast.Module) -> Iterator[str]:
     """Give every name that a module imports, reads or calls."""
     for node in ast.walk(tree):

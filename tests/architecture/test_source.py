@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import ast
 import re
+from collections.abc import Iterator
 
 import pytest
 
-from .source import PACKAGE, ROOT, imported, methods, modules, names
+from .source import PACKAGE, ROOT, imported, methods, modules, names, strings
 
 #: Ways to run what came as data, or to show it as if we had written it.
 UNSAFE_NAMES = {"mark_safe", "SafeString", "SafeText", "csrf_exempt", "RawSQL", "eval", "exec"}
@@ -48,6 +49,64 @@ def test_only_their_own_packages_import_langgraph_and_langchain() -> None:
         "hitl_django/contrib/langchain",
         "hitl_django/contrib/langgraph",
     }
+
+
+#: How a string names the package.
+CONTRIB = ("hitl_django.contrib", ".contrib", "contrib")
+#: Default values of settings. A project that sets another one doesn't import these.
+DEFAULTS = {"hitl_django/conf.py": {"hitl_django.contrib.django_q2.Dispatcher"}}
+
+
+def test_core_and_engine_name_no_package_of_contrib() -> None:
+    found = {
+        path: set(find_named(tree, *CONTRIB))
+        for path, tree in modules().items()
+        if not path.startswith("hitl_django/contrib/")
+    }
+    assert {path: named for path, named in found.items() if named} == DEFAULTS
+
+
+def test_engine_names_no_module_above_it() -> None:
+    above = [each.stem for each in PACKAGE.iterdir() if each.stem not in ("engine", "__init__")]
+    found = {
+        path: named
+        for path, tree in modules(PACKAGE / "engine").items()
+        for each in above
+        if (named := [*find_named(tree, f"hitl_django.{each}", f".{each}")])
+    }
+    assert found == {}
+
+
+def test_named_module_is_found_in_imports_and_strings() -> None:
+    tree = ast.parse(
+        "\n".join(
+            (
+                '"""hitl_django.contrib.docstring"""',
+                "from hitl_django.contrib.first import a",
+                "from hitl_django import contrib",
+                'import_module("hitl_django.contrib.second")',
+                'import_module(f"hitl_django.contrib.{third}")',
+                'import_module(".contrib.fourth", "hitl_django")',
+                '{"contrib.fifth": ("name",)}["text"]',
+                '"hitl_django.contributors"',
+            )
+        )
+    )
+    assert [*find_named(tree, *CONTRIB)] == [
+        "hitl_django.contrib.first.a",
+        "hitl_django.contrib",
+        "hitl_django.contrib.second",
+        ".contrib.fourth",
+        "hitl_django.contrib.",
+        "contrib.fifth",
+    ]
+
+
+def find_named(tree: ast.Module, *modules: str) -> Iterator[str]:
+    """Give the dotted paths into one of some modules, from imports and string constants."""
+    for path in (*imported(tree), *strings(tree)):
+        if f"{path}.".startswith(tuple(f"{module}." for module in modules)):
+            yield path
 
 
 def importers_of(*packages: str) -> list[str]:

@@ -49,7 +49,7 @@ from hitl_django import (
     testing,
 )
 from hitl_django.checkpoints import DjangoSaver
-from hitl_django.contrib.langgraph import register_langgraph
+from hitl_django.contrib.langgraph import import_langgraph, register_langgraph
 from hitl_django.engine.channels import DeltaChannel as OurDeltaChannel
 from hitl_django.engine.serde import graph_classes
 from hitl_django.graph_registry import registry
@@ -738,7 +738,7 @@ def test_a_saver_that_is_not_installed_is_named(
 ) -> None:
     monkeypatch.setitem(sys.modules, "langgraph.checkpoint.sqlite", None)
     assert "Install langgraph-checkpoint-sqlite" in Import(paused).failure
-    monkeypatch.setattr("hitl_django.management.import_langgraph.find_spec", lambda name: None)
+    monkeypatch.setattr(import_langgraph, "find_spec", lambda name: None)
     assert "LangGraph isn't installed here" in Import(paused).failure
 
 

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Mapping
-from importlib import import_module
 from importlib.util import find_spec
 from typing import Any
 
 from django.core.management.base import BaseCommand, CommandError
 
-from .start import refuse_unknown_graph
+from hitl_django.management.start import refuse_unknown_graph
 
 HELP = (
     "Bring threads with their history out of a database of LangGraph's PostgresSaver or "
@@ -32,9 +31,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def perform(command: BaseCommand, options: Mapping[str, Any]) -> None:
-    """Imports the threads, which only the package that knows LangGraph can."""
+    """Import the threads. LangGraph is imported here, since the other verbs don't need it."""
     if options["graph"] is not None:
         refuse_unknown_graph(options["graph"])
     if find_spec("langgraph") is None:
         raise CommandError("LangGraph isn't installed here; nothing else reads what it stored.")
-    import_module("hitl_django.contrib.langgraph.import_command").perform(command, options)
+    from . import import_command
+
+    import_command.perform(command, options)
