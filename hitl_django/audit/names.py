@@ -2,8 +2,7 @@
 
 What is hashed for a name is a commitment, the SHA-256 of a random salt and the name. The salt
 stands in the entry's detail, outside of what is hashed, as long as the name does. Without it nobody
-can tell whose name it was, and the hash still holds. Entries of earlier releases have no salts:
-their names are hashed as they are.
+can tell whose name it was, and the hash still holds.
 """
 
 from __future__ import annotations
@@ -117,22 +116,23 @@ def read_commitments(entry: AuditEntry) -> dict[str, str]:
 
     What is damaged has none: then the entry's text isn't the one that was hashed.
     """
-    detail, found = entry.detail, {}
-    for place, salt in _read_texts(detail, SALTS):
+    found = {}
+    for place, salt in read_texts(entry, SALTS):
         name = get_name(entry, place)
         if is_salt(salt) and isinstance(name, str):
             found[place] = commit(salt, name)
-    found.update(_read_texts(detail, FORGOTTEN))
+    found.update(read_texts(entry, FORGOTTEN))
     return found
 
 
 def read_forgotten(entry: AuditEntry) -> dict[str, Any]:
     """Returns what stands in the places of an entry whose salts are gone."""
-    return {place: get_name(entry, place) for place, _ in _read_texts(entry.detail, FORGOTTEN)}
+    return {place: get_name(entry, place) for place, _ in read_texts(entry, FORGOTTEN)}
 
 
-def _read_texts(detail: Mapping[str, Any], key: str) -> Iterable[tuple[str, str]]:
-    found = detail.get(key)
+def read_texts(entry: AuditEntry, key: str) -> Iterable[tuple[str, str]]:
+    """Return the places and texts below a key of an entry's detail, without damaged ones."""
+    found = entry.detail.get(key)
     if not isinstance(found, dict):
         return []
     return [(place, text) for place, text in found.items() if isinstance(text, str)]

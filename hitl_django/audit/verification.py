@@ -1,15 +1,14 @@
 """Verification: whether the entries of a thread are what was written, and all that was.
 
-An entry is proven by its hash. A place of it that has a pseudonym and no salt, and an entry of an
-earlier release whose text was changed for one, count on a later entry that says so: whoever could
-do without that could rename anybody.
+An entry is proven by its hash. A place with a pseudonym and no salt is only accepted if a later
+entry names it: otherwise anyone with write access could rename anyone.
 """
 
 from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from itertools import groupby
 from operator import attrgetter, itemgetter
@@ -27,11 +26,9 @@ from .names import (
     ACTOR_ID,
     FORGET_PERSON,
     commit,
-    get_name,
     is_pseudonym,
     is_salt,
     list_places,
-    read_commitments,
     read_forgotten,
 )
 
@@ -45,33 +42,26 @@ SHOWN = ("seq", "verb", "subject", "actor", "via")
 class CheckedThread:
     """A thread whose record was checked.
 
-    ``fault`` is the number of its first entry that was changed, removed or moved, and ``attested``
-    are those that were redacted and count on what a later one says of them. ``unreadable`` says why
-    an entry can't be decrypted, which leaves the rest unchecked.
+    ``fault`` is the number of its first entry that was changed, removed or moved. ``unreadable``
+    says why an entry can't be decrypted, which leaves the rest unchecked.
     """
 
     thread_id: str
     fault: int | None
-    attested: Collection[int]
     unreadable: str = ""
 
 
 class ChainCheck:
     """A chain whose entries are looked at one after the other, from the first to the last.
 
-    Behind one that isn't sound it goes on, since what follows may attest what came before.
+    It continues after a bad entry, since a later one may name pseudonyms of those before.
     """
 
     def __init__(self) -> None:
         self.last, self.hash = 0, ""
-        #: The numbers of those that were redacted and count on what a later one says of them.
-        self.attested: list[int] = []
-        self._is_salted = False
         self._fault: tuple[int, Any] | None = None
         #: Pseudonyms that no later entry has named yet, by the number of their entry and the place.
         self._unnamed: dict[tuple[int, str], str] = {}
-        #: Texts that their entry's hash isn't of: their digests, and the names in them.
-        self._unproven: dict[int, tuple[str, Collection[Any]]] = {}
         self._origins: dict[int, Any] = {}
 
     def add(
@@ -83,31 +73,26 @@ class ChainCheck:
         text: str,
         verb: str,
         detail: Mapping[str, Any],
-        names: Collection[Any],
-        is_salted: bool,
         forgotten: Mapping[str, Any],
         origin: Any = None,
         is_sound: bool = True,
     ) -> None:
         """Looks at the next entry; ``find_fault`` tells of it by its ``origin``.
 
-        ``text`` is what is hashed of it, ``names`` are those that stand in its places, and
-        ``forgotten`` those of them, by their places, that have no salt any more.
+        ``text`` is what is hashed of it, and ``forgotten`` has the names, by their places, that
+        have no salt any more.
         """
         is_sound = is_sound and (seq, prev_hash) == (self.last + 1, self.hash)
         if hash == hashlib.sha256((prev_hash + text).encode()).hexdigest():
             if verb == FORGET_PERSON:
                 self._settle(detail)
             self._unnamed.update({(seq, place): name for place, name in forgotten.items()})
-        elif is_salted or self._is_salted:
-            is_sound = False
         else:
-            self._unproven[seq] = hashlib.sha256(text.encode()).hexdigest(), names
+            is_sound = False
         if not is_sound and self._fault is None:
             self._fault = self.last + 1, origin
-        if forgotten or seq in self._unproven:
+        if forgotten:
             self._origins[seq] = origin
-        self._is_salted = self._is_salted or is_salted
         self.last, self.hash = seq, hash
 
     def add_row(self, entry: AuditEntry, thread_id: str) -> None:
@@ -122,8 +107,6 @@ class ChainCheck:
             text=get_hashed_text(entry, thread_id),
             verb=entry.verb,
             detail=entry.detail,
-            names=[get_name(entry, place) for place in list_places(entry.verb)],
-            is_salted=bool(read_commitments(entry)),
             forgotten=read_forgotten(entry),
             is_sound=has_its_actor,
         )
@@ -148,8 +131,6 @@ class ChainCheck:
             text=entry["hashed"],
             verb=hashed["verb"],
             detail=hashed["detail"],
-            names=[*values.values()],
-            is_salted=bool(committed),
             forgotten=forgotten,
             origin=origin,
             is_sound=is_told
@@ -159,7 +140,7 @@ class ChainCheck:
 
     def find_fault(self) -> tuple[int, Any] | None:
         """Returns the number and the origin of the first bad entry; None if all of them hold."""
-        unsettled = {*self._unproven, *(seq for seq, _ in self._unnamed)}
+        unsettled = {seq for seq, _ in self._unnamed}
         found = [(seq, self._origins[seq]) for seq in unsettled]
         found += [self._fault] if self._fault is not None else []
         return min(found, key=itemgetter(0), default=None)
@@ -168,23 +149,17 @@ class ChainCheck:
         pseudonym = detail.get("pseudonym")
         if not is_pseudonym(pseudonym):
             return
-        for seq, places in _read_pairs(detail, "entries", list):
-            for place in places:
-                if self._unnamed.get((seq, place)) == pseudonym:
-                    del self._unnamed[seq, place]
-        for seq, digest in _read_pairs(detail, "attested", str):
-            known, names = self._unproven.get(seq, ("", ()))
-            if known == digest and pseudonym in names:
-                del self._unproven[seq]
-                self.attested.append(seq)
+        for seq, place in _list_redacted(detail.get("entries")):
+            if self._unnamed.get((seq, place)) == pseudonym:
+                del self._unnamed[seq, place]
 
 
-def _read_pairs(detail: Mapping[str, Any], key: str, kind: type) -> Iterator[tuple[int, Any]]:
-    found = detail.get(key, ())
-    for pair in found if isinstance(found, list) else ():
+def _list_redacted(entries: Any) -> Iterator[tuple[int, Any]]:
+    for pair in entries if isinstance(entries, list) else ():
         match pair:
-            case [int(seq), value] if isinstance(value, kind):
-                yield seq, value
+            case [int(seq), list(places)]:
+                for place in places:
+                    yield seq, place
 
 
 def find_first_fault(thread: Thread) -> int | None:
@@ -223,9 +198,7 @@ def _check_readable(thread: Thread) -> CheckedThread:
     try:
         return check_thread(thread)
     except PayloadError as error:
-        return CheckedThread(
-            thread_id=thread.thread_id, fault=None, attested=(), unreadable=str(error)
-        )
+        return CheckedThread(thread_id=thread.thread_id, fault=None, unreadable=str(error))
 
 
 @retry_on_conflict
@@ -264,7 +237,7 @@ def _check_chain(thread: Thread, entries: Iterable[AuditEntry]) -> CheckedThread
     fault, _ = chain.find_fault() or (None, None)
     if fault is None and (chain.last, chain.hash) != (thread.audit_seq, thread.audit_hash):
         fault = chain.last + 1
-    return CheckedThread(thread_id=thread.thread_id, fault=fault, attested=chain.attested)
+    return CheckedThread(thread_id=thread.thread_id, fault=fault)
 
 
 def _is_one(value: Any) -> bool:

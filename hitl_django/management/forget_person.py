@@ -7,18 +7,17 @@ from collections import Counter
 from collections.abc import Mapping
 from typing import Any
 
-from django.core.management.base import BaseCommand, CommandError
+from django.core.management.base import BaseCommand
 
 from hitl_django import services
-from hitl_django.json_text.sanitize import escape_invisible, format_count
+from hitl_django.json_text.sanitize import format_count
 from hitl_django.services.pseudonyms import KEPT
 
 from .decide import find_user
 
 HELP = (
     "Put a pseudonym in place of a user, in every row in which they stand and in the archive. The "
-    "record still holds. The command can be given again, and has to be if it was stopped. The exit "
-    "code is 1 where a name had to stay."
+    "record still holds. The command can be given again, and has to be if it was stopped."
 )
 
 
@@ -39,13 +38,6 @@ def perform(command: BaseCommand, options: Mapping[str, Any]) -> None:
     forgotten = services.forget_person(user, via="command")
     _print_counts(command, forgotten.rows)
     command.stdout.write(f"The user is {forgotten.pseudonym} in what is stored here.")
-    if forgotten.left:
-        for thread_id, seq in forgotten.left:
-            command.stderr.write(f"{escape_invisible(thread_id)}: entry {seq}")
-        count = format_count(len(forgotten.left), "entry", "entries")
-        raise CommandError(
-            f"{count} of the record had to stay: written by an earlier release behind one of this."
-        )
 
 
 def _preview(command: BaseCommand, user: Any) -> None:

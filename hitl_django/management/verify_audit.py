@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 import json
 from collections import defaultdict
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from django.core.management.base import BaseCommand, CommandError
@@ -25,9 +25,6 @@ HELP = (
     "with the record of them. The exit code is 1 where anything was changed."
 )
 
-#: Members of a finding that says what is wrong.
-FAULTS = frozenset({"entry", "row", "unreadable"})
-
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Adds the arguments of the verb."""
@@ -36,34 +33,22 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def perform(command: BaseCommand, options: Mapping[str, Any]) -> None:
-    """Names the first bad entry of each thread, and says how many are attested by a later one."""
-    attested = 0
+    """Names the first bad entry of each thread."""
     broken: set[str] = set()
     progress = Progress(command.stderr)
     for found in _check(options["file"], progress):
         progress.clear()
-        attested += len(found.get("attested", ()))
-        if found.keys() & FAULTS:
-            broken.add(found["thread"])
+        broken.add(found["thread"])
         if options["json"]:
             print_json(command, found)
-        elif found.keys() & FAULTS:
+        else:
             command.stderr.write(_format_fault(found))
     if broken:
         raise CommandError(
             f"The record of {format_count(len(broken), 'thread', 'threads')} is broken."
         )
-    if options["json"]:
-        return
-    command.stdout.write("The record holds.")
-    if attested:
-        entries = format_count(
-            attested, "entry of an earlier release", "entries of earlier releases"
-        )
-        command.stdout.write(
-            f"Of it {entries} had a name replaced by a pseudonym: that nothing else of them was "
-            "changed is attested by a later entry, and not proven by their hashes."
-        )
+    if not options["json"]:
+        command.stdout.write("The record holds.")
 
 
 def _format_fault(fault: Mapping[str, Any]) -> str:
@@ -75,11 +60,10 @@ def _format_fault(fault: Mapping[str, Any]) -> str:
 def _check(file: str | None, progress: Progress) -> Iterator[dict[str, Any]]:
     if file is None:
         for checked in progress.count(audit.check_threads(), "thread", "threads"):
-            fault = {} if checked.fault is None else {"entry": checked.fault}
             if checked.unreadable:
                 yield {"unreadable": checked.unreadable, "thread": checked.thread_id}
-            elif fault or checked.attested:
-                yield _describe(checked.thread_id, fault, checked.attested)
+            elif checked.fault is not None:
+                yield {"entry": checked.fault, "thread": checked.thread_id}
         for thread_id, words in find_forged_rows():
             yield {"row": words, "thread": thread_id}
         return
@@ -88,9 +72,9 @@ def _check(file: str | None, progress: Progress) -> Iterator[dict[str, Any]]:
 
 
 def check_lines(lines: Iterable[bytes]) -> Iterator[dict[str, Any]]:
-    """Yields the threads of an exported record that have a fault, or entries that are attested.
+    """Yields the threads of an exported record that have a fault, with its entry and line.
 
-    Of a fault it is the first one's entry and line. Each entry follows on its thread's last.
+    It is the first of each thread. Each entry follows on its thread's last.
     """
     chains = defaultdict[str, ChainCheck](ChainCheck)
     for number, line in enumerate(lines, start=1):
@@ -100,13 +84,6 @@ def check_lines(lines: Iterable[bytes]) -> Iterator[dict[str, Any]]:
         except (ValueError, KeyError, TypeError, AttributeError):
             raise CommandError(f"Line {number} is no entry of a record.") from None
     for thread, chain in chains.items():
-        fault: dict[str, int] = {}
         if (found := chain.find_fault()) is not None:
-            fault["line"], fault["entry"] = found[1]
-        if fault or chain.attested:
-            yield _describe(str(thread), fault, chain.attested)
-
-
-def _describe(thread: str, fault: Mapping[str, int], attested: Collection[int]) -> dict[str, Any]:
-    told = {"attested": [*attested]} if attested else {}
-    return {**fault, "thread": thread, **told}
+            line, entry = found[1]
+            yield {"line": line, "entry": entry, "thread": str(thread)}

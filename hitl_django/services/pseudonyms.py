@@ -7,9 +7,9 @@ is stopped in between begins again: what was done is not found any more.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any
 
 from django.db import transaction
 from django.db.models import Model, QuerySet
@@ -41,15 +41,10 @@ OTHERS: Mapping[type[Model], tuple[str, ...]] = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ForgottenPerson:
-    """What became of a person: the pseudonym, and how many rows were changed or deleted by table.
-
-    ``left`` are entries of the record, by thread and number, that still name the person: an earlier
-    release wrote them behind one of this, and they could not be proven any more.
-    """
+    """A person's pseudonym, and how many rows were changed or deleted, by table."""
 
     pseudonym: str
     rows: Mapping[str, int]
-    left: Collection[tuple[str, int]]
 
 
 def forget_person(user: Any, *, by: Any = None, via: str = "code") -> ForgottenPerson:
@@ -65,13 +60,6 @@ def forget_person(user: Any, *, by: Any = None, via: str = "code") -> ForgottenP
     return _Forgetting(user, by, via).perform()
 
 
-class _Done(NamedTuple):
-    """What was done to a thread: how many rows were changed by table, and entries that stayed."""
-
-    rows: Counter[str]
-    left: Collection[tuple[str, int]]
-
-
 class _Forgetting:
     """A pseudonym that takes the place of a person."""
 
@@ -79,7 +67,7 @@ class _Forgetting:
         self.person = Person(user)
         self.using = self.person.using
         self.pseudonym = audit.make_pseudonym(user)
-        self.rows, self.left = Counter[str](), set[tuple[str, int]]()
+        self.rows = Counter[str]()
         self.told: dict[str, Any] = {"by": by, "via": via}
         if by is not None and by.pk == user.pk:
             self.told = {"by": None, "via": via, "guest": self.pseudonym}
@@ -95,9 +83,7 @@ class _Forgetting:
         # A thread may have come back from the archive behind the first look.
         self._forget_in_threads()
         self.rows.update(self._forget_outside())
-        return ForgottenPerson(
-            pseudonym=self.pseudonym, rows=dict(self.rows), left=sorted(self.left)
-        )
+        return ForgottenPerson(pseudonym=self.pseudonym, rows=dict(self.rows))
 
     def _forget_in_threads(self, *, keyed: bool = True) -> None:
         for model, lookup in list_thread_tables().items():
@@ -112,25 +98,24 @@ class _Forgetting:
                 # Which thread a row is of is asked for a page at a time.
                 keys = self.person.rows(model).filter(pk__in=[row.pk for row in found])
                 for pk in sorted({*keys.values_list(lookup, flat=True)}):
-                    self._note(self._forget_in_thread(pk, keyed=keyed))
+                    self.rows.update(self._forget_in_thread(pk, keyed=keyed))
 
     @retry_on_conflict
-    def _forget_in_thread(self, pk: int, *, keyed: bool) -> _Done:
+    def _forget_in_thread(self, pk: int, *, keyed: bool) -> Counter[str]:
         counts = Counter[str]()
         with transaction.atomic(using=self.using):
             try:
                 thread = leases.lock_thread(pk=pk)
             except NoSuchThread:
-                return _Done(counts, ())  # deleted, or archived, where it is found
+                return counts  # deleted, or archived, where it is found
             for model, lookup in list_thread_tables().items():
                 selected = self.person.select(model, keyed=keyed)
                 if model in (Thread, AuditEntry) or selected is None:
                     continue
                 rows = self.person.rows(model).filter(selected, **{lookup: pk})
                 counts[model._meta.label] += self._update(rows, keyed=keyed)
-            redaction = Redaction(self.pseudonym, thread.thread_id)
-            counts[AuditEntry._meta.label] += self._update_record(thread, redaction, keyed=keyed)
-        return _Done(counts, _list_left(redaction))
+            counts[AuditEntry._meta.label] += self._update_record(thread, keyed=keyed)
+        return counts
 
     def _update(self, rows: QuerySet[Any], *, keyed: bool = True) -> int:
         """Updates these rows of one table; returns how many of them it had to."""
@@ -150,14 +135,16 @@ class _Forgetting:
                     count += changed.update(**changes)
         return count
 
-    def _update_record(self, thread: Thread, redaction: Redaction, *, keyed: bool) -> int:
+    def _update_record(self, thread: Thread, *, keyed: bool) -> int:
         """Redacts a thread's entries, and appends one that says which for each page of them."""
+        redaction = Redaction(self.pseudonym)
         entries = self.person.rows(AuditEntry).filter(thread=thread.pk).order_by("seq")
         count = last = 0
         while page := list(entries.filter(seq__gt=last)[:PAGE]):
             last = page[-1].seq
             for entry in page:
-                if redaction.redact(entry, self.person.find_places(entry, keyed=keyed)):
+                if places := self.person.find_places(entry, keyed=keyed):
+                    redaction.redact(entry, places)
                     count += 1
                     names = ("actor_id", "actor_label", "detail")
                     changes = {name: getattr(entry, name) for name in names}
@@ -173,26 +160,26 @@ class _Forgetting:
         documents = self.person.rows(ArchivedThread)
         for page in _read_pages(documents.only("pk")):
             for pk in [row.pk for row in page]:
-                self._note(self._forget_in_archived(pk, keyed=keyed))
+                self.rows.update(self._forget_in_archived(pk, keyed=keyed))
 
     @retry_on_conflict
-    def _forget_in_archived(self, pk: int, *, keyed: bool) -> _Done:
+    def _forget_in_archived(self, pk: int, *, keyed: bool) -> Counter[str]:
         rows = self.person.rows(ArchivedThread).filter(pk=pk).annotate(now=Now()).order_by()
         found = rows.first()
         # Looked at before it is locked: in most there is nothing to do.
-        if found is None or not self._change_document(found, keyed=keyed)[0].rows.total():
-            return _Done(Counter(), ())
+        if found is None or not self._change_document(found, keyed=keyed)[0].total():
+            return Counter()
         with transaction.atomic(using=self.using):
             found = rows.select_for_update(of=("self",)).first()
             if found is None:
-                return _Done(Counter(), ())  # brought back, where it is found
-            done, document = self._change_document(found, keyed=keyed)
+                return Counter()  # brought back, where it is found
+            counts, document = self._change_document(found, keyed=keyed)
             data, digest = archive.write_document(document)
             rows.update(document=data, digest=digest)
-        return done
+        return counts
 
-    def _change_document(self, archived: Any, *, keyed: bool) -> tuple[_Done, ArchivedRows]:
-        """Changes the rows of an archived thread as they are read; returns what, and the rows."""
+    def _change_document(self, archived: Any, *, keyed: bool) -> tuple[Counter[str], ArchivedRows]:
+        """Return how many rows of an archived thread change, by table, and all its rows then."""
         document, counts = archive.read_document(archived), Counter[str]()
         self.person.add_links(document[ReviewLink])
         for model, each in document.items():
@@ -203,17 +190,18 @@ class _Forgetting:
                     setattr(row, name, value)
         thread: Any = document[Thread][0]
         thread.now = archived.now
-        redaction = Redaction(self.pseudonym, thread.thread_id)
+        redaction = Redaction(self.pseudonym)
         entries: Any = sorted(document[AuditEntry], key=lambda entry: entry.seq)
         for entry in entries:
-            if redaction.redact(entry, self.person.find_places(entry, keyed=keyed)):
+            if places := self.person.find_places(entry, keyed=keyed):
+                redaction.redact(entry, places)
                 counts[AuditEntry._meta.label] += 1
         if (detail := redaction.take_detail()) is not None:
             made = audit.make_entry(
                 thread, audit.FORGET_PERSON, subject=thread.thread_id, detail=detail, **self.told
             )
             entries.append(made)
-        return _Done(counts, _list_left(redaction)), {**document, AuditEntry: entries}
+        return counts, {**document, AuditEntry: entries}
 
     @retry_on_conflict
     def _forget_outside(self) -> Counter[str]:
@@ -254,14 +242,6 @@ class _Forgetting:
         mentions = comment.mentions or []
         told = [self.pseudonym if name in names else name for name in mentions]
         return {"text": text, "mentions": told}
-
-    def _note(self, done: _Done) -> None:
-        self.rows.update(done.rows)
-        self.left.update(done.left)
-
-
-def _list_left(redaction: Redaction) -> list[tuple[str, int]]:
-    return [(redaction.thread_id, seq) for seq in redaction.left]
 
 
 def _list_columns(model: type[Model]) -> list[str]:
