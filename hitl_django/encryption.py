@@ -52,13 +52,16 @@ def encrypt_text(text: str, column: str) -> str:
 
 
 def decrypt_text(stored: str, column: str) -> str:
-    """Returns the text that encrypt_text was given, or one from before there was a key."""
+    """Return the text that encrypt_text was given, or one stored before there was a key.
+
+    CorruptPayloadError where it is damaged.
+    """
     if not stored.startswith(_MARK):
         return stored
     if stored.startswith(_PLAIN):
         return stored[len(_PLAIN) :]
     if not is_envelope(stored):
-        return stored  # from before there were envelopes
+        raise CorruptPayloadError("A stored payload is damaged: its envelope has no known kind.")
     return get_key_ring().decrypt_bytes(_open_envelope(stored), column.encode()).decode()
 
 

@@ -113,7 +113,7 @@ def _list_bases(one: _Decoded) -> Sequence[version_deltas.RowKey]:
 def _restore_versions(one: _Decoded, rows: value_deltas.Rows) -> None:
     bases = {key: version_deltas.decode_base(key, *row) for key, row in rows.items()}
     one.head = version_deltas.restore_head(one.record, bases)
-    one.apart = one.head.pop(inline_values.APART, None)
+    one.apart = one.head.pop(inline_values.APART, 0)
 
 
 def _add_stored(one: _Decoded, rows: value_deltas.Rows) -> None:
@@ -171,8 +171,8 @@ class _Decoded:
         self.head: version_deltas.Head = {}
         self.values: dict[str, Any] = {}
         self.is_whole = False
-        #: How many values have rows of their own; None where an earlier version didn't say so.
-        self.apart: int | None = None
+        #: How many values have rows of their own.
+        self.apart = 0
         #: What led here from the parent, and what led on from here, as bytes.
         self.ended = b""
         self.writes: list[PendingWrite] = []
@@ -192,7 +192,7 @@ class _Decoded:
     def add_values(self, restored: Mapping[version_deltas.RowKey, bytes]) -> None:
         """Adds those of the restored values that the checkpoint has."""
         found = [pair for pair in self.list_apart() if pair in restored]
-        if not self.is_whole and self.apart is not None and len(found) != self.apart:
+        if len(found) != self.apart:
             raise CorruptPayloadError(
                 f"Checkpoint {self.checkpoint_id} has lost values: of {self.apart} that have rows "
                 f"of their own {len(found)} are there."
@@ -218,7 +218,7 @@ def _fill_versions(group: Sequence[_Decoded], using: str, cached: CachedNamespac
     bases = read_bases(using, group[0].thread, group[0].ns, named)
     for one in group:
         one.head = version_deltas.restore_head(one.record, bases)
-        one.apart = one.head.pop(inline_values.APART, None)
+        one.apart = one.head.pop(inline_values.APART, 0)
     if cached is not None:
         cached.base = next(iter(bases.values()), None)
         cached.without_inline = group[0].checkpoint_id if not group[0].values else None

@@ -1,4 +1,4 @@
-"""Values, and the bytes that an earlier release encoded them to.
+"""Values, and the bytes that they are stored as.
 
 ``python -m tests.engine.encoded_values`` writes encoded_values.json with the encoder of the tree
 that it runs in. It was run once, in the tree of commit d2b81ab, before the encoder was made faster.

@@ -1,4 +1,4 @@
-"""What an earlier release stored is read as it was, and stored as the same bytes."""
+"""Stored bytes are read as the value that they were, and a value is stored as the same bytes."""
 
 from __future__ import annotations
 

@@ -301,6 +301,15 @@ def test_a_text_that_looks_encrypted_stays_what_it_is(
     assert Decision.objects.get().value == text
 
 
+def test_text_with_an_unknown_envelope_is_refused(keys: Any, ended: Any) -> None:
+    keys(NEW)
+    ended(text=SECRET)
+    comment = Comment.objects.get()
+    write_raw(Comment, "text", comment.pk, "@hitl:x:" + read_raw(Comment, "text", comment.pk)[8:])
+    with pytest.raises(CorruptPayloadError, match="no known kind"):
+        Comment.objects.get()
+
+
 def test_an_envelope_is_refused_in_another_column(keys: Any, ended: Any) -> None:
     keys(NEW)
     ended(text=SECRET)

@@ -7,7 +7,7 @@ from copy import deepcopy
 from threading import RLock
 from typing import Any, Self
 
-from ..constants import CONTROL_SLOTS, NULL_TASK_ID, TASKS
+from ..constants import CONTROL_SLOTS, NULL_TASK_ID
 from ..errors import PayloadError, ThreadNotFound
 from ..serde import (
     Codec,
@@ -45,7 +45,7 @@ from .pruning import (
 from .shared_values import SharedValues
 
 #: What a task wrote, under its id and slot: its path, and its encoded writes, in parts.
-_Row = tuple[str, Sequence[bytes] | bytes, *tuple[Any, ...]]
+_Row = tuple[str, Sequence[bytes]]
 _Rows = list[tuple[tuple[str, int], _Row]]
 #: Bytes from which on a list or dict is stored by what is added to it.
 MIN_BYTES = 2048
@@ -125,8 +125,6 @@ def _dump_stored(stored: _Stored) -> list[Any]:
 
 def _load_stored(body: list[Any]) -> _Stored:
     record, metadata, parent_id, writes = body
-    if type(record) is not bytes:  # a file of an earlier version
-        record = _records.encode(record)
     stored = _Stored(_records.decode(record)["id"], record, metadata, parent_id)
     stored.writes = writes
     return stored
@@ -271,18 +269,12 @@ class InMemorySaver(BaseCheckpointSaver[VersionT]):
         )
 
     def _pending(self, stored: _Stored) -> Sequence[PendingWrite]:
-        rows = sorted(
-            (path, task_id, slot) for (task_id, slot), (path, *_) in stored.writes.items()
-        )
+        rows = sorted((path, task_id, slot) for (task_id, slot), (path, _) in stored.writes.items())
         found: list[PendingWrite] = []
         for _, task_id, slot in rows:
-            _, parts, *apart = stored.writes[task_id, slot]
-            data = parts if isinstance(parts, bytes) else b"".join(parts)
-            for channel, *value in self._codec.decode(data):
-                # A file of an earlier version has the bytes of values that channels held apart.
-                held = value or [self._codec.decode(apart[0][channel])]
-                values = held[0] if channel == TASKS and not value else held
-                found += [(task_id, channel, one) for one in values]
+            _, parts = stored.writes[task_id, slot]
+            written = self._codec.decode(b"".join(parts))
+            found += [(task_id, channel, value) for channel, value in written]
         return found
 
     def put(
