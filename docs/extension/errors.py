@@ -8,8 +8,6 @@ from collections.abc import Iterator
 from http import HTTPStatus
 from typing import Any
 
-import hitl_django
-
 from . import markdown, sources
 
 
@@ -26,7 +24,8 @@ def classes() -> list[type[BaseException]]:
 def public_path(error: type[BaseException]) -> str:
     """Return the shortest path from which an error is imported."""
     name = error.__name__
-    return f"hitl_django.{name}" if name in hitl_django.HOMES else f"{error.__module__}.{name}"
+    module = "hitl_django.errors" if name in sources.errors() else error.__module__
+    return f"{module}.{name}"
 
 
 def answers() -> dict[str, list[tuple[str, Any]]]:

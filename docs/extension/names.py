@@ -9,9 +9,10 @@ from typing import Any, is_typeddict
 import hitl_django
 
 from . import markdown, sources
-from .errors import classes
+from .errors import classes, public_path
 
-#: The names that ``hitl_django`` itself has, each in one group.
+#: The public names of the engine and the verbs, each in one group. A name that none of the public
+#: modules has stands with its module.
 GROUPS: Mapping[str, Sequence[str]] = {
     "graphs": (
         "StateGraph",
@@ -29,7 +30,7 @@ GROUPS: Mapping[str, Sequence[str]] = {
         "StateUpdate",
         "PregelTask",
         "RunControl",
-        "RunnableConfig",
+        "hitl_django.engine.types.RunnableConfig",
         "StreamMode",
         "Durability",
         "All",
@@ -56,19 +57,10 @@ GROUPS: Mapping[str, Sequence[str]] = {
     "verbs": (
         "start",
         "start_and_wait",
-        "run_result",
         "decide",
         "cancel",
         "retry",
-        "fork",
         "follow",
-        "astart",
-        "astart_and_wait",
-        "arun_result",
-        "adecide",
-        "acancel",
-        "aretry",
-        "afollow",
     ),
     "tools": (
         "ToolNode",
@@ -98,18 +90,18 @@ GROUPS: Mapping[str, Sequence[str]] = {
         "CheckpointMetadata",
         "CheckpointTuple",
         "Checkpointer",
-        "Commit",
-        "Outcome",
-        "Question",
+        "hitl_django.engine.savers.checkpoint.Commit",
+        "hitl_django.engine.savers.checkpoint.Outcome",
+        "hitl_django.engine.savers.checkpoint.Question",
         "PersistentDict",
-        "TaskStatus",
-        "read_task_statuses",
+        "hitl_django.engine.task.task_status.TaskStatus",
+        "hitl_django.engine.task.task_status.read_task_statuses",
     ),
     "stores": (
         "BaseStore",
         "AsyncBatchedBaseStore",
         "InMemoryStore",
-        "DjangoStore",
+        "hitl_django.store.DjangoStore",
         "IndexConfig",
         "Embeddings",
         "TTLConfig",
@@ -122,7 +114,12 @@ GROUPS: Mapping[str, Sequence[str]] = {
         "MatchCondition",
     ),
     "caches": ("BaseCache", "InMemoryCache"),
-    "serialization": ("Codec", "JsonPlusSerializer", "register_model", "register_type"),
+    "serialization": (
+        "hitl_django.engine.serde.Codec",
+        "JsonPlusSerializer",
+        "register_model",
+        "hitl_django.engine.serde.register_type",
+    ),
     "callbacks": ("GraphCallbackHandler", "GraphInterruptEvent", "GraphResumeEvent"),
     "errors": ("EmptyChannelError", "ErrorCode", "is_invalid_resume"),
     "constants": (
@@ -151,21 +148,14 @@ GROUPS: Mapping[str, Sequence[str]] = {
 }
 
 
-def ungrouped() -> set[str]:
-    """Return the public names that no group has, and those in a group that aren't public.
-
-    The modules of errors are a page of their own, and need no group.
-    """
-    errors = {error.__name__ for error in classes()}
-    grouped = {name for names in GROUPS.values() for name in names}
-    return grouped ^ set(hitl_django.HOMES) - errors
+def list_grouped() -> list[str]:
+    """Return all names that are in a group, without their modules."""
+    return [path.rpartition(".")[2] for paths in GROUPS.values() for path in paths]
 
 
 def group(title: str) -> str:
     """Return the documentation of a group of names."""
-    if wrong := ungrouped():
-        raise LookupError(f"Names that are not in one group, or not public: {sorted(wrong)}")
-    return _documented("hitl_django", GROUPS[title])
+    return _documented([_find_path(each) for each in GROUPS[title]])
 
 
 def module(path: str) -> str:
@@ -176,19 +166,15 @@ def module(path: str) -> str:
         for name, value in vars(found).items()
         if not name.startswith("_") and getattr(value, "__module__", "") == path
     ]
-    return _documented(path, names)
+    return _documented([f"{path}.{name}" for name in names])
 
 
 def services() -> str:
     """Return the documentation of the services: verbs first, then what they return."""
     found = sources.load(sources.SERVICES)
-    shown = [
-        name
-        for name in found.__all__
-        if getattr(found, name) is not getattr(hitl_django, name, None)
-    ]
+    shown = [name for name in found.__all__ if name not in GROUPS["verbs"]]
     shown.sort(key=lambda name: (inspect.isclass(getattr(found, name)), name.lower()))
-    return _documented(sources.SERVICES, shown)
+    return _documented([f"{sources.SERVICES}.{name}" for name in shown])
 
 
 def signals() -> str:
@@ -217,16 +203,10 @@ def one(path: str) -> str:
     return _autodoc("class", path, "members")
 
 
-def _documented(path: str, names: Sequence[str]) -> str:
-    holder = sources.load(path) if "." in path else hitl_django
-    values = [name for name in names if not _kind(getattr(holder, name))]
-    others = [name for name in names if name not in values]
-    return markdown.page(
-        [
-            *(_section(path, name, getattr(holder, name)) for name in others),
-            _values(path, holder, values),
-        ]
-    )
+def _documented(paths: Sequence[str]) -> str:
+    values = [path for path in paths if not _kind(sources.load(path))]
+    others = [path for path in paths if path not in values]
+    return markdown.page([*map(_section, others), _values(values)])
 
 
 def _kind(value: Any) -> str:
@@ -236,18 +216,19 @@ def _kind(value: Any) -> str:
     return "function" if inspect.isroutine(value) else ""
 
 
-def _section(path: str, name: str, value: Any) -> str:
+def _section(path: str) -> str:
+    value = sources.load(path)
     kind = _kind(value)
     options = []
     if kind == "class":
         options.append("members")
         if is_typeddict(value) and "Annotated" not in str(value.__annotations__):
             options.append("undoc-members")  # its fields are all that it is
-        if value.__base__.__name__ in hitl_django.HOMES:
+        if value.__base__.__name__ in list_grouped():
             options.append("show-inheritance")
         elif value.__base__.__module__.startswith("hitl_django."):
             options.append("inherited-members")  # of a base that has no public name
-    return _autodoc(kind, f"{path}.{name}", *options)
+    return _autodoc(kind, path, *options)
 
 
 def _autodoc(kind: str, path: str, *options: str) -> str:
@@ -255,10 +236,13 @@ def _autodoc(kind: str, path: str, *options: str) -> str:
     return markdown.directive("eval-rst", "", "\n".join(lines))
 
 
-def _values(path: str, holder: Any, names: Sequence[str]) -> str:
-    if not names:
+def _values(paths: Sequence[str]) -> str:
+    if not paths:
         return ""
-    rows = ([markdown.code(name), markdown.code(_written(getattr(holder, name)))] for name in names)
+    rows = (
+        [markdown.code(path.rpartition(".")[2]), markdown.code(_written(sources.load(path)))]
+        for path in paths
+    )
     return markdown.table(["name", "value"], rows)
 
 
@@ -270,30 +254,29 @@ def _written(value: Any) -> str:
 
 def index() -> str:
     """Return the table of all public names, each with the module to import it from."""
-    names = sorted(hitl_django.HOMES, key=lambda name: (name not in hitl_django.__all__, name))
-    return markdown.table(["name", "import from", ""], map(_indexed, names))
+    grouped = [_find_path(path) for paths in GROUPS.values() for path in paths]
+    errors = [public_path(error) for error in classes()]
+    names = [path.rpartition(".") for path in {*grouped, *errors}]
+    names.sort(key=lambda path: (path[0] != "hitl_django", path[2]))
+    return markdown.table(["name", "import from", ""], (_indexed(*path) for path in names))
 
 
-def _indexed(name: str) -> list[str]:
+def _indexed(path: str, _: str, name: str) -> list[str]:
     """Return a name, its module, and the first paragraph of its documentation or its value."""
-    value = getattr(hitl_django, name)
-    module = markdown.code(_module_of(name))
+    value = sources.load(f"{path}.{name}")
+    module = markdown.code(path)
     if not _kind(value):
         return [markdown.code(name), module, markdown.code(_written(value))]
     summary = (inspect.getdoc(value) or "").partition("\n\n")[0]
-    linked = f"{{py:obj}}`{name} <hitl_django.{name}>`"
+    linked = f"{{py:obj}}`{name} <{path}.{name}>`"
     return [linked, module, markdown.from_docstring(summary)]
 
 
-def _module_of(name: str) -> str:
-    """Return the shortest path of a public module that has the name."""
-    if name in hitl_django.__all__:
-        return "hitl_django"
+def _find_path(name: str) -> str:
+    """Return the dotted path of a name in the public module with the shortest path."""
+    if "." in name:
+        return name
+    if name in hitl_django.HOMES:
+        return f"hitl_django.{name}"
     ported = [path for path, names in sources.ported().items() if name in names]
-    if ported:
-        return min(ported, key=len)
-    return (
-        "hitl_django.errors"
-        if name in sources.errors()
-        else f"hitl_django.{hitl_django.HOMES[name]}"
-    )
+    return f"{min(ported, key=len)}.{name}"

@@ -14,7 +14,8 @@ from typing import Annotated, Any, Literal, TypedDict
 from django.utils.translation import gettext_lazy as _
 from pydantic import BaseModel, ConfigDict, Field
 
-from hitl_django import END, START, Send, StateGraph, interrupt, register
+from hitl_django import END, START, StateGraph, interrupt, register
+from hitl_django.engine.types import Send
 
 ToolName = Literal["send_email", "book_travel", "delete_files", "update_record", "post_message"]
 

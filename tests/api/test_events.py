@@ -11,8 +11,9 @@ from typing import Any
 import pytest
 from django.db.models import F
 
-from hitl_django import END, START, StateGraph, get_stream_writer, services
+from hitl_django import END, START, StateGraph, services
 from hitl_django.api import event_stream, waiting_response
+from hitl_django.engine.task.node_api import get_stream_writer
 from hitl_django.graph_registry import registry
 from hitl_django.models import Run, RunEvent, Thread
 from hitl_django.worker import retention, runner

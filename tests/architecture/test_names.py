@@ -1,32 +1,44 @@
-"""What an app imports, and the names that programs written for LangGraph import, are here."""
+"""The root exports the names that the guides import, and no others."""
 
 from __future__ import annotations
 
-from importlib import import_module
-from pkgutil import walk_packages
+import ast
+from collections.abc import Iterator
+from importlib.util import find_spec
 
 import pytest
 
 import hitl_django
-from hitl_django import langgraph as ported
-
-MODULES = [found.name for found in walk_packages(ported.__path__, f"{ported.__name__}.")]
+from tests.docs.pages import GUIDES
 
 
-def test_an_app_needs_some_twenty_names() -> None:
-    assert len(hitl_django.__all__) <= 22
+def test_root_exports_exactly_the_names_that_guides_import() -> None:
+    assert sorted(hitl_django.__all__) == sorted({*list_imported_names()})
     for name in hitl_django.__all__:
-        assert name in hitl_django.HOMES
-
-
-def test_every_public_name_leads_somewhere() -> None:
-    for name in hitl_django.HOMES:
         getattr(hitl_django, name)
 
 
-@pytest.mark.parametrize("path", MODULES)
-def test_a_name_of_a_module_is_that_of_the_root(path: str) -> None:
-    ours = import_module(path)
-    for name in getattr(ours, "__all__", ()):
-        # What was importable from the root before is the same object there.
-        assert getattr(hitl_django, name, getattr(ours, name)) is getattr(ours, name)
+def test_root_without_a_name_raises_attribute_error() -> None:
+    with pytest.raises(AttributeError, match="no attribute 'Send'"):
+        hitl_django.Send  # noqa: B018
+
+
+def list_imported_names() -> Iterator[str]:
+    """Yield the names of the root in the Python code of the guides, without its modules."""
+    for page in GUIDES:
+        for snippet in page.snippets:
+            if snippet.language == "python":
+                yield from filter(is_name, list_names(ast.parse(snippet.code)))
+
+
+def list_names(tree: ast.AST) -> Iterator[str]:
+    for node in ast.walk(tree):
+        match node:
+            case ast.ImportFrom(module="hitl_django", names=names):
+                yield from (alias.name for alias in names)
+            case ast.Attribute(value=ast.Name(id="hitl_django"), attr=name):
+                yield name
+
+
+def is_name(name: str) -> bool:
+    return find_spec(f"hitl_django.{name}") is None

@@ -16,7 +16,10 @@ from typing import Annotated, Any
 
 from typing_extensions import TypedDict
 
-from hitl_django import END, START, Runtime, Send, StateGraph, get_runtime, interrupt, register
+from hitl_django import END, START, StateGraph, interrupt, register
+from hitl_django.engine.task.node_api import get_runtime
+from hitl_django.engine.task.runtime import Runtime
+from hitl_django.engine.types import Send
 from hitl_django.graph_registry.registry import DURABILITIES
 
 PATIENCE = 120

@@ -8,7 +8,9 @@ from typing import Any
 
 import pytest
 
-from hitl_django import END, START, Send, StateGraph, get_runtime, services, testing
+from hitl_django import END, START, StateGraph, services, testing
+from hitl_django.engine.task.node_api import get_runtime
+from hitl_django.engine.types import Send
 from hitl_django.graph_registry import registry
 from hitl_django.models import Interrupt, Run, Thread
 from tests.reading import values_of

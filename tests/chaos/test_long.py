@@ -15,7 +15,8 @@ import pytest
 from django.db import connection
 from typing_extensions import TypedDict
 
-from hitl_django import END, START, RunControl, StateGraph, services
+from hitl_django import END, START, StateGraph, services
+from hitl_django.engine.task.runtime import RunControl
 from hitl_django.graph_registry import registry
 from hitl_django.models import Checkpoint, Run
 from hitl_django.worker import runner

@@ -15,20 +15,12 @@ from django.contrib.auth.models import Group
 from django.db import DatabaseError, Error, connection, connections, transaction
 from typing_extensions import TypedDict
 
-from hitl_django import (
-    END,
-    START,
-    InMemorySaver,
-    MessagesState,
-    RetryPolicy,
-    StateGraph,
-    ToolNode,
-    once,
-    services,
-    task,
-    transact,
-)
+from hitl_django import END, START, StateGraph, once, services, task, transact
 from hitl_django.conf import hitl
+from hitl_django.engine.savers.memory import InMemorySaver
+from hitl_django.engine.state.messages import MessagesState
+from hitl_django.engine.tools import ToolNode
+from hitl_django.engine.types import RetryPolicy
 from hitl_django.graph_registry import registry
 from hitl_django.models import Run
 from tests.databases import end_session

@@ -14,8 +14,9 @@ from django.contrib.auth.models import Group
 from django.db import OperationalError, connection
 from django.db.models import F
 
-from hitl_django import END, START, StateGraph, get_runtime, once, services, testing, transact
+from hitl_django import END, START, StateGraph, once, services, testing, transact
 from hitl_django.engine.task.context import current
+from hitl_django.engine.task.node_api import get_runtime
 from hitl_django.graph_registry import registry
 from hitl_django.graph_registry.registry import DURABILITIES
 from hitl_django.models import Run, Thread

@@ -15,7 +15,7 @@ from django.db import connection
 from django.test import Client
 from django.urls import reverse
 
-from hitl_django import Command, Send, interrupt
+from hitl_django import Command, interrupt
 from hitl_django.checkpoints import DjangoSaver, value_deltas
 from hitl_django.checkpoints.encrypted_rows import decrypt_column, decrypt_row, encrypt_row
 from hitl_django.conf import hitl
@@ -25,6 +25,7 @@ from hitl_django.engine.errors import CorruptPayloadError
 from hitl_django.engine.graph.state_graph import StateGraph
 from hitl_django.engine.savers.memory import InMemorySaver
 from hitl_django.engine.serde import EncryptedSerializer, KeyRing, digest
+from hitl_django.engine.types import Send
 from hitl_django.models import ChannelBlob, Checkpoint, PendingWrite, Thread
 
 pytestmark = pytest.mark.django_db

@@ -11,10 +11,11 @@ import pytest
 from asgiref.sync import async_to_sync
 from typing_extensions import TypedDict
 
-from hitl_django import START, Command, Send, StateGraph, interrupt
+from hitl_django import START, Command, StateGraph, interrupt
 from hitl_django.engine.channels import UntrackedValue
 from hitl_django.engine.errors import ThreadNotFound, UnknownInterruptError
 from hitl_django.engine.savers.checkpoint import BaseCheckpointSaver
+from hitl_django.engine.types import Send
 
 from .test_conformance import saver
 

@@ -12,20 +12,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hitl_django import (
-    END,
-    START,
-    Command,
-    InMemorySaver,
-    Overwrite,
-    StateGraph,
-    add_messages,
-    interrupt,
-)
+from hitl_django import END, START, Command, StateGraph, interrupt
 from hitl_django.checkpoints import DjangoSaver, value_deltas
 from hitl_django.engine.savers import memory
+from hitl_django.engine.savers.memory import InMemorySaver
 from hitl_django.engine.serde import Codec, JsonPlusSerializer
 from hitl_django.engine.serde import codec as codec_module
+from hitl_django.engine.state.messages import add_messages
+from hitl_django.engine.types import Overwrite
 from hitl_django.models import ChannelBlob
 
 Make = Callable[[], Any]

@@ -8,20 +8,13 @@ from typing import Any
 import pytest
 from asgiref.sync import async_to_sync
 
-from hitl_django import (
-    START,
-    Command,
-    NodeError,
-    NodeTimeoutError,
-    Send,
-    StateGraph,
-    services,
-    testing,
-)
+from hitl_django import START, Command, StateGraph, services, testing
 from hitl_django import interrupt as ask
 from hitl_django.checkpoints import DjangoSaver
+from hitl_django.engine.errors import NodeTimeoutError
 from hitl_django.engine.savers.checkpoint import BaseCheckpointSaver, Commit
 from hitl_django.engine.savers.memory import InMemorySaver
+from hitl_django.engine.types import NodeError, Send
 from hitl_django.graph_registry import registry
 from hitl_django.models import Interrupt, Run
 from tests.engine.graphs import CONFIG, State, log_of

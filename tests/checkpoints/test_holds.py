@@ -16,9 +16,10 @@ from django.db import connections, transaction
 from django.test import override_settings
 from typing_extensions import TypedDict
 
-from hitl_django import END, START, Command, InMemorySaver, StateGraph, interrupt
+from hitl_django import END, START, Command, StateGraph, interrupt
 from hitl_django.checkpoints import DjangoSaver, django_saver
 from hitl_django.engine.savers.checkpoint import BaseCheckpointSaver
+from hitl_django.engine.savers.memory import InMemorySaver
 from hitl_django.errors import LeaseHeldError, LeaseLostError, OpenQuestionsError
 from hitl_django.models import Thread
 from tests import processes

@@ -13,16 +13,10 @@ from django.contrib.auth.models import Group, User
 from django.db import DatabaseError, IntegrityError, connection, connections, transaction
 from django.utils.translation import gettext_lazy
 
-from hitl_django import (
-    Command,
-    InvalidUpdateError,
-    OpenTransactionError,
-    StateGraph,
-    UnserializableError,
-    interrupt,
-)
+from hitl_django import Command, StateGraph, interrupt
 from hitl_django.checkpoints import DjangoSaver
-from hitl_django.engine.errors import PayloadLimitError
+from hitl_django.engine.errors import InvalidUpdateError, PayloadLimitError, UnserializableError
+from hitl_django.errors import OpenTransactionError
 from tests.engine.faults import Trial, said_of
 from tests.engine.graphs import CONFIG, State, answer, line, log_of, open_questions, saved, says
 

@@ -13,12 +13,13 @@ from django.test.utils import CaptureQueriesContext
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hitl_django import InMemorySaver, MessagesState
 from hitl_django.checkpoints import DjangoSaver, ThreadKey, maintenance, value_deltas
 from hitl_django.engine.constants import END, START
 from hitl_django.engine.errors import CorruptPayloadError
 from hitl_django.engine.graph.state_graph import StateGraph
+from hitl_django.engine.savers.memory import InMemorySaver
 from hitl_django.engine.serde import Codec
+from hitl_django.engine.state.messages import MessagesState
 from hitl_django.models import ChannelBlob, Checkpoint, Run, Thread
 
 from .test_conformance import checkpoint, place

@@ -12,7 +12,6 @@ from django.test.utils import CaptureQueriesContext
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hitl_django import InMemorySaver
 from hitl_django.checkpoints import DjangoSaver, ThreadKey, version_deltas
 from hitl_django.checkpoints.codec import codec
 from hitl_django.checkpoints.value_deltas import ValueTip
@@ -20,6 +19,7 @@ from hitl_django.checkpoints.write_cache import WriteCache
 from hitl_django.engine.constants import END, START
 from hitl_django.engine.errors import CorruptPayloadError
 from hitl_django.engine.graph.state_graph import StateGraph
+from hitl_django.engine.savers.memory import InMemorySaver
 from hitl_django.engine.serde import digest
 from hitl_django.models import ChannelBlob, Checkpoint, Thread
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from importlib import import_module
 from types import SimpleNamespace
 from typing import Any
 
@@ -16,29 +17,49 @@ from hitl_django.langgraph.prebuilt import chat_agent_executor, tool_node
 
 with warnings.catch_warnings():
     warnings.simplefilter("ignore")
-    import langgraph.cache.memory
     import langgraph.channels
     import langgraph.channels.ephemeral_value
     import langgraph.channels.last_value
     import langgraph.channels.named_barrier_value
     import langgraph.channels.untracked_value
-    import langgraph.checkpoint.memory
-    import langgraph.config
-    import langgraph.errors
-    import langgraph.func
-    import langgraph.graph
     import langgraph.graph.message
-    import langgraph.managed
     import langgraph.prebuilt
     import langgraph.prebuilt.chat_agent_executor
     import langgraph.prebuilt.tool_node
-    import langgraph.pregel
-    import langgraph.runtime
     import langgraph.store.base.batch
     import langgraph.store.memory
-    import langgraph.types
 
 Engine = Any  # a namespace of public names
+
+#: The names that both engines have, by the module below their root.
+NAMES = {
+    "cache.memory": ("InMemoryCache",),
+    "checkpoint.memory": ("InMemorySaver",),
+    "config": ("get_config", "get_stream_writer"),
+    "errors": ("NodeCancelledError", "NodeError", "NodeTimeoutError"),
+    "func": ("entrypoint", "task"),
+    "graph": ("END", "START", "MessagesState", "StateGraph"),
+    "graph.message": ("add_messages",),
+    "managed": ("IsLastStep", "RemainingSteps"),
+    "pregel": ("NodeBuilder", "Pregel"),
+    "runtime": ("RunControl", "Runtime", "get_runtime"),
+    "types": (
+        "CachePolicy", "Command", "Overwrite", "RetryPolicy", "Send", "StateUpdate",
+        "TimeoutPolicy", "interrupt",
+    ),
+}  # fmt: skip
+
+
+def load_names(root: str) -> dict[str, Any]:
+    """Return the names of one engine."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        return {
+            name: getattr(import_module(f"{root}.{module}"), name)
+            for module, names in NAMES.items()
+            for name in names
+        }
+
 
 OURS: Engine = SimpleNamespace(
     channels=channels,
@@ -47,18 +68,8 @@ OURS: Engine = SimpleNamespace(
     push_message=push_message,
     tool_node=tool_node,
     store=hitl_django.langgraph.store,
-    **{
-        name: getattr(hitl_django, name)
-        for name in (
-            "END", "START", "CachePolicy", "Command", "InMemoryCache", "InMemorySaver",
-            "IsLastStep", "MessagesState", "NodeBuilder", "NodeCancelledError", "NodeError",
-            "NodeTimeoutError", "Overwrite", "Pregel", "RemainingSteps", "RetryPolicy",
-            "RunControl", "Runtime", "Send", "StateGraph", "StateUpdate", "TimeoutPolicy",
-            "add_messages", "entrypoint", "get_config", "get_runtime", "get_stream_writer",
-            "interrupt", "task",
-        )
-    },
-)  # fmt: skip
+    **load_names("hitl_django.langgraph"),
+)
 
 LANGGRAPH: Engine = SimpleNamespace(
     name="langgraph",
@@ -80,34 +91,6 @@ LANGGRAPH: Engine = SimpleNamespace(
         Topic=langgraph.channels.Topic,
         UntrackedValue=langgraph.channels.untracked_value.UntrackedValue,
     ),
-    END=langgraph.graph.END,
-    START=langgraph.graph.START,
-    CachePolicy=langgraph.types.CachePolicy,
-    Command=langgraph.types.Command,
-    InMemoryCache=langgraph.cache.memory.InMemoryCache,
-    InMemorySaver=langgraph.checkpoint.memory.InMemorySaver,
-    IsLastStep=langgraph.managed.IsLastStep,
-    MessagesState=langgraph.graph.MessagesState,
-    NodeBuilder=langgraph.pregel.NodeBuilder,
-    NodeCancelledError=langgraph.errors.NodeCancelledError,
-    NodeError=langgraph.errors.NodeError,
-    NodeTimeoutError=langgraph.errors.NodeTimeoutError,
-    Overwrite=langgraph.types.Overwrite,
-    Pregel=langgraph.pregel.Pregel,
-    RemainingSteps=langgraph.managed.RemainingSteps,
-    RetryPolicy=langgraph.types.RetryPolicy,
-    RunControl=langgraph.runtime.RunControl,
-    Runtime=langgraph.runtime.Runtime,
-    Send=langgraph.types.Send,
-    StateGraph=langgraph.graph.StateGraph,
-    StateUpdate=langgraph.types.StateUpdate,
-    TimeoutPolicy=langgraph.types.TimeoutPolicy,
-    add_messages=langgraph.graph.message.add_messages,
-    entrypoint=langgraph.func.entrypoint,
-    get_config=langgraph.config.get_config,
-    get_runtime=langgraph.runtime.get_runtime,
-    get_stream_writer=langgraph.config.get_stream_writer,
-    interrupt=langgraph.types.interrupt,
     push_message=langgraph.graph.message.push_message,
-    task=langgraph.func.task,
+    **load_names("langgraph"),
 )

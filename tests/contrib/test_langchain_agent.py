@@ -15,7 +15,8 @@ from langchain_core.language_models.fake_chat_models import GenericFakeChatModel
 from langchain_core.messages import AIMessage
 from langchain_core.tools import tool
 
-from hitl_django import START, MessagesState, StateGraph, decide, register, start, testing
+from hitl_django import START, StateGraph, decide, register, start, testing
+from hitl_django.engine.state.messages import MessagesState
 from hitl_django.graph_registry import registry
 from hitl_django.models import Interrupt, Run
 from tests.reading import values_of

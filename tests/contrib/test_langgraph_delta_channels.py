@@ -17,11 +17,12 @@ from langgraph.types import Overwrite, interrupt
 from rest_framework.test import APIClient
 from typing_extensions import TypedDict
 
-from hitl_django import decide, fork, services, start, testing
+from hitl_django import decide, services, start, testing
 from hitl_django.checkpoints import DjangoSaver
 from hitl_django.contrib.langgraph import DjangoCheckpointer, register_langgraph
 from hitl_django.graph_registry import registry
 from hitl_django.models import Checkpoint, Interrupt, Run
+from hitl_django.services import fork
 from hitl_django.services.runs.archive import is_archived
 from hitl_django.testing.clock import move_back
 from hitl_django.worker import retention

@@ -35,23 +35,13 @@ from langgraph.types import Send as TheirSend
 from langgraph.types import interrupt as their_interrupt
 from typing_extensions import TypedDict
 
-from hitl_django import (
-    MessagesState,
-    Overwrite,
-    Send,
-    StateGraph,
-    audit,
-    decide,
-    interrupt,
-    register,
-    services,
-    start,
-    testing,
-)
+from hitl_django import StateGraph, audit, decide, interrupt, register, services, start, testing
 from hitl_django.checkpoints import DjangoSaver
 from hitl_django.contrib.langgraph import import_langgraph, register_langgraph
 from hitl_django.engine.channels import DeltaChannel as OurDeltaChannel
 from hitl_django.engine.serde import graph_classes
+from hitl_django.engine.state.messages import MessagesState
+from hitl_django.engine.types import Overwrite, Send
 from hitl_django.graph_registry import registry
 from hitl_django.models import AuditEntry, Checkpoint, Interrupt, Run, Thread
 from hitl_django.services.runs.archive import is_archived

@@ -8,7 +8,8 @@ from pathlib import Path
 import pytest
 from django.core.management import call_command
 
-from hitl_django import Send, StateGraph, interrupt, register
+from hitl_django import StateGraph, interrupt, register
+from hitl_django.engine.types import Send
 from hitl_django.graph_registry import registry
 from tests.chaos import commits
 

@@ -25,7 +25,7 @@ from pydantic import BaseModel
 from rest_framework.test import APIClient
 from typing_extensions import TypedDict
 
-from hitl_django import Command, decide, fork, retry, start, testing
+from hitl_django import Command, decide, retry, start, testing
 from hitl_django.contrib.langgraph import register_langgraph
 from hitl_django.engine.drawing import draw_mermaid
 from hitl_django.engine.errors import InvalidAnswerError, InvalidInputError, OpenQuestionsError
@@ -33,6 +33,7 @@ from hitl_django.graph_registry import registry
 from hitl_django.models import Checkpoint, Interrupt, Run, RunEvent, Thread
 from hitl_django.services import (
     RunOptions,
+    fork,
     run_result,
     thread_picture,
     thread_position,

@@ -62,3 +62,7 @@ PAGES = [
     README,
     *(Page(str(path.relative_to(ROOT))) for path in sorted((ROOT / "docs").rglob("*.md"))),
 ]
+#: What a user reads to learn the package, and not to look something up.
+GUIDES = [
+    page for page in PAGES if not page.name.startswith(("docs/reference/", "docs/explanation/"))
+]

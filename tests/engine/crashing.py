@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from hitl_django import InMemorySaver
 from hitl_django.engine.constants import RESUME
 from hitl_django.engine.graph.pregel import Pregel
 from hitl_django.engine.savers.checkpoint import Commit, Outcome, PendingWrite
+from hitl_django.engine.savers.memory import InMemorySaver
 from hitl_django.engine.task.task_status import read_task_statuses, record_answer
 
 

@@ -9,8 +9,9 @@ from typing import Annotated, Any
 
 from typing_extensions import TypedDict
 
-from hitl_django import START, Command, InMemorySaver, StateGraph, interrupt
+from hitl_django import START, Command, StateGraph, interrupt
 from hitl_django.engine.graph.pregel import Pregel
+from hitl_django.engine.savers.memory import InMemorySaver
 
 CONFIG = {"configurable": {"thread_id": "thread"}}
 

@@ -11,19 +11,14 @@ from typing import Any
 
 import pytest
 
-from hitl_django import (
-    Command,
-    GraphDrained,
-    InMemorySaver,
-    RetryPolicy,
-    RunControl,
-    StateGraph,
-    get_runtime,
-    interrupt,
-    once,
-)
+from hitl_django import Command, StateGraph, interrupt, once
 from hitl_django.engine.constants import ATTEMPTS
+from hitl_django.engine.errors import GraphDrained
 from hitl_django.engine.graph.pregel import Pregel
+from hitl_django.engine.savers.memory import InMemorySaver
+from hitl_django.engine.task.node_api import get_runtime
+from hitl_django.engine.task.runtime import RunControl
+from hitl_django.engine.types import RetryPolicy
 
 from .crashing import Crash, store_answer
 from .graphs import CONFIG, State, saved

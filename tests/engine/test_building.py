@@ -11,16 +11,11 @@ from typing import Annotated, Any, Literal
 import pytest
 from typing_extensions import TypedDict
 
-from hitl_django import (
-    END,
-    START,
-    Command,
-    GraphDefinitionError,
-    InMemorySaver,
-    IsLastStep,
-    StateGraph,
-)
+from hitl_django import END, START, Command, StateGraph
 from hitl_django.engine.channels import BinaryOperatorAggregate, LastValue, Topic
+from hitl_django.engine.errors import GraphDefinitionError
+from hitl_django.engine.savers.memory import InMemorySaver
+from hitl_django.engine.state.schema import IsLastStep
 
 from .graphs import State, line, says
 

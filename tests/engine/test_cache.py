@@ -13,8 +13,10 @@ from typing import Any
 
 import pytest
 
-from hitl_django import START, BaseCache, CachePolicy, InMemoryCache, StateGraph, interrupt
+from hitl_django import START, StateGraph, interrupt
 from hitl_django.engine.loop import node_cache as caching
+from hitl_django.engine.loop.node_cache import BaseCache, InMemoryCache
+from hitl_django.engine.types import CachePolicy
 
 from .graphs import CONFIG, State, log_of, saved, says
 
@@ -102,7 +104,7 @@ def test_the_same_input_has_the_same_key_in_every_process() -> None:
         "from hitl_django.engine.loop.node_cache import make_cache_key\n"
         "from hitl_django.engine.task.nodes import Node\n"
         "from hitl_django.engine.task.task import Task\n"
-        "from hitl_django import CachePolicy\n"
+        "from hitl_django.engine.types import CachePolicy\n"
         "node = Node(None, (), (), cache=CachePolicy())\n"
         "value = {'set': {'a', 'b', 'c', 'd'}, 'n': [1, 2.5, None, ('t',)]}\n"
         "print(make_cache_key(Task('a', node, ('p', 'a'), (), value, None))[1])"

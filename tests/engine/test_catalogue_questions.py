@@ -9,14 +9,13 @@ from typing import Any
 
 import pytest
 
-from hitl_django import (
-    Command,
+from hitl_django import Command, interrupt
+from hitl_django.engine.errors import (
     NoSaverError,
     NothingPendingError,
     OpenQuestionsError,
     QuestionChangedError,
     UnserializableError,
-    interrupt,
 )
 
 from .faults import PLACES, Trial

@@ -13,7 +13,8 @@ from typing import Any
 
 import pytest
 
-from hitl_django import Command, NodeCancelledError, interrupt
+from hitl_django import Command, interrupt
+from hitl_django.engine.errors import NodeCancelledError
 
 from .faults import PLACES, Trial, said_of
 from .graphs import CONFIG, line, log_of, saved, says

@@ -15,8 +15,9 @@ from typing import Any
 
 import pytest
 
-from hitl_django import END, Command, InvalidUpdateError, Send, UnserializableError
-from hitl_django.engine.errors import PayloadLimitError
+from hitl_django import END, Command
+from hitl_django.engine.errors import InvalidUpdateError, PayloadLimitError, UnserializableError
+from hitl_django.engine.types import Send
 
 from .faults import PLACES, Trial, said_of
 from .graphs import CONFIG, log_of

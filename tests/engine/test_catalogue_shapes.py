@@ -12,19 +12,15 @@ from unittest.mock import Mock
 import pytest
 from typing_extensions import TypedDict
 
-from hitl_django import (
-    END,
-    START,
-    Command,
+from hitl_django import END, START, Command, StateGraph, interrupt
+from hitl_django.engine.errors import (
+    GraphDefinitionError,
     GraphRecursionError,
-    InMemorySaver,
     InvalidUpdateError,
-    Send,
-    StateGraph,
     UnserializableError,
-    interrupt,
 )
-from hitl_django.engine.errors import GraphDefinitionError
+from hitl_django.engine.savers.memory import InMemorySaver
+from hitl_django.engine.types import Send
 
 from .faults import said_of
 from .graphs import CONFIG, State, answer, line, log_of, saved, says, side_by_side

@@ -6,16 +6,15 @@ from typing import Any
 
 import pytest
 
-from hitl_django import (
-    Command,
-    ErrorCode,
+from hitl_django import Command, interrupt
+from hitl_django.engine.channels import EphemeralValue
+from hitl_django.engine.errors import (
     GraphRecursionError,
     InvalidAnswerError,
     InvalidUpdateError,
-    interrupt,
     is_invalid_resume,
 )
-from hitl_django.engine.channels import EphemeralValue
+from hitl_django.engine.types import ErrorCode
 
 from .graphs import CONFIG, line, paused, side_by_side
 

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 import hitl_django
 from hitl_django.engine.graph.pregel import Pregel
 from hitl_django.engine.savers.checkpoint import BaseCheckpointSaver
-from hitl_django.engine.types import RunnableConfig
+from hitl_django.engine.types import RunnableConfig, Send
 
 from .crashing import Crash, Frail, store_answer
 from .graphs import CONFIG, saved
@@ -22,7 +22,7 @@ OURS = SimpleNamespace(
     END=hitl_django.END,
     START=hitl_django.START,
     Command=hitl_django.Command,
-    Send=hitl_django.Send,
+    Send=Send,
     StateGraph=hitl_django.StateGraph,
     interrupt=hitl_django.interrupt,
 )

@@ -10,11 +10,13 @@ from typing import Any, Literal, TypedDict
 
 import pytest
 
-from hitl_django import END, START, Command, NodeBuilder, Pregel, StateGraph
+from hitl_django import END, START, Command, StateGraph
 from hitl_django.engine.channels import EphemeralValue, LastValue
 from hitl_django.engine.drawing import Drawing, Picture, draw_mermaid, lay_out_graph
 from hitl_django.engine.drawing.layout.ordering import count_crossings
 from hitl_django.engine.drawing.layout.text_size import LONGEST, break_lines, measure_text
+from hitl_django.engine.graph.node_builder import NodeBuilder
+from hitl_django.engine.graph.pregel import Pregel
 
 
 class State(TypedDict, total=False):

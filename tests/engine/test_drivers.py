@@ -13,9 +13,11 @@ from typing import Any
 
 import pytest
 
-from hitl_django import Command, GraphRecursionError, InMemorySaver, StateGraph, interrupt, once
+from hitl_django import Command, StateGraph, interrupt, once
+from hitl_django.engine.errors import GraphRecursionError
 from hitl_django.engine.graph.pregel import Pregel
 from hitl_django.engine.savers.checkpoint import BaseCheckpointSaver, Commit
+from hitl_django.engine.savers.memory import InMemorySaver
 
 from .graphs import CONFIG, State, answer, asks, line, log_of, paused, saved, says, side_by_side
 
@@ -349,7 +351,7 @@ def test_a_question_asked_in_a_thread_of_the_node_reaches_the_task(run: Run) -> 
 
 @WAYS
 def test_each_task_finds_its_own_place_while_others_run(run: Run) -> None:
-    from hitl_django import get_config
+    from hitl_django.engine.task.node_api import get_config
 
     def node(state: State) -> dict[str, Any]:
         first = get_config()["metadata"]["langgraph_node"]

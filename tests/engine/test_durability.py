@@ -10,8 +10,9 @@ from typing import Any
 
 import pytest
 
-from hitl_django import Command, InMemorySaver, once, transact
+from hitl_django import Command, once, transact
 from hitl_django.engine.errors import PayloadError, UnserializableError
+from hitl_django.engine.savers.memory import InMemorySaver
 
 from .crashing import Crash
 from .graphs import CONFIG, asks, line, log_of, open_questions, saved, says, side_by_side

@@ -9,22 +9,18 @@ from typing import Annotated, Any
 import pytest
 from typing_extensions import TypedDict
 
-from hitl_django import (
-    START,
-    CachePolicy,
-    Command,
+from hitl_django import START, Command, StateGraph, entrypoint, task
+from hitl_django.engine.errors import (
     GraphChangedError,
     GraphRecursionError,
-    InMemoryCache,
-    InMemorySaver,
     InvalidUpdateError,
     NothingPendingError,
     OpenQuestionsError,
-    StateGraph,
     ThreadNotFound,
-    entrypoint,
-    task,
 )
+from hitl_django.engine.loop.node_cache import InMemoryCache
+from hitl_django.engine.savers.memory import InMemorySaver
+from hitl_django.engine.types import CachePolicy
 
 from .graphs import CONFIG, State, asks, line, open_questions, paused, saved, says, side_by_side
 

@@ -9,10 +9,12 @@ from typing import Annotated, Any, TypedDict
 
 import pytest
 
-from hitl_django import Command, InMemorySaver, Send, StateGraph, interrupt
+from hitl_django import Command, StateGraph, interrupt
 from hitl_django.engine.constants import END, START
 from hitl_django.engine.graph.fingerprint import describe_shape, hash_shape, list_changes
 from hitl_django.engine.graph.pregel import Pregel
+from hitl_django.engine.savers.memory import InMemorySaver
+from hitl_django.engine.types import Send
 
 from .graphs import CONFIG
 

@@ -11,25 +11,16 @@ from typing import Any
 
 import pytest
 
-from hitl_django import (
-    START,
-    Command,
-    InMemoryStore,
-    MessagesState,
-    RetryPolicy,
-    Runtime,
-    StateGraph,
-    ToolNode,
-    UnserializableError,
-    entrypoint,
-    get_runtime,
-    get_store,
-    interrupt,
-    once,
-    task,
-)
+from hitl_django import START, Command, StateGraph, entrypoint, interrupt, once, task
+from hitl_django.engine.errors import UnserializableError
 from hitl_django.engine.graph.pregel import Pregel
 from hitl_django.engine.savers.memory import InMemorySaver
+from hitl_django.engine.state.messages import MessagesState
+from hitl_django.engine.store import InMemoryStore
+from hitl_django.engine.task.node_api import get_runtime, get_store
+from hitl_django.engine.task.runtime import Runtime
+from hitl_django.engine.tools import ToolNode
+from hitl_django.engine.types import RetryPolicy
 
 from .crashing import Crash, Frail, store_answer
 from .graphs import CONFIG, State, line, saved

@@ -9,22 +9,14 @@ from typing import Any, Literal
 
 import pytest
 
-from hitl_django import (
-    END,
-    START,
-    Command,
-    GraphDrained,
-    InMemorySaver,
-    NodeError,
-    RetryPolicy,
-    RunControl,
-    StateGraph,
-    interrupt,
-    once,
-)
+from hitl_django import END, START, Command, StateGraph, interrupt, once
 from hitl_django.engine.constants import ERROR, ERROR_SOURCE_NODE
+from hitl_django.engine.errors import GraphDrained
 from hitl_django.engine.graph.pregel import Pregel
 from hitl_django.engine.savers.checkpoint import Outcome
+from hitl_django.engine.savers.memory import InMemorySaver
+from hitl_django.engine.task.runtime import RunControl
+from hitl_django.engine.types import NodeError, RetryPolicy
 
 from .crashing import Crash, Frail, store_answer
 from .graphs import CONFIG, State, log_of, open_questions, saved, says

@@ -14,7 +14,8 @@ from langgraph.prebuilt import InjectedState as TheirState
 from langgraph.prebuilt import InjectedStore as TheirStore
 from langgraph.prebuilt import ToolRuntime as TheirRuntime
 
-from hitl_django import START, MessagesState, StateGraph
+from hitl_django import START, StateGraph
+from hitl_django.engine.state.messages import MessagesState
 from hitl_django.engine.tools import (
     InjectedState,
     InjectedStore,

@@ -8,7 +8,9 @@ from typing import Any
 
 import pytest
 
-from hitl_django import AttemptOverError, RetryPolicy, TimeoutPolicy, interrupt, once, task
+from hitl_django import interrupt, once, task
+from hitl_django.engine.errors import AttemptOverError
+from hitl_django.engine.types import RetryPolicy, TimeoutPolicy
 
 from .crashing import Crash
 from .graphs import CONFIG, State, line, log_of

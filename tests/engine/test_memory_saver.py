@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import Any, TypedDict
 
-from hitl_django import END, START, InMemorySaver, StateGraph
+from hitl_django import END, START, StateGraph
+from hitl_django.engine.savers.memory import InMemorySaver
 from hitl_django.engine.serde import Codec
 
 

@@ -11,9 +11,9 @@ import pytest
 from langchain_core.messages import AIMessage, AIMessageChunk, AnyMessage, HumanMessage
 from typing_extensions import TypedDict
 
-from hitl_django import MessagesState, StateGraph, add_messages
+from hitl_django import StateGraph
 from hitl_django.engine.errors import InvalidInputError
-from hitl_django.engine.state.messages import RemoveMessage
+from hitl_django.engine.state.messages import MessagesState, RemoveMessage, add_messages
 
 WRITTEN = {
     "text": "hi",

@@ -12,21 +12,11 @@ import pydantic
 import pytest
 from typing_extensions import TypedDict
 
-from hitl_django import (
-    END,
-    START,
-    Command,
-    EmptyInputError,
-    InvalidUpdateError,
-    RetryPolicy,
-    Runtime,
-    Send,
-    StateGraph,
-    get_config,
-    get_runtime,
-    get_stream_writer,
-)
-from hitl_django.engine.errors import ParentCommand
+from hitl_django import END, START, Command, StateGraph
+from hitl_django.engine.errors import EmptyInputError, InvalidUpdateError, ParentCommand
+from hitl_django.engine.task.node_api import get_config, get_runtime, get_stream_writer
+from hitl_django.engine.task.runtime import Runtime
+from hitl_django.engine.types import RetryPolicy, Send
 
 from .graphs import CONFIG, State, asks, line, saved, says, side_by_side
 

@@ -8,16 +8,10 @@ from typing import Any
 
 import pytest
 
-from hitl_django import (
-    Command,
-    QuestionChangedError,
-    RetryPolicy,
-    StateGraph,
-    interrupt,
-    once,
-    transact,
-)
+from hitl_django import Command, StateGraph, interrupt, once, transact
 from hitl_django.engine.constants import KEYED, RESUME
+from hitl_django.engine.errors import QuestionChangedError
+from hitl_django.engine.types import RetryPolicy
 
 from .graphs import CONFIG, State, answer, line, log_of, open_questions, paused, saved, says
 

@@ -10,9 +10,11 @@ from typing import Any
 
 import pytest
 
-from hitl_django import AlreadyUnderWayError, InMemorySaver, once
+from hitl_django import once
 from hitl_django.engine.constants import ONCE
+from hitl_django.engine.errors import AlreadyUnderWayError
 from hitl_django.engine.savers.checkpoint import Commit
+from hitl_django.engine.savers.memory import InMemorySaver
 
 from .crashing import Crash
 from .graphs import CONFIG, State, line

@@ -7,21 +7,17 @@ from typing import Any
 
 import pytest
 
-from hitl_django import (
-    Command,
+from hitl_django import Command, StateGraph, interrupt
+from hitl_django.engine.errors import (
     EmptyInputError,
+    GraphInterrupt,
     NoSaverError,
     NothingPendingError,
     OpenQuestionsError,
-    RetryPolicy,
-    Send,
-    StateGraph,
-    StateUpdate,
     ThreadNotFound,
     UnknownInterruptError,
-    interrupt,
 )
-from hitl_django.engine.errors import GraphInterrupt
+from hitl_django.engine.types import RetryPolicy, Send, StateUpdate
 
 from .graphs import (
     CONFIG,

@@ -7,14 +7,11 @@ from typing import Any
 
 import pytest
 
-from hitl_django import (
-    Command,
-    CorruptPayloadError,
-    InMemorySaver,
-    JsonPlusSerializer,
-    PersistentDict,
-    UnserializableError,
-)
+from hitl_django import Command
+from hitl_django.engine.errors import CorruptPayloadError, UnserializableError
+from hitl_django.engine.savers.memory import InMemorySaver
+from hitl_django.engine.savers.persistent_dict import PersistentDict
+from hitl_django.engine.serde import JsonPlusSerializer
 
 from .graphs import CONFIG, asks, line, saved
 

@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from typing_extensions import TypedDict
 
-from hitl_django import END, START, Send, StateGraph
+from hitl_django import END, START, StateGraph
 from hitl_django.engine.errors import InvalidUpdateError
 from hitl_django.engine.loop.apply import InputWrites, apply_writes, count_version
 from hitl_django.engine.loop.channel_state import (
@@ -24,6 +24,7 @@ from hitl_django.engine.loop.plan import find_breakpoints, plan_tasks
 from hitl_django.engine.savers.checkpoint import BaseCheckpointSaver
 from hitl_django.engine.task.graph_spec import GraphSpec
 from hitl_django.engine.task.task import Origin
+from hitl_django.engine.types import Send
 
 CHECKPOINT = "1f1e575e-a973-6cc3-8000-845cd20a5d8a"
 

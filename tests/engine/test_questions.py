@@ -8,16 +8,11 @@ from typing import Any
 import pydantic
 import pytest
 
-from hitl_django import (
-    InvalidAnswerError,
-    RetryPolicy,
-    StateGraph,
-    UnserializableError,
-    interrupt,
-)
+from hitl_django import StateGraph, interrupt
 from hitl_django.engine.constants import KEYED, RESUME
-from hitl_django.engine.errors import PayloadLimitError
+from hitl_django.engine.errors import InvalidAnswerError, PayloadLimitError, UnserializableError
 from hitl_django.engine.payload import MAX_BITS
+from hitl_django.engine.types import RetryPolicy
 
 from .graphs import (
     CONFIG,

@@ -8,22 +8,19 @@ from typing import Annotated, Any, TypedDict
 import pydantic
 import pytest
 
-from hitl_django import (
-    START,
-    Command,
+from hitl_django import START, Command, StateGraph, interrupt
+from hitl_django.engine.constants import INTERRUPT
+from hitl_django.engine.errors import (
     EmptyInputError,
-    InMemorySaver,
     OpenQuestionsError,
-    RunControl,
-    Send,
-    StateGraph,
     ThreadNotFound,
     UnserializableError,
-    interrupt,
 )
-from hitl_django.engine.constants import INTERRUPT
 from hitl_django.engine.graph.pregel import Pregel
 from hitl_django.engine.savers.checkpoint import Commit, Outcome
+from hitl_django.engine.savers.memory import InMemorySaver
+from hitl_django.engine.task.runtime import RunControl
+from hitl_django.engine.types import Send
 
 from .crashing import Crash, Frail, store_answer
 from .graphs import CONFIG, State, asks, line, log_of, open_questions, saved, says, side_by_side

@@ -7,7 +7,9 @@ from typing import Any
 
 import pytest
 
-from hitl_django import END, Command, GraphChangedError, Send, StateGraph
+from hitl_django import END, Command, StateGraph
+from hitl_django.engine.errors import GraphChangedError
+from hitl_django.engine.types import Send
 
 from .graphs import CONFIG, State, asks, line, log_of, open_questions, paused, saved, says
 

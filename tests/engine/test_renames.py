@@ -9,11 +9,13 @@ from typing import Annotated, Any, TypedDict
 
 import pytest
 
-from hitl_django import START, Command, InMemorySaver, Send, StateGraph, interrupt
+from hitl_django import START, Command, StateGraph, interrupt
 from hitl_django.engine.channels import LastValue
 from hitl_django.engine.errors import GraphDefinitionError
 from hitl_django.engine.graph.fingerprint import describe_shape, list_changes
+from hitl_django.engine.savers.memory import InMemorySaver
 from hitl_django.engine.task.node_api import once
+from hitl_django.engine.types import Send
 
 from .crashing import Crash
 

@@ -9,7 +9,8 @@ from typing import Any
 
 import pydantic
 
-from hitl_django import Command, InMemorySaver, StateGraph, interrupt
+from hitl_django import Command, StateGraph, interrupt
+from hitl_django.engine.savers.memory import InMemorySaver
 from hitl_django.engine.serde import Codec
 
 from .response_classes import BUILDER, Grade, Note, Verdict

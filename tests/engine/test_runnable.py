@@ -11,8 +11,9 @@ from typing import Annotated, Any
 import pytest
 from typing_extensions import TypedDict
 
-from hitl_django import InMemorySaver, StateGraph
+from hitl_django import StateGraph
 from hitl_django.engine.graph.run_config import merge_configs
+from hitl_django.engine.savers.memory import InMemorySaver
 
 
 class State(TypedDict, total=False):

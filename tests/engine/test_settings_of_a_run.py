@@ -7,8 +7,9 @@ from typing import Any
 
 import pytest
 
-from hitl_django import Command, Interrupt, StateGraph
+from hitl_django import Command, StateGraph
 from hitl_django.engine.task.runtime import Runtime
+from hitl_django.engine.types import Interrupt
 
 from .graphs import CONFIG, State, asks, line, open_questions, paused, saved
 

@@ -10,13 +10,15 @@ from typing import Any
 
 import pytest
 
-from hitl_django import InMemorySaver, NodeError, StateGraph
+from hitl_django import StateGraph
 from hitl_django.engine.drivers import thread_driver
 from hitl_django.engine.drivers import watchdog as module
 from hitl_django.engine.drivers.thread_driver import SyncDriver
 from hitl_django.engine.drivers.thread_pool import TaskThreads
 from hitl_django.engine.drivers.watchdog import Watchdog
 from hitl_django.engine.savers.checkpoint import Commit
+from hitl_django.engine.savers.memory import InMemorySaver
+from hitl_django.engine.types import NodeError
 
 from .graphs import CONFIG, State, saved, says, side_by_side
 

@@ -9,19 +9,19 @@ from typing import Any
 
 import pytest
 
-from hitl_django import (
+from hitl_django.engine.errors import InvalidNamespaceError
+from hitl_django.engine.store import (
     BaseStore,
     GetOp,
     InMemoryStore,
-    InvalidNamespaceError,
     Item,
     ListNamespacesOp,
     MatchCondition,
     PutOp,
     SearchItem,
     SearchOp,
-    get_store,
 )
+from hitl_django.engine.task.node_api import get_store
 
 from .graphs import CONFIG, line, saved
 

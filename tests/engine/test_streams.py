@@ -7,8 +7,9 @@ from typing import Any
 
 import pytest
 
-from hitl_django import Command, get_stream_writer
+from hitl_django import Command
 from hitl_django.engine.drivers.thread_pool import TaskThreads
+from hitl_django.engine.task.node_api import get_stream_writer
 
 from .graphs import CONFIG, State, asks, line, paused, saved, says, side_by_side
 

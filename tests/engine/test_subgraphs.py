@@ -8,7 +8,8 @@ from typing import Any
 
 import pytest
 
-from hitl_django import START, Command, InMemorySaver, StateGraph, interrupt
+from hitl_django import START, Command, StateGraph, interrupt
+from hitl_django.engine.savers.memory import InMemorySaver
 
 from .graphs import (
     CONFIG,
@@ -252,7 +253,7 @@ def test_sent_children_ask_each_for_itself() -> None:
     inner = child.compile()
     graph = line(p=says("p"))
     graph.add_node("sub", lambda arg: {"log": inner.invoke({"x": arg, "log": []})["log"]})
-    from hitl_django import Send
+    from hitl_django.engine.types import Send
 
     graph.add_conditional_edges("p", lambda s: [Send("sub", i) for i in range(3)], ["sub"])
     compiled = paused(graph)

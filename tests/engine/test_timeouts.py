@@ -10,24 +10,13 @@ from typing import Any
 
 import pytest
 
-from hitl_django import (
-    START,
-    Command,
-    NodeCancelledError,
-    NodeTimeoutError,
-    RetryPolicy,
-    Runtime,
-    Send,
-    StateGraph,
-    TimeoutPolicy,
-    get_runtime,
-    get_stream_writer,
-    interrupt,
-    once,
-    task,
-)
+from hitl_django import START, Command, StateGraph, interrupt, once, task
 from hitl_django.engine.drivers import timeouts
+from hitl_django.engine.errors import NodeCancelledError, NodeTimeoutError
 from hitl_django.engine.graph.pregel import Pregel
+from hitl_django.engine.task.node_api import get_runtime, get_stream_writer
+from hitl_django.engine.task.runtime import Runtime
+from hitl_django.engine.types import RetryPolicy, Send, TimeoutPolicy
 
 from .graphs import CONFIG, State, line, log_of, saved, says, side_by_side
 

@@ -12,7 +12,8 @@ from uuid import uuid4
 import pytest
 from django.core.management import CommandError, call_command
 
-from hitl_django import START, Send, StateGraph, interrupt, services
+from hitl_django import START, StateGraph, interrupt, services
+from hitl_django.engine.types import Send
 from hitl_django.graph_registry import registry
 from hitl_django.management import preflight as module
 from hitl_django.models import Run

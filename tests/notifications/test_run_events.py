@@ -15,17 +15,16 @@ from hitl_django import (
     END,
     START,
     Command,
-    RetryPolicy,
-    Send,
     StateGraph,
     entrypoint,
-    get_stream_writer,
     interrupt,
     leases,
     services,
     task,
     testing,
 )
+from hitl_django.engine.task.node_api import get_stream_writer
+from hitl_django.engine.types import RetryPolicy, Send
 from hitl_django.graph_registry import registry
 from hitl_django.models import Interrupt, PendingWrite, Run, RunEvent, Thread
 from hitl_django.notifications import EventLog

@@ -31,6 +31,7 @@ HOSTS = Path(__file__).resolve().parent / "hosts"
 PUBLIC = {
     "hitl_django",
     "hitl_django.admin",
+    "hitl_django.errors",
     "hitl_django.models",
     "hitl_django.signals",
     "hitl_django.testing",

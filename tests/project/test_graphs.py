@@ -7,9 +7,10 @@ from typing import Any
 
 import pytest
 
-from hitl_django import Command, InMemorySaver, decide, start, testing
+from hitl_django import Command, decide, start, testing
 from hitl_django.contrib.langgraph import register_langgraph
 from hitl_django.engine.errors import InvalidInputError
+from hitl_django.engine.savers.memory import InMemorySaver
 from hitl_django.graph_registry.registry import hide_graphs
 from hitl_django.models import Interrupt
 from hitl_django.services import run_result

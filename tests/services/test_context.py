@@ -20,10 +20,11 @@ from langgraph.types import interrupt as foreign_interrupt
 from pydantic import BaseModel, SecretStr
 from typing_extensions import TypedDict
 
-from hitl_django import START, Runtime, StateGraph, interrupt, services, testing
+from hitl_django import START, StateGraph, interrupt, services, testing
 from hitl_django.checks import configuration
 from hitl_django.contrib.langgraph import register_langgraph
 from hitl_django.engine.errors import InvalidInputError
+from hitl_django.engine.task.runtime import Runtime
 from hitl_django.errors import IdempotencyKeyReusedError
 from hitl_django.graph_registry import registry
 from hitl_django.models import Checkpoint, Interrupt, Run, Schedule, Thread

@@ -82,7 +82,7 @@ def test_a_run_is_followed_on_an_event_loop(
     meanwhile(monkeypatch, lambda: go_on(asking))
 
     async def collect() -> list[str]:
-        return [event.kind async for event in hitl_django.afollow(asking.id)]
+        return [event.kind async for event in services.afollow(asking.id)]
 
     assert async_to_sync(collect)() == TOLD
 

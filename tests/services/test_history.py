@@ -11,8 +11,9 @@ from django.contrib.auth.models import User
 from django.db import connection
 from django.test.utils import CaptureQueriesContext
 
-from hitl_django import END, START, Send, StateGraph, interrupt, services
+from hitl_django import END, START, StateGraph, interrupt, services
 from hitl_django.engine.errors import ThreadNotFound
+from hitl_django.engine.types import Send
 from hitl_django.errors import NotAllowedError
 from hitl_django.graph_registry import registry
 from hitl_django.models import Checkpoint, Decision, Interrupt

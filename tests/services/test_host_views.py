@@ -16,6 +16,7 @@ from rest_framework.views import APIView
 
 import hitl_django
 from hitl_django import errors, services
+from hitl_django.engine.errors import ThreadNotFound
 from hitl_django.models import Run
 
 NOBODYS = "00000000-0000-4000-8000-000000000000"
@@ -84,4 +85,4 @@ def test_each_is_what_it_was_and_what_django_knows() -> None:
         assert issubclass(kind, Http404)
         assert issubclass(kind, LookupError)
     assert len(found) == 8
-    assert issubclass(errors.NoSuchThread, hitl_django.ThreadNotFound)
+    assert issubclass(errors.NoSuchThread, ThreadNotFound)

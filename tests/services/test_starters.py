@@ -9,7 +9,8 @@ import pytest
 from django.contrib.auth.models import AnonymousUser, Group, User
 from django.core import checks
 
-from hitl_django import InvalidInputError, audit, services
+from hitl_django import audit, services
+from hitl_django.engine.errors import InvalidInputError
 from hitl_django.errors import NotAllowedError
 from hitl_django.graph_registry import registry
 from hitl_django.models import AuditEntry, Run, Thread

@@ -69,8 +69,8 @@ def test_a_result_is_of_the_class_that_was_named() -> None:
     assert_type(run, RunInfo)
     assert_type(run.result(), Any)
     assert_type(run.result(Refund), Refund)
-    assert_type(hitl_django.run_result(run.id), Any)
-    assert_type(hitl_django.run_result("id", Booking), Booking)
+    assert_type(services.run_result(run.id), Any)
+    assert_type(services.run_result("id", Booking), Booking)
 
 
 async def test_a_coroutine_takes_and_returns_what_its_verb_does() -> None:

@@ -17,21 +17,14 @@ from django.db.models import F
 from django.db.models.functions import Now
 from django.test import override_settings
 
-from hitl_django import (
-    RetryPolicy,
-    get_runtime,
-    interrupt,
-    leases,
-    once,
-    services,
-    signals,
-    testing,
-)
+from hitl_django import interrupt, leases, once, services, signals, testing
 from hitl_django.checkpoints import DjangoSaver, ThreadKey
 from hitl_django.engine.errors import SaverFailed
 from hitl_django.engine.graph.state_graph import StateGraph
 from hitl_django.engine.savers.checkpoint import Commit, Outcome, Question, TaskWrites
+from hitl_django.engine.task.node_api import get_runtime
 from hitl_django.engine.types import Interrupt as Asked
+from hitl_django.engine.types import RetryPolicy
 from hitl_django.errors import LeaseLostError, StaleQuestionError
 from hitl_django.graph_registry import registry
 from hitl_django.leases import RunFence, acquire, renewal, transitions

@@ -8,8 +8,9 @@ from typing import Any
 import pytest
 from asgiref.sync import async_to_sync
 
-from hitl_django import Command, InvalidInputError, entrypoint, services, task, testing
+from hitl_django import Command, entrypoint, services, task, testing
 from hitl_django.checkpoints import DjangoSaver
+from hitl_django.engine.errors import InvalidInputError
 from hitl_django.graph_registry import registry
 from hitl_django.models import Interrupt, Run, Thread
 from hitl_django.services.runs.state import run_result

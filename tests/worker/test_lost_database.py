@@ -10,8 +10,9 @@ from typing import Any
 import pytest
 from django.db import OperationalError, connection
 
-from hitl_django import END, START, RetryPolicy, StateGraph, once, services, testing, transact
+from hitl_django import END, START, StateGraph, once, services, testing, transact
 from hitl_django.checkpoints import DjangoSaver
+from hitl_django.engine.types import RetryPolicy
 from hitl_django.graph_registry import registry
 from hitl_django.models import Run
 from tests.graphs import Log

@@ -9,18 +9,9 @@ from typing import Annotated, Any, TypedDict
 
 import pytest
 
-from hitl_django import (
-    END,
-    START,
-    GraphChangedError,
-    ReviewPolicy,
-    Send,
-    StateGraph,
-    interrupt,
-    services,
-    testing,
-)
-from hitl_django.engine.errors import GraphDefinitionError
+from hitl_django import END, START, ReviewPolicy, StateGraph, interrupt, services, testing
+from hitl_django.engine.errors import GraphChangedError, GraphDefinitionError
+from hitl_django.engine.types import Send
 from hitl_django.errors import BrokenGraphError, UnknownVersionError
 from hitl_django.graph_registry import compatibility, registry
 from hitl_django.models import AuditEntry, Checkpoint, Interrupt, Run

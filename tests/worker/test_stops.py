@@ -19,10 +19,11 @@ from django.db.models.functions import Now
 from django_q.conf import Conf
 from django_q.exceptions import TimeoutException
 
-from hitl_django import RetryPolicy, leases, services, testing
+from hitl_django import leases, services, testing
 from hitl_django.contrib.celery import Dispatcher as CeleryDispatcher
 from hitl_django.engine.constants import CONTROL_SLOTS, ERROR
 from hitl_django.engine.graph.state_graph import StateGraph
+from hitl_django.engine.types import RetryPolicy
 from hitl_django.graph_registry import registry
 from hitl_django.models import PendingWrite, Run, Thread
 from hitl_django.task_queue import dispatcher

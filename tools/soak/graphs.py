@@ -11,7 +11,8 @@ from typing import Annotated, Any
 
 from typing_extensions import TypedDict
 
-from hitl_django import END, START, StateGraph, get_runtime, interrupt, register
+from hitl_django import END, START, StateGraph, interrupt, register
+from hitl_django.engine.task.node_api import get_runtime
 
 #: What is deployed: "" as a rule; "more" has a node more, which paused threads don't mind; under
 #: "renamed" the node that asks has another name, so that they can't go on.

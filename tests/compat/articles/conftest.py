@@ -6,8 +6,9 @@ from typing import Any
 
 import pytest
 
-from hitl_django import BaseCheckpointSaver, InMemorySaver
 from hitl_django.checkpoints import DjangoSaver
+from hitl_django.engine.savers.checkpoint import BaseCheckpointSaver
+from hitl_django.engine.savers.memory import InMemorySaver
 
 SAVERS = {"memory": InMemorySaver, "django": DjangoSaver}
 

@@ -7,19 +7,14 @@ from typing import Any, TypedDict
 import pytest
 import xxhash
 
-from hitl_django import (
-    START,
-    Command,
+from hitl_django import START, Command, StateGraph, interrupt, once
+from hitl_django.engine.errors import (
     GraphBubbleUp,
     GraphInterrupt,
-    Interrupt,
     NoSaverError,
-    RetryPolicy,
-    StateGraph,
     UnknownInterruptError,
-    interrupt,
-    once,
 )
+from hitl_django.engine.types import Interrupt, RetryPolicy
 
 
 def values(questions: Any) -> list[Any]:

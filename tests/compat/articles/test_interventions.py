@@ -8,16 +8,10 @@ from typing import Annotated, Any, Literal, TypedDict
 import pytest
 from asgiref.sync import async_to_sync
 
-from hitl_django import (
-    END,
-    START,
-    Command,
-    Interrupt,
-    QuestionChangedError,
-    StateGraph,
-    add_messages,
-    interrupt,
-)
+from hitl_django import END, START, Command, StateGraph, interrupt
+from hitl_django.engine.errors import QuestionChangedError
+from hitl_django.engine.state.messages import add_messages
+from hitl_django.engine.types import Interrupt
 
 
 def values(questions: Any) -> list[Any]:

@@ -10,7 +10,8 @@ import pytest
 from langchain_core.runnables import RunnableConfig
 from typing_extensions import TypedDict
 
-from hitl_django import END, START, Command, Runtime, StateGraph, interrupt
+from hitl_django import END, START, Command, StateGraph, interrupt
+from hitl_django.engine.task.runtime import Runtime
 
 
 class InputState(TypedDict):

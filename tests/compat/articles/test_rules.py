@@ -8,14 +8,8 @@ import pytest
 from langchain_core.tools import tool
 from pydantic import BaseModel
 
-from hitl_django import (
-    START,
-    Command,
-    QuestionChangedError,
-    StateGraph,
-    UnserializableError,
-    interrupt,
-)
+from hitl_django import START, Command, StateGraph, interrupt
+from hitl_django.engine.errors import QuestionChangedError, UnserializableError
 
 
 def values(questions: Any) -> list[Any]:

@@ -9,8 +9,9 @@ from typing import Annotated, Any
 
 from typing_extensions import TypedDict
 
-from hitl_django import END, START, StateGraph, get_stream_writer, register
+from hitl_django import END, START, StateGraph, register
 from hitl_django.contrib.langchain import message_buffer
+from hitl_django.engine.task.node_api import get_stream_writer
 from hitl_django.worker import runner
 from tests.contrib import agent_victim
 from tests.contrib.test_message_events import Speaker

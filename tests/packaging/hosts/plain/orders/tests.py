@@ -8,6 +8,8 @@ from django.db import transaction
 from django.test import TestCase
 
 import hitl_django
+from hitl_django import services
+from hitl_django.errors import InterruptNotFound, RunNotFound
 from hitl_django.testing import GraphEnvironment
 
 from .models import Order
@@ -85,12 +87,12 @@ class RefundTests(TestCase):
 
     def test_who_may_not_decide_finds_nothing(self) -> None:
         question = self.hitl.questions(run=self.ask()).get()
-        with self.assertRaises(hitl_django.InterruptNotFound):
+        with self.assertRaises(InterruptNotFound):
             hitl_django.decide(question.pk, "approve", by=self.clerk)
 
     def test_what_is_rolled_back_was_never_started(self) -> None:
         with transaction.atomic():
             run = hitl_django.start("refund", {"order": self.order.pk, "cents": 1})
             transaction.set_rollback(True)
-        with self.assertRaises(hitl_django.RunNotFound):
-            hitl_django.run_result(run.id)
+        with self.assertRaises(RunNotFound):
+            services.run_result(run.id)
