@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import operator
 from collections import Counter
 from collections.abc import Callable, Iterator
@@ -149,29 +150,32 @@ def build_functional() -> Any:
     return sell
 
 
-def build_cached() -> Any:
-    """Returns a graph with sent tasks of one node, of which a cache has the second's result."""
-    graph = StateGraph(Talk).add_node("first", say("first")).add_node("last", say("last"))
+def build_cached(*, awaited: bool = False) -> Any:
+    """Return a graph with sent tasks of one node; a cache has all results but the first."""
+    last = say("last")
+    graph = StateGraph(Talk).add_node("first", say("first"))
+    graph.add_node("last", _awaited(last) if awaited else last)
     known = CachePolicy(key_func=_find_key)
     graph.add_node("sent", say("sent"), cache_policy=known)
-    graph.add_edge(START, "first").add_conditional_edges("first", _send_two, ["sent"])
+    sends = [Send("sent", {"number": number}) for number in (1, 2, 3)]
+    graph.add_edge(START, "first").add_conditional_edges("first", lambda state: sends, ["sent"])
     return _warm(graph.add_edge("sent", "last").compile(cache=InMemoryCache()), {"said": []})
 
 
 def _find_key(given: Any) -> str:
-    """Returns the key by which a cache has the second, and never another."""
-    return "2" if given.get("number") == 2 else str(uuid4())
+    """Returns the key by which a cache has all but the first."""
+    return str(uuid4() if given.get("number", 1) == 1 else given["number"])
 
 
 def build_cached_call() -> Any:
-    """Returns a graph of the functional API that calls one task twice; a cache has the second."""
+    """Return a functional graph that calls a task; a cache has all results but the first."""
     known: Any = CachePolicy(key_func=_find_key)
     sent: Any = task(name="sent", cache_policy=known)(say("sent"))
     asking: Any = task(name="asking")(say("asking", asks=True))
 
     @entrypoint(cache=InMemoryCache())
     def sell(given: dict[str, Any]) -> dict[str, Any]:
-        both: Any = [sent({"number": number}) for number in (1, 2)]
+        both: Any = [sent({"number": number}) for number in (1, 2, 3)]
         said = [one.result()["said"] for one in both]
         return {"said": [*said, asking({}).result()["said"] if given["asks"] else []]}
 
@@ -180,7 +184,7 @@ def build_cached_call() -> Any:
 
 def _warm(graph: Any, given: Any) -> Any:
     """Returns a graph after a run, whose results its cache has in each process."""
-    graph.invoke(given)
+    asyncio.run(graph.ainvoke(given))
     return graph
 
 
@@ -269,6 +273,7 @@ GRAPHS: dict[str, Callable[[], Any]] = {
     "telling_stopping": build_stopping,
     "telling_functional": build_functional,
     "telling_cached": build_cached,
+    "telling_cached_awaited": lambda: build_cached(awaited=True),
     "telling_cached_call": build_cached_call,
     "telling_failing": build_failing,
     "telling_persistent": build_persistent,

@@ -7,18 +7,16 @@ stored something, and what a task emits is stored with what it wrote.
 
 from __future__ import annotations
 
-import sys
 import threading
+from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import count
 from operator import attrgetter
-from types import FrameType
 from typing import Any, NamedTuple
 
 from langgraph._internal import _constants as keys
 from langgraph.config import get_config
-from langgraph.pregel._loop import PregelLoop
 
 from hitl_django.engine.constants import INTERRUPT, NS_END, NS_SEP, RESUME
 from hitl_django.engine.savers.checkpoint import CheckpointTuple, TaskWrites
@@ -59,6 +57,12 @@ class _Graph:
     planned: frozenset[str] = frozenset()
     opening: list[KeptChunk] = field(default_factory=list)
     closing: list[KeptChunk] = field(default_factory=list)
+    #: The newest of ``closing``, by the OS thread that emitted them.
+    newest: defaultdict[int, list[KeptChunk]] = field(default_factory=lambda: defaultdict(list))
+    #: How many tasks of a node had finished: LangGraph emits their updates again.
+    finished: Counter[str] = field(default_factory=Counter)
+    #: Updates from a node's cache, where several tasks of the node may be meant.
+    cached: defaultdict[str, list[KeptChunk]] = field(default_factory=lambda: defaultdict(list))
 
 
 @dataclass(slots=True)
@@ -162,18 +166,38 @@ class ChunkLedger:
         return next((self._tasks[one] for one in ids if one in self._tasks), None)
 
     def _add_of_graph(self, graph: _Graph, mode: str, data: Any, kept: Chunk | None) -> str | None:
-        if mode == "checkpoints":
-            self._begin_step(graph, data, kept)
-        elif mode == "tasks" and "result" in data:
-            return self._end_task(graph, data["id"], data["name"], kept)
-        elif mode == "tasks":
-            self._begin_task(graph, data, kept)
-        elif (writing := _find_writing_task()) is not None:
-            if mode == "updates" and _CACHED in data:
-                return self._end_task(graph, *writing, kept)
-            self._add(self._find_task(graph, *writing).chunks, graph, kept)
+        newest = graph.newest[threading.get_ident()]
+        if mode == "tasks" and "result" in data:
+            # LangGraph emits what a task wrote, and then its end, without a pause in between.
+            task = self._find_task(graph, data["id"], data["name"])
+            task.chunks += [chunk for chunk in newest if chunk in graph.closing]
+            graph.closing = [chunk for chunk in graph.closing if chunk not in newest]
+            newest.clear()
+            return self._end_task(task, kept)
+        if mode == "updates" and _CACHED in data:
+            return self._add_cached(graph, data, kept)
+        if mode in ("checkpoints", "tasks"):
+            newest.clear()
+            (self._begin_step if mode == "checkpoints" else self._begin_task)(graph, data, kept)
         elif graph.found is None or mode == "updates":  # else it is the state that was found
             self._add(graph.closing, graph, kept)
+            if kept is not None:
+                newest.append(graph.closing[-1])
+        return None
+
+    def _add_cached(self, graph: _Graph, data: Any, kept: Chunk | None) -> str | None:
+        """Add an update of a task that doesn't run; return the id of the task if it is known.
+
+        The update names the node alone.
+        """
+        (name,) = data.keys() - {_CACHED}
+        if graph.finished[name]:
+            graph.finished[name] -= 1
+            return None
+        tasks = [each for each in graph.tasks.values() if each.name == name and not each.has_ended]
+        if len(tasks) == 1:
+            return self._end_task(tasks[0], kept)
+        self._add(graph.cached[name], graph, kept)
         return None
 
     def _begin_step(self, graph: _Graph, data: Any, kept: Chunk | None) -> None:
@@ -181,8 +205,8 @@ class ChunkLedger:
         graph.is_told = checkpoint_id == graph.found and bool(graph.statuses)
         graph.base, graph.found = checkpoint_id, None
         graph.planned = frozenset(task["id"] for task in data["tasks"])
-        for task in data["tasks"]:
-            self._find_task(graph, task["id"], task["name"])
+        tasks = [self._find_task(graph, task["id"], task["name"]) for task in data["tasks"]]
+        graph.finished = Counter(task.name for task in tasks if task.was_finished())
         if not graph.is_told:
             self._add(graph.opening, graph, kept)
 
@@ -191,6 +215,7 @@ class ChunkLedger:
         task = self._tasks.get(task_id)
         if task is None:
             task = _Task(task_id, name, graph, graph.base)
+            task.has_ended = task.was_finished()
             self._tasks[task_id] = graph.tasks[task_id] = task
         return task
 
@@ -206,12 +231,11 @@ class ChunkLedger:
         elif is_new and not name.startswith(_HANDLERS):
             self._add(task.chunks, graph, kept)
 
-    def _end_task(self, graph: _Graph, task_id: str, name: str, kept: Chunk | None) -> str:
-        task = self._find_task(graph, task_id, name)
+    def _end_task(self, task: _Task, kept: Chunk | None) -> str:
         if not task.was_finished():
-            self._add(task.chunks, graph, kept)
+            self._add(task.chunks, task.graph, kept)
         task.has_ended = True
-        return task_id
+        return task.id
 
     # What goes with a commit.
 
@@ -258,6 +282,15 @@ class ChunkLedger:
         with self._lock:
             return task_id in self._tasks and self._tasks[task_id].has_ended
 
+    def is_ambiguous(self, task_id: str) -> bool:
+        """Return whether an update from a cache may be that of a task, or that of another one.
+
+        The writes of these tasks have to be stored by one commit.
+        """
+        with self._lock:
+            task = self._tasks.get(task_id)
+            return task is not None and not task.has_ended and bool(task.graph.cached[task.name])
+
     def take_of_task(self, ns: str, checkpoint_id: str, written: TaskWrites) -> list[KeptChunk]:
         """Removes and returns what goes with the writes of a task."""
         with self._lock:
@@ -268,6 +301,8 @@ class ChunkLedger:
                 task.chunks = []
                 if not task.was_finished() and not _asks_again(task, written):
                     taken += own
+                if not task.has_ended:
+                    taken += _take_until(task.graph.cached[task.name], checkpoint_id)
         return taken
 
     def take_of_checkpoint(self, ns: str, checkpoint_id: str) -> list[KeptChunk]:
@@ -277,7 +312,8 @@ class ChunkLedger:
             if graph is None:
                 return []
             taken = _take_until(graph.opening, checkpoint_id, itself=False)
-            taken += _take_until(graph.closing, checkpoint_id, itself=False)
+            for chunks in (graph.closing, *graph.cached.values()):
+                taken += _take_until(chunks, checkpoint_id, itself=False)
             for task_id, task in list(graph.tasks.items()):
                 if task.base < checkpoint_id:
                     taken += [*task.chunks, *self._take_below(task_id)]
@@ -309,14 +345,16 @@ class ChunkLedger:
                 lists += [graph.opening for graph in self._graphs.values()]
             if status not in ("drained", "failed"):
                 lists += [task.chunks for task in self._tasks.values()]
+                lists += [each for graph in self._graphs.values() for each in graph.cached.values()]
             return sort_chunks(kept for chunks in lists for kept in chunks)
 
     def _take_below(self, task_id: str) -> list[KeptChunk]:
         """Removes and returns what is left of the graphs that a task has run."""
         taken: list[KeptChunk] = []
         for graph in self._list_below(task_id):
-            taken += graph.opening + graph.closing
-            graph.opening, graph.closing = [], []
+            for chunks in (graph.opening, graph.closing, *graph.cached.values()):
+                taken += chunks
+                chunks.clear()
             for inner, task in graph.tasks.items():
                 taken += task.chunks + self._take_below(inner)
                 task.chunks = []
@@ -332,20 +370,6 @@ class ChunkLedger:
 
     def _list_below(self, task_id: str) -> list[_Graph]:
         return [graph for graph in self._graphs.values() if graph.owner == task_id]
-
-
-def _find_writing_task() -> tuple[str, str] | None:
-    """Returns the task whose writes LangGraph is emitting on this thread: its id and its node.
-
-    A chunk names the node at most, of which there may be several tasks.
-    """
-    frame: FrameType | None = sys._getframe(1)
-    while frame is not None and frame.f_code is not PregelLoop.output_writes.__code__:
-        frame = frame.f_back
-    if frame is None:
-        return None
-    task_id: str = frame.f_locals["task_id"]
-    return task_id, frame.f_locals["self"].tasks[task_id].name
 
 
 def sort_chunks(kept: Iterable[KeptChunk]) -> list[Chunk]:

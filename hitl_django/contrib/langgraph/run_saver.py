@@ -6,7 +6,6 @@ import asyncio
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future, wait
 from contextlib import suppress
-from functools import partial
 from threading import Lock
 from typing import Any, NamedTuple
 
@@ -37,11 +36,17 @@ _NS = "langgraph_checkpoint_ns"
 
 
 class _HeldWrites(NamedTuple):
-    """The writes of a task on a checkpoint of its graph, and what stores them."""
+    """The writes of a task, as LangGraph gives them; ``config`` names their checkpoint."""
 
-    ns: str
-    base: str
-    store: Callable[[], None]
+    config: Any
+    writes: Sequence[Any]
+    task_id: str
+    task_path: str
+
+    def precede(self, ns: str, checkpoint_id: str) -> bool:
+        """Return whether they led to a checkpoint of a namespace."""
+        ref = self.config["configurable"]
+        return ref.get("checkpoint_ns", "") == ns and ref["checkpoint_id"] < checkpoint_id
 
 
 class RunSaver(BridgedSaver):
@@ -67,7 +72,7 @@ class RunSaver(BridgedSaver):
         self._at_exit = at_exit
         self.failure: BaseException | None = None
         self.questions = AskedQuestions()
-        #: What stores the writes of tasks whose end hasn't been emitted.
+        #: The writes of tasks whose end hasn't been emitted.
         self._held: dict[str, _HeldWrites] = {}
         #: What is stored at the exit.
         self._collected: list[Commit] = []
@@ -87,25 +92,21 @@ class RunSaver(BridgedSaver):
 
         LangGraph does both at once, on two threads; within an event loop, it emits first.
         """
-        store = partial(self._store_writes, config, writes, task_id, task_path)
+        held = _HeldWrites(config, writes, task_id, task_path)
         with self._lock:
             if not self._ledger.has_ended(task_id):
-                ref = config["configurable"]
-                self._held[task_id] = _HeldWrites(
-                    ref.get("checkpoint_ns", ""), ref["checkpoint_id"], store
-                )
+                self._held[task_id] = held
                 return
-        store()
-
-    def _store_writes(self, config: Any, *written: Any) -> None:
-        for stored in self._list_awaited(config):
-            stored.result()
-        super().put_writes(config, *written)
+        self._store_held([held])
 
     async def aput_writes(
         self, config: Any, writes: Sequence[Any], task_id: str, task_path: str = ""
     ) -> None:
-        """Stores what a task wrote."""
+        """Stores what a task wrote, unless it is to be stored with the writes of other tasks."""
+        if self._ledger.is_ambiguous(task_id):
+            with self._lock:
+                self._held[task_id] = _HeldWrites(config, writes, task_id, task_path)
+            return
         for stored in self._list_awaited(config):
             await asyncio.shield(asyncio.wrap_future(stored))
         await super().aput_writes(config, writes, task_id, task_path)
@@ -115,13 +116,16 @@ class RunSaver(BridgedSaver):
         for stored in self._list_awaited(config):
             stored.result()
         ns = config["configurable"].get("checkpoint_ns", "")
-        self._store_held(lambda held: held.ns == ns and held.base < checkpoint["id"])
+        self._store_held(self._take_held(lambda held: held.precede(ns, checkpoint["id"])))
         return super().put(config, checkpoint, metadata, new_versions)
 
     async def aput(self, config: Any, checkpoint: Any, metadata: Any, new_versions: Any) -> Any:
-        """Stores a checkpoint."""
+        """Stores a checkpoint, behind the writes of tasks that have to be stored together."""
         for stored in self._list_awaited(config):
             await asyncio.shield(asyncio.wrap_future(stored))
+        ns = config["configurable"].get("checkpoint_ns", "")
+        if held := self._take_held(lambda held: held.precede(ns, checkpoint["id"])):
+            await self._aperform(self._put_held, held)
         return await super().aput(config, checkpoint, metadata, new_versions)
 
     def _list_awaited(self, config: Any) -> list[Future[None]]:
@@ -144,15 +148,25 @@ class RunSaver(BridgedSaver):
 
     def store_rest(self) -> None:
         """Stores what waits for the end of its task, or of the run."""
-        self._store_held(lambda held: True)
+        self._store_held(self._take_held(lambda held: True))
         self._perform(self._store_collected)
 
-    def _store_held(self, is_due: Callable[[_HeldWrites], bool]) -> None:
+    def _take_held(self, is_due: Callable[[_HeldWrites], bool]) -> list[_HeldWrites]:
         with self._lock:
             due = [task_id for task_id, held in self._held.items() if is_due(held)]
-            stores = [self._held.pop(task_id).store for task_id in due]
-        for store in stores:
-            store()
+            return [self._held.pop(task_id) for task_id in due]
+
+    def _store_held(self, held: Sequence[_HeldWrites]) -> None:
+        if not held:
+            return
+        for one in held:
+            for stored in self._list_awaited(one.config):
+                stored.result()
+        self._perform(self._put_held, held)
+
+    def _put_held(self, held: Sequence[_HeldWrites]) -> None:
+        """Store the writes of tasks at once: which of them the update of a cache is of is open."""
+        self._commit_all([self._build_commit(*one) for one in held])
 
     def add_chunk(self, chunk: Chunk) -> None:
         """Adds what LangGraph emits; stores the writes of the task that it is the end of."""
@@ -162,7 +176,7 @@ class RunSaver(BridgedSaver):
         if held is not None:
             # Some of LangGraph's threads have nobody to hear of it; the next call raises it.
             with suppress(Exception):
-                held.store()
+                self._store_held([held])
 
     def add_message(self, chunk: Chunk) -> None:
         """Adds a part of a message, and has what was said stored where it is time for that.
@@ -262,10 +276,13 @@ class RunSaver(BridgedSaver):
         return bool((found.metadata or {}).get("parents", {}).get(around) == base)
 
     def _commit(self, commit: Commit) -> None:
+        self._commit_all([commit])
+
+    def _commit_all(self, commits: list[Commit]) -> None:
         if self._at_exit:
-            self._collected.append(commit)
+            self._collected += commits
         else:
-            self._store([commit])
+            self._store(commits)
 
     def _store_collected(self) -> None:
         collected, self._collected = self._collected, []

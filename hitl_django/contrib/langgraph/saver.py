@@ -157,9 +157,14 @@ class BridgedSaver(BaseCheckpointSaver[int]):
         return self._name({"configurable": stored})
 
     def _put_writes(self, config: Any, writes: Sequence[Any], task_id: str, task_path: str) -> None:
+        self._commit(self._build_commit(config, writes, task_id, task_path))
+
+    def _build_commit(
+        self, config: Any, writes: Sequence[Any], task_id: str, task_path: str
+    ) -> Commit:
         converted = [(name, convert_to_ours(name, value)) for name, value in writes]
         task = self._build_writes(task_id, task_path, converted)
-        self._commit(Commit(self._locate(config), writes=[task]))
+        return Commit(self._locate(config), writes=[task])
 
     def _build_writes(
         self, task_id: str, task_path: str, writes: Sequence[tuple[str, Any]]
