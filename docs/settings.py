@@ -17,5 +17,6 @@ INSTALLED_APPS = [
     "django_q",
     "hitl_django",
     "hitl_django.contrib.langgraph",
+    "hitl_django.contrib.schedules",
 ]
 Q_CLUSTER = {"orm": "default", "workers": 2, "timeout": 60, "retry": 90}

@@ -9,7 +9,6 @@
     ├─ InterruptNotFound(LookupError, Http404)
     ├─ CheckpointNotFound(LookupError, Http404)
     ├─ WebhookNotFound(LookupError, Http404)
-    ├─ ScheduleNotFound(LookupError, Http404)
     ├─ LinkNotFound(LookupError, Http404)
     ├─ EventsPrunedError(LookupError)
     ├─ HeldError
@@ -17,7 +16,6 @@
     ├─ LinkSpentError
     ├─ RunStateError
     ├─ RunTimeoutError(TimeoutError)
-    ├─ ScheduleOfCodeError
     ├─ ThreadExistsError(ValueError)
     ├─ UndoRefusedError
     ├─ GraphError
@@ -131,8 +129,6 @@ __all__ = [
     "RunNotFound",
     "RunStateError",
     "RunTimeoutError",
-    "ScheduleNotFound",
-    "ScheduleOfCodeError",
     "SelfApprovalError",
     "StaleQuestionError",
     "TaskNotFound",
@@ -182,10 +178,6 @@ class CheckpointNotFound(HitlError, LookupError, Http404):
 
 class WebhookNotFound(HitlError, LookupError, Http404):
     """There is no such webhook, or nothing of that kind is sent to one."""
-
-
-class ScheduleNotFound(HitlError, LookupError, Http404):
-    """There is no such schedule."""
 
 
 class LinkNotFound(HitlError, LookupError, Http404):
@@ -259,10 +251,6 @@ class RunTimeoutError(HitlError, TimeoutError):
     def __init__(self, run_id: Any) -> None:
         super().__init__(f"The run {run_id} goes on longer than it was waited for.")
         self.run_id = run_id
-
-
-class ScheduleOfCodeError(HitlError):
-    """The code has the schedule, so it is changed and removed there; it can be paused."""
 
 
 class ThreadExistsError(HitlError, ValueError):

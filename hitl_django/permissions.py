@@ -26,7 +26,6 @@ from hitl_django.models import (
     Decision,
     Interrupt,
     Run,
-    Schedule,
     Thread,
     WebhookEndpoint,
 )
@@ -41,7 +40,6 @@ _NARROWED_BY: dict[type[Model] | None, str] = {
     Interrupt: "visible_interrupts",
     ArchivedThread: "visible_archived_threads",
     WebhookEndpoint: "visible_webhooks",
-    Schedule: "visible_schedules",
 }
 
 
@@ -101,10 +99,6 @@ class ModelPermissionPolicy:
     ) -> QuerySet[WebhookEndpoint]:
         """Narrows a queryset to the webhooks that the user may see, with what is sent to them."""
         return self._visible(user, "view_webhookendpoint", webhooks)
-
-    def visible_schedules(self, user: Any, schedules: QuerySet[Schedule]) -> QuerySet[Schedule]:
-        """Narrows a queryset to the schedules that the user may see, with the input of each."""
-        return self._visible(user, "view_schedule", schedules)
 
     def visible_rows(self, user: Any, rows: QuerySet[M]) -> QuerySet[M]:
         """Narrow a queryset of an optional app's model to the rows that the user may see."""
@@ -199,13 +193,6 @@ class ModelPermissionPolicy:
     def may_manage_webhooks(self, user: Any) -> bool:
         """Says whether the user may make, change and try webhooks, and send messages again."""
         return self._has(user, "manage_webhooks")
-
-    def may_manage_schedules(self, user: Any) -> bool:
-        """Says whether the user may make, change, pause and resume schedules.
-
-        What one starts its owner has to be allowed to start as well, each time.
-        """
-        return self._has(user, "manage_schedules")
 
     def may_send_payload(self, channel: str, interrupt: Interrupt) -> bool:
         """Says whether what is asked goes out over a channel, "email" or "slack", with the title.

@@ -45,6 +45,7 @@ INSTALLED_APPS = [
     "hitl_django",
     "hitl_django.contrib.alerts",
     "hitl_django.contrib.langgraph",
+    "hitl_django.contrib.schedules",
     "tests",
 ]
 

@@ -13,7 +13,6 @@ import hitl_django
 from . import markdown
 
 SEVERITIES = ("Critical", "Error", "Warning", "Info")
-_PREFIX = "hitl_django."
 
 
 @dataclass(frozen=True, order=True)
@@ -42,7 +41,7 @@ def _messages_of(source: str) -> Iterator[Message]:
         if node.func.attr in SEVERITIES and "id" in given:
             hint = given.get("hint")
             yield Message(
-                _text(given["id"]).removeprefix(_PREFIX),
+                _text(given["id"]),
                 node.func.attr,
                 _text(node.args[0]),
                 _text(hint) if hint is not None else "",
@@ -65,7 +64,7 @@ def _text(node: ast.expr) -> str:
 def page() -> str:
     """Return a section for each id, with what is reported under it and what to do."""
     return markdown.page(
-        markdown.page([f"## `{_PREFIX}{name}`", *map(_paragraph, found)])
+        markdown.page([f"## `{name}`", *map(_paragraph, found)])
         for name, found in groupby(messages(), key=lambda message: message.id)
     )
 

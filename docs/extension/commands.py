@@ -10,8 +10,7 @@ from . import markdown, sources
 
 def verbs() -> dict[str, argparse.ArgumentParser]:
     """Return the parser of each verb."""
-    modules = {**sources.load(sources.VERBS), **sources.load(sources.IMPORT_VERBS)()}
-    return {name: _parser(name, module) for name, module in modules.items()}
+    return {name: _parser(name, module) for name, module in sources.load(sources.VERBS)().items()}
 
 
 def _parser(name: str, module: Any) -> argparse.ArgumentParser:

@@ -31,9 +31,16 @@ def public_path(error: type[BaseException]) -> str:
 def answers() -> dict[str, list[tuple[str, Any]]]:
     """Return by problem code the errors that are answered so, and how."""
     found = defaultdict(list)
-    for error, answer in sources.load(sources.HTTP_ERRORS).items():
+    for error, answer in _answered().items():
         found[answer.code].append((error.__name__, answer))
     return dict(sorted(found.items()))
+
+
+def _answered() -> dict[type[BaseException], Any]:
+    """Return the problem type of each error: from the API's table, or as its class says."""
+    find = sources.load(sources.FIND_HTTP_ERROR)
+    own = {error: find(error) for error in classes() if "http_status" in vars(error)}
+    return sources.load(sources.HTTP_ERRORS) | own
 
 
 def problems() -> str:
@@ -63,7 +70,7 @@ def _members(answer: Any) -> Iterator[str]:
 
 def tree() -> str:
     """Return every error with its documentation, what it derives from before it."""
-    answered = sources.load(sources.HTTP_ERRORS)
+    answered = _answered()
     return markdown.page(_section(error, answered) for error in classes())
 
 

@@ -74,7 +74,6 @@ def _rows(name: str) -> Any:
         "runs": sources.RUN,
         "interrupts": sources.QUESTION,
         "webhooks": sources.WEBHOOK,
-        "schedules": sources.SCHEDULE,
         "rows": "django.contrib.auth.models.Group",  # any model of an optional app
         "subjects": "django.contrib.auth.models.Group",  # any model of the product's
     }[name]

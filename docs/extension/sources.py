@@ -13,21 +13,24 @@ from hitl_django import langgraph
 #: The dataclass of the settings: a key for each field.
 SETTINGS = "hitl_django.conf.Settings"
 #: The modules that define errors.
-ERRORS = ("hitl_django.engine.errors", "hitl_django.errors")
+ERRORS = (
+    "hitl_django.engine.errors",
+    "hitl_django.errors",
+    "hitl_django.contrib.schedules.errors",
+)
 #: How the API answers an error, by its class.
 HTTP_ERRORS = "hitl_django.api.problems.PROBLEM_TYPES"
+FIND_HTTP_ERROR = "hitl_django.api.problems.find_type_of_class"
 #: Makes the OpenAPI document.
 OPENAPI = "hitl_django.api.openapi.Generator"
-#: The modules of the verbs of ``manage.py hitl``, and what imports those of optional apps.
-VERBS = "hitl_django.management.commands.hitl.VERBS"
-IMPORT_VERBS = "hitl_django.management.commands.hitl.import_verbs"
+#: The modules of the verbs of ``manage.py hitl``.
+VERBS = "hitl_django.management.commands.hitl.list_verbs"
 #: Whose states and transitions are drawn.
 RUN = "hitl_django.models.Run"
 QUESTION = "hitl_django.models.Interrupt"
 DECISION = "hitl_django.models.Decision"
 THREAD = "hitl_django.models.Thread"
 WEBHOOK = "hitl_django.models.WebhookEndpoint"
-SCHEDULE = "hitl_django.models.Schedule"
 #: The models whose rows others may read.
 MODELS = (
     "hitl_django.models.Thread",
@@ -38,7 +41,7 @@ MODELS = (
     "hitl_django.models.RunEvent",
     "hitl_django.models.AuditEntry",
     "hitl_django.models.StoreItem",
-    "hitl_django.models.Schedule",
+    "hitl_django.contrib.schedules.models.Schedule",
 )
 #: What asks for permissions.
 POLICY = "hitl_django.permissions.ModelPermissionPolicy"

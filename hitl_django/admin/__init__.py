@@ -23,7 +23,6 @@ from hitl_django.models import (
     ReviewItem,
     ReviewLink,
     Run,
-    Schedule,
     SecondLook,
     Thread,
     WebhookEndpoint,
@@ -36,7 +35,6 @@ from .link_admin import ReviewLinkAdmin
 from .queue_admin import ReviewItemAdmin
 from .queue_landing import land_in_queue
 from .run_admin import RunAdmin
-from .schedule_admin import ScheduleAdmin
 from .second_look_admin import SecondLookAdmin
 from .subject_reviews import SubjectReviews
 from .thread_admin import ThreadAdmin
@@ -53,7 +51,6 @@ __all__ = [
     "ReviewItemAdmin",
     "ReviewLinkAdmin",
     "RunAdmin",
-    "ScheduleAdmin",
     "SecondLookAdmin",
     "SubjectReviews",
     "ThreadAdmin",
@@ -73,7 +70,6 @@ PAGES: dict[type[Model], type[admin.ModelAdmin[Any]]] = {
     ReviewItem: ReviewItemAdmin,
     ReviewLink: ReviewLinkAdmin,
     Run: RunAdmin,
-    Schedule: ScheduleAdmin,
     SecondLook: SecondLookAdmin,
     Thread: ThreadAdmin,
     WebhookEndpoint: WebhookEndpointAdmin,

@@ -144,8 +144,6 @@ PROBLEM_TYPES: dict[type[Exception], ProblemType] = {
     errors.EventsPrunedError: ProblemType(410, "events_pruned", problem_extensions.LAST_EVENT),
     InterruptNotFound: ProblemType(404, "not_found"),
     WebhookNotFound: ProblemType(404, "not_found"),
-    errors.ScheduleNotFound: ProblemType(404, "not_found"),
-    errors.ScheduleOfCodeError: ProblemType(409, "schedule_of_code"),
     LinkNotFound: ProblemType(404, "not_found"),
     errors.LinkSpentError: ProblemType(409, "link_spent"),
     Http404: ProblemType(404, "not_found", detail="There is nothing here that you may see."),

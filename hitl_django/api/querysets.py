@@ -13,7 +13,7 @@ from django.db.models import Case, OuterRef, Q, QuerySet, Subquery, When
 
 from hitl_django.db.alias import write_alias
 from hitl_django.graph_registry import registry
-from hitl_django.models import Delivery, Interrupt, Run, Schedule, Thread, WebhookEndpoint
+from hitl_django.models import Delivery, Interrupt, Run, Thread, WebhookEndpoint
 from hitl_django.notifications.webhooks import WEBHOOK
 from hitl_django.permissions import may_start, select_visible, select_visible_through
 from hitl_django.services.reviews import queue_filters
@@ -82,11 +82,6 @@ def visible_webhooks(user: Any) -> QuerySet[WebhookEndpoint]:
     """Returns the webhooks that ``user`` may see."""
     rows = WebhookEndpoint.objects.using(write_alias()).filter(channel=WEBHOOK.name)
     return select_visible(rows, user)
-
-
-def visible_schedules(user: Any) -> QuerySet[Schedule]:
-    """Returns the schedules that ``user`` may see."""
-    return select_visible(Schedule.objects.using(write_alias()), user)
 
 
 def visible_deliveries(user: Any) -> QuerySet[Delivery]:

@@ -17,10 +17,9 @@ from django.utils.module_loading import import_string
 
 from hitl_django.conf import KEYS, RATES, Rate, Settings, hitl
 from hitl_django.db.alias import write_alias
-from hitl_django.engine.errors import InvalidInputError
 from hitl_django.engine.serde import KeyRing
 from hitl_django.errors import BrokenGraphError
-from hitl_django.graph_registry import cron, registry
+from hitl_django.graph_registry import registry
 from hitl_django.permissions import ModelPermissionPolicy
 from hitl_django.task_queue import dispatcher
 
@@ -97,53 +96,6 @@ def check_graphs(
         ),
         *(fault for name in registry.list_names() if name not in doubled for fault in _build(name)),
     ]
-
-
-@checks.register("hitl_django")
-def check_schedules(
-    app_configs: Sequence[AppConfig] | None, **kwargs: Any
-) -> list[checks.CheckMessage]:
-    """Reports graphs that are to be started by themselves, where no cron expression can be read."""
-    names = list(registry.list_schedules())
-    if not names or cron.is_installed():
-        return []
-    return [
-        checks.Error(
-            f"Graphs are registered with every=, which can't be read here: {', '.join(names)}.",
-            hint="Install hitl-django[schedules].",
-            id="hitl_django.E041",
-        )
-    ]
-
-
-@checks.register("hitl_django")
-def check_contexts(
-    app_configs: Sequence[AppConfig] | None, **kwargs: Any
-) -> list[checks.CheckMessage]:
-    """Reports graphs with every= whose context doesn't fit their context schema, or is missing."""
-    doubled = registry.list_duplicates()
-    return [
-        fault
-        for name, schedule in registry.list_schedules().items()
-        if name not in doubled
-        for fault in _context_faults(name, schedule.context)
-    ]
-
-
-def _context_faults(name: str, context: Any) -> list[checks.CheckMessage]:
-    try:
-        registry.get_graph(name).graph.encode_context(context)
-    except InvalidInputError as error:
-        return [
-            checks.Error(
-                f"The graph {name!r} can't be started by its schedule. {error}",
-                hint="Give register() the context beside every=, or the fields a default.",
-                id="hitl_django.E042",
-            )
-        ]
-    except Exception:
-        return []  # a graph that can't be built is reported as that
-    return []
 
 
 @checks.register(checks.Tags.database, "hitl_django")

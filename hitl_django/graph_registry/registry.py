@@ -27,7 +27,6 @@ from hitl_django.json_text.secret_values import (
 )
 from hitl_django.models.events import STATES, encode_kinds
 
-from .cron import Overlap, RegisteredSchedule, check_schedule
 from .review_policy import ReviewPolicy
 
 if TYPE_CHECKING:
@@ -100,7 +99,6 @@ class _Entry:
     renamed: Mapping[str, str]
     migrate_state: MigrateState | None
     pin: bool
-    schedule: RegisteredSchedule | None
 
 
 DURABILITIES: tuple[str, ...] = get_args(Durability)
@@ -138,11 +136,6 @@ def register(
     renamed: Mapping[str, str] | None = None,
     migrate_state: MigrateState | None = None,
     pin: bool = False,
-    every: str | None = None,
-    input: Any = None,  # noqa: A002  (the engine's word)
-    context: Any = None,
-    timezone: str | None = None,
-    overlap: Overlap = "skip",
 ) -> Callable[[Factory], Factory]:
     """Registers the function below it as the factory of the graph ``name``.
 
@@ -176,20 +169,12 @@ def register(
     registered beside it: each run goes on with the version that it began with, where that is
     pinned, and new runs get the newest. Numbers in versions count as numbers, so "10" is newer
     than "9". All but the newest have to be pinned.
-
-    ``every`` is a cron expression of five fields, by which the sweep starts a run of the newest
-    version on ``input``, a JSON value, or on an empty state, with ``context``, a JSON value, where
-    its nodes take one. It is about the wall clock in
-    ``timezone``, which is Django's TIME_ZONE unless another is named. A due time while the run
-    before isn't over is skipped, or with ``overlap="allow"`` starts another. It needs
-    ``hitl-django[schedules]``.
     """
     if not name or len(name) > 200 or not name.isprintable() or "/" in name:
         raise ValueError(
             f"A graph's name is 1 to 200 printable characters without a slash, not {name!r}."
         )
 
-    schedule = check_schedule(name, every, input, timezone, overlap, context)
     kinds, groups = encode_kinds(events), _check_groups(startable_by)
     if durability not in DURABILITIES:
         raise ValueError(f"durability is one of {', '.join(DURABILITIES)}, not {durability!r}.")
@@ -214,7 +199,6 @@ def register(
                 dict(renamed or {}),
                 migrate_state,
                 pin,
-                schedule,
             )
             # A module that is imported twice registers the same once more.
             others = [each for each in _versions.get(name, ()) if each.factory is not factory]
@@ -337,11 +321,6 @@ def list_starter_groups() -> dict[str, frozenset[str]]:
     return {
         name: entry.startable_by for name, entry in sorted(_entries.items()) if entry.startable_by
     }
-
-
-def list_schedules() -> dict[str, RegisteredSchedule]:
-    """Returns what the code says of when graphs are started by themselves, by graph."""
-    return {name: entry.schedule for name, entry in sorted(_entries.items()) if entry.schedule}
 
 
 def list_duplicates() -> dict[str, list[str]]:

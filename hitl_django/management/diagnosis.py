@@ -27,7 +27,6 @@ from hitl_django.models import (
     Interrupt,
     ReviewLink,
     Run,
-    Schedule,
     WebhookEndpoint,
     WorkerHeartbeat,
 )
@@ -80,7 +79,6 @@ def examine_installation(*, audited: bool) -> Iterator[Finding]:
         _workers,
         _sweep,
         _runs,
-        _schedules,
         _growth,
     ):
         yield from look()
@@ -351,17 +349,6 @@ def _runs() -> Iterator[Finding]:
             f"{format_count(count, one, several)} get on by "
             f"{'itself' if count == 1 else 'themselves'}.",
             "Read in the admin (Runs, state parked) what stopped each; then retry or cancel it.",
-        )
-
-
-def _schedules() -> Iterator[Finding]:
-    """Yields each schedule that started nothing when it was due last, and why."""
-    rows = Schedule.objects.using(write_alias()).filter(is_active=True).exclude(last_error="")
-    for row in rows.order_by("graph", "pk"):
-        yield Finding(
-            "warning",
-            f"The schedule {str(row)!r} ({row.pk}) starts no runs: {row.last_error}",
-            "Mend that, or pause or delete the schedule; it tries again when it is due next.",
         )
 
 

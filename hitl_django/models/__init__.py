@@ -10,7 +10,6 @@ from .keyed_requests import KeyedRequest
 from .links import ReviewLink
 from .review import AuditEntry, Decision, Interrupt, ReviewItem
 from .saved_filters import SavedFilter
-from .schedules import Schedule
 from .second_looks import SecondLook
 from .store import StoreItem
 from .threads import Run, Thread
@@ -34,7 +33,6 @@ __all__ = [
     "Run",
     "RunEvent",
     "SavedFilter",
-    "Schedule",
     "SecondLook",
     "StoreItem",
     "Thread",

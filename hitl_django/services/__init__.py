@@ -105,13 +105,6 @@ from .runs.subjects import SubjectKey
 from .runs.threads import MadeThread, change_metadata, copy_thread, create_thread
 from .runs.update_state import update_state
 from .runs.wait import astart_and_wait, start_and_wait
-from .schedules.manage import (
-    ScheduleInfo,
-    change_schedule,
-    create_schedule,
-    delete_schedule,
-)
-from .schedules.start_due import start_due
 from .webhooks import (
     EVENTS,
     DeliveryInfo,
@@ -167,7 +160,6 @@ __all__ = [
     "RunInfo",
     "RunOptions",
     "SavedFilterInfo",
-    "ScheduleInfo",
     "SecondLookInfo",
     "Silence",
     "StateInfo",
@@ -190,7 +182,6 @@ __all__ = [
     "astart_and_wait",
     "cancel",
     "change_metadata",
-    "change_schedule",
     "change_webhook",
     "check_answer",
     "check_webhook",
@@ -200,12 +191,10 @@ __all__ = [
     "copy_thread",
     "count_for",
     "count_queue",
-    "create_schedule",
     "create_thread",
     "create_webhook",
     "decide",
     "decide_by_link",
-    "delete_schedule",
     "delete_webhook",
     "expire_due",
     "export_decisions",
@@ -248,7 +237,6 @@ __all__ = [
     "snooze",
     "start",
     "start_and_wait",
-    "start_due",
     "start_of",
     "state_history",
     "take_next",

@@ -32,7 +32,6 @@ from hitl_django.models import (
     Interrupt,
     ReviewLink,
     Run,
-    Schedule,
     SecondLook,
     Thread,
     WebhookEndpoint,
@@ -49,7 +48,6 @@ LABELS: Mapping[type[Model], Mapping[str, str]] = {
     Comment: {"by_label": "by"},
     ReviewLink: {"created_by_label": "created_by"},
     WebhookEndpoint: {"created_by_label": "created_by"},
-    Schedule: {"owner_label": "owner"},
     AuditEntry: {"actor_label": "actor"},
 }
 
@@ -97,15 +95,6 @@ _SHOWN: Mapping[type[Model], tuple[str, ...]] = {
         "created_at",
     ),
     Delivery: ("id", "event", "data", "created_at"),
-    Schedule: (
-        "id",
-        "graph",
-        "description",
-        "expression",
-        "timezone",
-        "owner_label",
-        "created_at",
-    ),
 }
 
 

@@ -29,7 +29,6 @@ from hitl_django.notifications import channels, webhooks
 from hitl_django.services import keyed_requests
 from hitl_django.services.reviews.expire import select_expired
 from hitl_django.services.reviews.resumption import select_due
-from hitl_django.services.schedules.start_due import select_due as select_due_schedules
 from hitl_django.store import delete_expired
 from hitl_django.task_queue import dispatcher, heartbeat
 
@@ -39,19 +38,16 @@ logger = logging.getLogger("hitl_django")
 
 
 def sweep() -> list[UUID]:
-    """Enqueues every run again that waits for a worker, as many as one batch holds; returns them.
+    """Enqueue again every run that waits for a worker, up to SWEEP_BATCH of them; return their ids.
 
-    Questions whose time is up expire first, those that will soon are warned of, and what has become
-    due moves to the front of the queue. Runs go on whose decisions can no longer be undone, and
-    those are started that a schedule is due for. Several sweeps at once do no harm: each takes
-    other runs. The same goes for webhooks that are due, for
-    items of the store that have expired, and for idempotency keys of yesterday. Where
-    RETENTION_DAYS is set, threads that ended that long ago are deleted, a batch of them;
-    EVENT_RETENTION_DAYS does so to their events alone, and ARCHIVE_DAYS archives them.
+    Before that, questions expire, reviewers are warned, overdue questions move to the front of the
+    queue, and runs resume whose decisions can no longer be undone. After it, webhooks are sent,
+    expired items of the store, old idempotency keys and unused graph shapes are deleted, and
+    RETENTION_DAYS, ARCHIVE_DAYS and EVENT_RETENTION_DAYS are applied, a batch each. The steps of
+    optional apps come last. Several sweeps may run at once.
     """
     _run_steps("questions", services.expire_due, services.warn_expiring, services.mark_overdue)
     _run_steps("undo", services.resume_due)
-    _run_steps("schedules", services.start_due)
     run_ids = _enqueue_overdue()
     _run_steps("workers", _request_report)
     _run_steps("channels", channels.sweep_channels)
@@ -154,8 +150,8 @@ def find_missed_since() -> datetime | None:
     """Returns since when something waits that a sweep should have seen to; None where nothing does.
 
     It looks for what a sweep does first: enqueue runs again or for the first time after an undo was
-    possible, start those of schedules, and expire questions. While others are enqueued, those that
-    don't fit into its batches have to wait.
+    possible, and expire questions; and asks the optional apps. While others are enqueued, those
+    that don't fit into its batches have to wait.
     """
     late = Now() - heartbeat.get_silence_limit()
     runs = Run.objects.using(write_alias()).filter(state__in=(Run.State.QUEUED, Run.State.RUNNING))
@@ -165,9 +161,7 @@ def find_missed_since() -> datetime | None:
     untended = Q(state=Run.State.QUEUED) | Q(thread__lease_until__lt=late)
     questions = select_expired().filter(expires_at__lt=late)
     answered = select_due().filter(resumes_at__lt=late)
-    scheduled = select_due_schedules().filter(next_at__lt=late)
     oldest = [
-        scheduled.aggregate(at=Min("next_at"))["at"],
         answered.aggregate(at=Min("resumes_at"))["at"],
         runs.filter(untended, hinted_at__lt=late).aggregate(at=Min("hinted_at"))["at"],
         questions.aggregate(at=Min("expires_at"))["at"],

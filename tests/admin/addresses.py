@@ -11,6 +11,7 @@ from django.urls import reverse
 from django.urls.resolvers import URLResolver
 
 from hitl_django import services
+from hitl_django.contrib.schedules.services import create_schedule
 from hitl_django.models import (
     ArchivedThread,
     ChannelBlob,
@@ -66,7 +67,7 @@ def rows(asked: Callable[..., Interrupt], admin_user: Any) -> dict[str, Any]:
     )
     services.decide(decided.pk, "approve")
     look = SecondLook.objects.create(interrupt=decided, decision=Decision.objects.get())
-    schedule = services.create_schedule("approval", "0 7 * * *", {"text": "x"})
+    schedule = create_schedule("approval", "0 7 * * *", {"text": "x"})
     hook = services.create_webhook("https://crm.example/hooks")
     services.try_webhook(hook.id)
     link = services.make_link(item.pk, name="Lena", by=admin_user)

@@ -61,7 +61,7 @@ def person(db: None) -> Callable[[str], Any]:
         if new:
             user.user_permissions.set(
                 Permission.objects.filter(
-                    content_type__app_label="hitl_django", codename__in=ROLES[role]
+                    content_type__app_label__startswith="hitl_", codename__in=ROLES[role]
                 )
             )
         return user

@@ -13,6 +13,8 @@ from django.test import Client
 from django.urls import reverse
 
 from hitl_django import services
+from hitl_django.contrib.schedules.models import Schedule
+from hitl_django.contrib.schedules.services import create_schedule
 from hitl_django.json_text.sanitize import escape_invisible
 from hitl_django.models import (
     AuditEntry,
@@ -24,7 +26,6 @@ from hitl_django.models import (
     Interrupt,
     ReviewLink,
     Run,
-    Schedule,
     Thread,
     WebhookEndpoint,
 )
@@ -119,7 +120,7 @@ def test_webhooks_and_what_is_sent_to_them(text: str, admin_client: Client) -> N
 @pytest.mark.any_database
 @pytest.mark.parametrize("text", LONG, ids=range(len(LONG)))
 def test_schedules(text: str, admin_client: Client) -> None:
-    made = services.create_schedule("steps", "0 7 * * *", {"log": []})
+    made = create_schedule("steps", "0 7 * * *", {"log": []})
     Schedule.objects.update(
         description=text[:255], graph=text[:100], expression=text[:100], timezone=text[:64],
         input={text: text}, last_error=text, owner_label=text[:255],

@@ -16,8 +16,11 @@ from django.utils.formats import localize
 from hitl_django import services
 from hitl_django.admin.history_display import read_history
 from hitl_django.admin.page_news import ShownPage, build_news_url
+from hitl_django.contrib.schedules.models import Schedule
+from hitl_django.contrib.schedules.services import create_schedule
+from hitl_django.contrib.schedules.start_due import start_due
 from hitl_django.db import clock
-from hitl_django.models import Interrupt, Schedule
+from hitl_django.models import Interrupt
 
 from .addresses import ADDRESSES, address_of, rows
 from .browsing import text_of
@@ -75,15 +78,15 @@ def test_what_is_due_held_put_off_and_decided_says_when(
 def test_a_schedule_starts_what_is_due(admin_client: Client, zone: str) -> None:
     connection.close()
     with override_settings(TIME_ZONE=zone):
-        made = services.create_schedule("steps", "0 7 * * *", {"log": []}, timezone="Asia/Kolkata")
+        made = create_schedule("steps", "0 7 * * *", {"log": []}, timezone="Asia/Kolkata")
         assert made.next_at is not None
         assert timezone.is_naive(made.next_at)
         due = made.next_at.replace(tzinfo=ZoneInfo(zone)).astimezone(UTC)
         assert f"{due:%H:%M}" == "01:30"
-        assert services.start_due() == []
+        assert start_due() == []
         two_days_ago, a_day_ago = (clock.to_stored(due - timedelta(days=days)) for days in (2, 1))
         Schedule.objects.update(next_at=two_days_ago)
-        assert len(services.start_due()) == 1
+        assert len(start_due()) == 1
         row = Schedule.objects.get()
         assert (row.next_at, row.started, row.skipped) == (made.next_at, 1, 1)
         assert row.last_due_at == a_day_ago

@@ -22,6 +22,8 @@ from pydantic import BaseModel, SecretStr, field_validator
 from hitl_django import END, START, StateGraph, interrupt, register, services
 from hitl_django.admin.form_tokens import check_form_token
 from hitl_django.contrib.alerts import mails
+from hitl_django.contrib.schedules.models import Schedule
+from hitl_django.contrib.schedules.services import create_schedule
 from hitl_django.errors import IdempotencyKeyReusedError
 from hitl_django.graph_registry import registry
 from hitl_django.graph_registry.registry import ReviewPolicy
@@ -37,7 +39,6 @@ from hitl_django.models import (
     PendingWrite,
     Run,
     RunEvent,
-    Schedule,
     SecondLook,
     WebhookEndpoint,
 )
@@ -216,7 +217,7 @@ def planted(
     assert received == [OTP, PIN, OTP, PIN]
     assert proposed.proposal["answer"]["otp"] == PROPOSED
 
-    schedule = services.create_schedule(
+    schedule = create_schedule(
         "vault", "0 7 * * *", {"user": "Lena", "pin": PIN}, context={"badge": BADGE}
     )
     link = services.make_link(opening(advance).pk, name="Lena", by=admin_user)
@@ -380,6 +381,6 @@ def test_repeat_with_the_same_key_is_recognized_by_its_secret(
 
 
 def test_schedule_starts_runs_with_its_secret(received: list[str], advance: Advance) -> None:
-    info = services.create_schedule("vault", "0 7 * * *", {"user": "Lena", "pin": PIN})
+    info = create_schedule("vault", "0 7 * * *", {"user": "Lena", "pin": PIN})
     assert info.input == {"user": "Lena", "pin": HIDDEN}
     assert Schedule.objects.get().input["pin"] == PIN

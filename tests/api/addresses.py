@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from hitl_django import services
+from hitl_django.contrib.schedules.services import create_schedule
 from hitl_django.models import Checkpoint, Run
 
 #: An id that nothing has.
@@ -45,7 +46,7 @@ def arguments(invoice: Any, asked: Callable[..., Any], make_run: Any) -> dict[st
     """What each address needs to lead to something."""
     question = asked()
     failed, ended = make_run(state=Run.State.FAILED), make_run(state=Run.State.SUCCEEDED)
-    schedule = services.create_schedule("invoice", "0 7 * * *", {"amount": 12})
+    schedule = create_schedule("invoice", "0 7 * * *", {"amount": 12})
     hook = services.create_webhook("https://hooks.example/")
     return {
         "graphs": (),

@@ -34,7 +34,9 @@ WAYS = [
 @pytest.fixture
 def everybody(transactional_db: None) -> str:
     user = get_user_model().objects.create_user("eva", password=PASSWORD, is_staff=True)
-    user.user_permissions.set(Permission.objects.filter(content_type__app_label="hitl_django"))
+    user.user_permissions.set(
+        Permission.objects.filter(content_type__app_label__startswith="hitl_")
+    )
     return "eva"
 
 

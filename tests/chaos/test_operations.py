@@ -14,13 +14,17 @@ from django.core.management import call_command
 from django.db.models.functions import Now
 
 from hitl_django import Expiry, services
+from hitl_django.contrib.schedules import schedule
+from hitl_django.contrib.schedules.models import Schedule
+from hitl_django.contrib.schedules.registered import unschedule
+from hitl_django.contrib.schedules.services import create_schedule
+from hitl_django.contrib.schedules.start_due import start_due
 from hitl_django.graph_registry import registry
 from hitl_django.models import (
     ArchivedThread,
     GraphShape,
     Interrupt,
     Run,
-    Schedule,
     Thread,
     WebhookEndpoint,
 )
@@ -141,11 +145,15 @@ def test_forgetting_person_killed_at_any_commit_leaves_no_name(
 @pytest.mark.long
 def test_due_schedules_killed_at_any_commit_start_one_run_each(advance: Advance) -> None:
     with registry.hide_graphs():
-        registry.register("hourly", every="0 * * * *")(steps)
-        for _ in range(2):
-            services.create_schedule("hourly", "0 7 * * *", {"log": []})
-        Schedule.objects.update(next_at=Now() - timedelta(minutes=1))
-        commits.assert_same_after_kills(services.start_due)
+        registry.register("hourly")(steps)
+        schedule("hourly", "0 * * * *")
+        try:
+            for _ in range(2):
+                create_schedule("hourly", "0 7 * * *", {"log": []})
+            Schedule.objects.update(next_at=Now() - timedelta(minutes=1))
+            commits.assert_same_after_kills(start_due)
+        finally:
+            unschedule("hourly")
 
 
 @pytest.mark.long
@@ -166,7 +174,7 @@ def test_sweep_killed_at_any_commit_does_all_that_is_due(
     undoable = asked("approval", {"text": "x"}, advance)
     services.decide(undoable.pk, "respond", {"approved": True, "text": "x"}, by=rita)
     services.start("approval", {"text": "lost"})
-    services.create_schedule("approval", "0 7 * * *", {"text": "x"})
+    create_schedule("approval", "0 7 * * *", {"text": "x"})
     services.act_once(lambda: 7, str, key="key-1", request={"a": 1}, by=rita)
     for number in range(2):
         DjangoStore().put(("a",), str(number), {"n": number}, ttl=1)

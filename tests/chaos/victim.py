@@ -248,7 +248,7 @@ def advance(run: str, nth: int, after: bool) -> None:
             pass
 
 
-def start_due(nth: int, after: bool) -> None:
-    """Starts what schedules are due for, until it comes to its n-th statement."""
+def call(act: Callable[[], object], nth: int, after: bool) -> None:
+    """Call a function, until it comes to its n-th statement."""
     with connection.execute_wrapper(Bomb(nth, after)):
-        services.start_due()
+        act()

@@ -222,7 +222,7 @@ def _user(person: Person) -> Any:
     user = get_user_model().objects.create_user(
         person.name, is_staff=person.is_staff, is_superuser=person.is_superuser
     )
-    ours = Permission.objects.filter(content_type__app_label="hitl_django")
+    ours = Permission.objects.filter(content_type__app_label__startswith="hitl_")
     if "the rest" in person.has:
         user.user_permissions.set(ours.exclude(codename__in=EVERY))
     else:

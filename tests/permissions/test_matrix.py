@@ -172,7 +172,7 @@ def form_of(page: Page, name: str, things: Things, row: Any) -> dict[str, Any]:
 
 
 def row_of(name: str, page: Page, world: World, things: Things) -> Any:
-    if name.startswith("admin:hitl_django_schedule"):
+    if name.startswith("admin:hitl_schedules_schedule"):
         return world.hooks.schedule.pk
     if "webhookendpoint" in name:
         return world.hooks.webhook.pk

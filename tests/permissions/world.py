@@ -21,6 +21,8 @@ from django.utils import timezone
 from hitl_django import END, START, StateGraph, archive, interrupt, services, testing
 from hitl_django.contrib.alerts import slack_channel
 from hitl_django.contrib.alerts.models import SlackChannel
+from hitl_django.contrib.schedules.models import Schedule
+from hitl_django.contrib.schedules.services import create_schedule
 from hitl_django.graph_registry import registry
 from hitl_django.graph_registry.registry import ReviewPolicy
 from hitl_django.models import (
@@ -33,7 +35,6 @@ from hitl_django.models import (
     PendingWrite,
     ReviewLink,
     Run,
-    Schedule,
     SecondLook,
     Thread,
     WebhookEndpoint,
@@ -232,7 +233,7 @@ def hook() -> Hooks:
     Delivery.objects.filter(pk=sent.id).update(
         state=Delivery.State.DEAD, fault=canary("hook", "fault"), finished_at=timezone.now()
     )
-    scheduled = services.create_schedule(
+    scheduled = create_schedule(
         "ledger",
         "0 7 * * *",
         {"area": canary("schedule", "input")},

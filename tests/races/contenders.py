@@ -18,6 +18,7 @@ from django.db.models.functions import Now
 from django.test import Client
 
 from hitl_django import leases, services
+from hitl_django.contrib.schedules.start_due import start_due
 from hitl_django.engine.errors import HitlError
 from hitl_django.errors import AlreadyDecidedError, HeldError, StaleQuestionError
 from hitl_django.models import Decision, Interrupt, Run
@@ -209,9 +210,9 @@ def comment_once(number: int, question: str) -> str:
     return f"made:{outcome.made.id}" if outcome.earlier is None else f"there:{outcome.earlier}"
 
 
-def start_due(number: int, schedule: str) -> str:
+def start_due_schedules(number: int, schedule: str) -> str:
     """Each sweeps at the due time of a schedule."""
-    return f"started:{len(services.start_due())}"
+    return f"started:{len(start_due())}"
 
 
 def line_up(number: int, thread: str) -> str:
@@ -255,6 +256,6 @@ ACTS: dict[str, Callable[[int, str], str]] = {
     "take_once": take_once,
     "follow": follow,
     "deliver": deliver,
-    "start_due": start_due,
+    "start_due": start_due_schedules,
     "take_over": take_over,
 }

@@ -13,6 +13,8 @@ from django_q.models import OrmQ
 
 from hitl_django import audit, services, testing
 from hitl_django.checkpoints import DjangoSaver
+from hitl_django.contrib.schedules.models import Schedule
+from hitl_django.contrib.schedules.services import create_schedule
 from hitl_django.errors import IdempotencyKeyReusedError
 from hitl_django.graph_registry import registry
 from hitl_django.models import (
@@ -23,7 +25,6 @@ from hitl_django.models import (
     Interrupt,
     PendingWrite,
     Run,
-    Schedule,
     Thread,
 )
 from hitl_django.notifications import webhooks
@@ -112,7 +113,7 @@ def test_a_schedule_that_many_sweep_for_at_once_has_one_run(
     rounds: int, figures: Callable[[str], None]
 ) -> None:
     for number in range(rounds):
-        made = services.create_schedule("steps", "0 7 * * *", {"log": []}, overlap="allow")
+        made = create_schedule("steps", "0 7 * * *", {"log": []}, overlap="allow")
         Schedule.objects.filter(pk=made.id).update(next_at=Now())
         [words] = race("start_due", [str(made.id)]).values()
         assert sorted(words) == ["started:0"] * (PROCESSES - 1) + ["started:1"]

@@ -15,9 +15,12 @@ from django.utils import timezone
 
 from hitl_django import services
 from hitl_django.api.serializers.fields import Moment
+from hitl_django.contrib.schedules.models import Schedule
+from hitl_django.contrib.schedules.services import create_schedule
+from hitl_django.contrib.schedules.start_due import start_due
 from hitl_django.db import clock
 from hitl_django.errors import InvalidInputError
-from hitl_django.models import Interrupt, Schedule
+from hitl_django.models import Interrupt
 
 from .conftest import asked
 
@@ -95,12 +98,12 @@ def test_moments_given_by_python_are_compared_with_the_clock(
     services.snooze(item.pk, until=soon, by=reviewer)
     assert Interrupt.objects.get().snoozed_until == soon
     Interrupt.objects.update(snoozed_until=None, expires_at=soon, due_at=soon, warn_at=soon)
-    schedule = services.create_schedule("steps", "0 7 * * *", {"log": []})
+    schedule = create_schedule("steps", "0 7 * * *", {"log": []})
     Schedule.objects.update(next_at=soon)
     assert services.expire_due() == 0
-    assert services.start_due() == []
+    assert start_due() == []
     Schedule.objects.update(next_at=soon - hour)
-    assert len(services.start_due()) == 1
+    assert len(start_due()) == 1
     assert Schedule.objects.get(pk=schedule.id).next_at > timezone.now()
     Interrupt.objects.update(expires_at=soon - hour)
     assert services.expire_due() == 1

@@ -21,13 +21,15 @@ from pydantic import BaseModel, SecretStr
 from typing_extensions import TypedDict
 
 from hitl_django import START, StateGraph, interrupt, services, testing
-from hitl_django.checks import configuration
 from hitl_django.contrib.langgraph import register_langgraph
+from hitl_django.contrib.schedules.models import Schedule
+from hitl_django.contrib.schedules.services import change_schedule, create_schedule
+from hitl_django.contrib.schedules.start_due import start_due
 from hitl_django.engine.errors import InvalidInputError
 from hitl_django.engine.task.runtime import Runtime
 from hitl_django.errors import IdempotencyKeyReusedError
 from hitl_django.graph_registry import registry
-from hitl_django.models import Checkpoint, Interrupt, Run, Schedule, Thread
+from hitl_django.models import Checkpoint, Interrupt, Run, Thread
 from hitl_django.services import RunOptions
 
 pytestmark = pytest.mark.django_db
@@ -315,27 +317,14 @@ def test_context_schema_without_fields_is_asked_for_as_json(admin_client: Any) -
 def test_schedule_gives_its_context_to_runs(registered: Any, advance: Advance) -> None:
     registered("ours")
     with pytest.raises(InvalidInputError) as refused:
-        services.create_schedule("contextual", "0 7 * * *", {})
+        create_schedule("contextual", "0 7 * * *", {})
     assert [at for at, _ in refused.value.faults] == ["context.user_id"]
-    made = services.create_schedule(
+    made = create_schedule(
         "contextual", "0 7 * * *", {}, context=Person("ann"), configurable={"tenant": "t1"}
     )
     Schedule.objects.update(next_at=Now() - timedelta(minutes=1))
-    services.start_due()
+    start_due()
     advance()
     assert answer(advance) == ["ann", "2020-01-01", "t1", "yes"]
-    services.change_schedule(made.id, context={"user_id": "ben"})
+    change_schedule(made.id, context={"user_id": "ben"})
     assert Schedule.objects.get().context == {"user_id": "ben"}
-
-
-@pytest.mark.any_database
-@pytest.mark.parametrize("context", [None, {"user_id": "ann"}])
-def test_check_names_scheduled_graph_without_its_context(context: Any) -> None:
-    registry.register("nightly", every="0 2 * * *", context=context)(lambda: build("ours"))
-    try:
-        found = [each.msg for each in configuration.check_contexts(None)]
-    finally:
-        registry.unregister("nightly")
-    assert [("'nightly'" in msg, "context" in msg) for msg in found] == (
-        [] if context else [(True, True)]
-    )

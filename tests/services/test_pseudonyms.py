@@ -24,6 +24,7 @@ from django.db import connection
 
 import hitl_django
 from hitl_django import archive, audit, leases, services
+from hitl_django.contrib.schedules.models import Schedule
 from hitl_django.engine.errors import InvalidInputError
 from hitl_django.errors import NotAllowedError
 from hitl_django.management import verify_audit
@@ -35,12 +36,11 @@ from hitl_django.models import (
     Interrupt,
     ReviewLink,
     Run,
-    Schedule,
     Thread,
     WebhookEndpoint,
 )
 from hitl_django.services import pseudonyms
-from hitl_django.services.people import LABELS, Person, list_keys, list_models
+from hitl_django.services.people import Person, list_keys, list_labels, list_models
 from hitl_django.services.pseudonyms import KEPT
 from hitl_django.worker import retention
 from tests.chaos import audit_chain
@@ -257,7 +257,7 @@ def test_only_a_superuser_forgets_a_person(lena: User) -> None:
 
 def test_what_is_deleted_with_a_person_could_not_stay_without(lena: User) -> None:
     for model in list_models():
-        for key in {*list_keys(model)} - {*LABELS.get(model, {}).values()}:
+        for key in {*list_keys(model)} - {*list_labels(model).values()}:
             assert not model._meta.get_field(key).null
 
 

@@ -12,6 +12,7 @@ from django.utils import timezone
 
 from hitl_django import services
 from hitl_django.checkpoints import DjangoSaver
+from hitl_django.contrib.schedules.services import change_schedule, create_schedule, delete_schedule
 from hitl_django.models import Checkpoint, Interrupt, Run
 from hitl_django.store import DjangoStore
 from hitl_django.worker import retention
@@ -90,9 +91,9 @@ def test_each_service_that_changes_something_commits_once(
     delivery = call(services.try_webhook, webhook.id, by=rita)
     call(services.redeliver, delivery.id, by=rita)
     call(services.delete_webhook, webhook.id, by=rita)
-    schedule = call(services.create_schedule, "approval", "0 7 * * *", {"text": "x"}, by=rita)
-    call(services.change_schedule, schedule.id, is_active=False, by=rita)
-    call(services.delete_schedule, schedule.id, by=rita)
+    schedule = call(create_schedule, "approval", "0 7 * * *", {"text": "x"}, by=rita)
+    call(change_schedule, schedule.id, is_active=False, by=rita)
+    call(delete_schedule, schedule.id, by=rita)
     saved = call(services.save_filter, "Mine", {"q": "x"}, by=rita)
     call(services.remove_filter, saved, by=rita)
     call(services.act_once, lambda: 7, str, key="key-1", request={"a": 1}, by=rita)

@@ -24,7 +24,6 @@ from .. import (
     restore,
     retain,
     retry,
-    schedules,
     show,
     start,
     sweep,
@@ -48,7 +47,6 @@ VERBS = {
     "restore": restore,
     "retain": retain,
     "retry": retry,
-    "schedules": schedules,
     "show": show,
     "start": start,
     "sweep": sweep,
@@ -64,7 +62,7 @@ class Command(BaseCommand):
 
     def add_arguments(self, parser: CommandParser) -> None:
         verbs = parser.add_subparsers(title="verbs", dest="verb", metavar="VERB", required=True)
-        for name, module in {**VERBS, **import_verbs()}.items():
+        for name, module in list_verbs().items():
             verb = verbs.add_parser(name, help=module.HELP, description=module.HELP)
             module.add_arguments(verb)
             verb.set_defaults(perform=module.perform)
@@ -77,9 +75,9 @@ class Command(BaseCommand):
         options["perform"](self, options)
 
 
-def import_verbs() -> dict[str, Any]:
-    """Import the verbs of extensions; CommandError for the name of one of this app's own."""
-    found = dict[str, Any]()
+def list_verbs() -> dict[str, Any]:
+    """Return the module of each verb; CommandError if an extension has a verb of this app's."""
+    found = dict[str, Any](VERBS)
     for extension in list_extensions():
         for name, path in extension.verbs.items():
             if name in VERBS:

@@ -5,12 +5,13 @@ from __future__ import annotations
 import pytest
 from django.db.models.functions import Now
 
-from hitl_django import services
-from hitl_django.models import Run, Schedule
+from hitl_django.contrib.schedules.models import Schedule
+from hitl_django.contrib.schedules.services import create_schedule
+from hitl_django.contrib.schedules.start_due import start_due
+from hitl_django.models import Run
 from tests import processes
-
-from . import invariants, victim
-from .crash_points import SIDES
+from tests.chaos import invariants, victim
+from tests.chaos.crash_points import SIDES
 
 pytestmark = [pytest.mark.crash, pytest.mark.django_db(transaction=True)]
 
@@ -23,9 +24,9 @@ def test_a_crash_at_any_statement_leaves_the_run_and_the_next_due_time_or_neithe
     while not survivors:
         crashes += 1
         Schedule.objects.all().delete()
-        made = services.create_schedule("steps", "0 7 * * *", {"log": []})
+        made = create_schedule("steps", "0 7 * * *", {"log": []})
         Schedule.objects.update(next_at=Now())
-        process = processes.start(victim.start_due, crashes, after)
+        process = processes.start(victim.call, start_due, crashes, after)
         process.join(processes.PATIENCE)
         assert process.exitcode in (0, victim.CRASHED)
         survivors += not process.exitcode
@@ -35,6 +36,6 @@ def test_a_crash_at_any_statement_leaves_the_run_and_the_next_due_time_or_neithe
         assert runs.count() == row.started
         assert invariants.faults() == []
         # The next sweep finds what is left to do, and nothing else.
-        assert len(services.start_due()) == 1 - row.started
+        assert len(start_due()) == 1 - row.started
         assert runs.count() == 1
     assert crashes > 5

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from hitl_django import services
-from hitl_django.models import Schedule
+from hitl_django.contrib.schedules.models import Schedule
+from hitl_django.contrib.schedules.services import create_schedule
 
 BODY = {"graph": "invoice", "expression": "0 7 * * *", "input": {"amount": 12}}
 
@@ -50,7 +50,7 @@ def test_what_is_wrong_is_named(
     [fault] = response.json()["errors"]
     assert fault["pointer"] == pointer
     assert words in fault["detail"]
-    made = services.create_schedule("invoice", "0 7 * * *", {"amount": 12})
+    made = create_schedule("invoice", "0 7 * * *", {"amount": 12})
     assert api.call("PATCH", "schedule", made.id, body=change).status_code == status
 
 
@@ -73,8 +73,8 @@ def test_one_is_paused_resumed_changed_and_deleted(api: Any) -> None:
 
 
 def test_one_that_the_code_has_is_paused_and_not_changed(api: Any) -> None:
-    made = services.create_schedule("invoice", "0 7 * * *", {"amount": 12})
+    made = create_schedule("invoice", "0 7 * * *", {"amount": 12})
     Schedule.objects.update(is_registered=True)
     refused = api.call("PATCH", "schedule", made.id, body={"expression": "0 8 * * *"})
-    assert (refused.status_code, refused.json()["code"]) == (409, "schedule_of_code")
+    assert (refused.status_code, refused.json()["code"]) == (409, "code_defined_schedule")
     assert api.call("PATCH", "schedule", made.id, body={"active": False}).status_code == 200

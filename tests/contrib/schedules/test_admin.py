@@ -9,19 +9,19 @@ from django.test import Client
 from django.urls import reverse
 
 from hitl_django import services
-from hitl_django.models import Run, Schedule
-
-from .browsing import text_of
+from hitl_django.contrib.schedules.models import Schedule
+from hitl_django.contrib.schedules.services import create_schedule
+from hitl_django.contrib.schedules.start_due import start_due
+from hitl_django.models import Run
+from tests.admin.browsing import text_of
 
 pytestmark = pytest.mark.django_db
-LIST = "admin:hitl_django_schedule_changelist"
+LIST = "admin:hitl_schedules_schedule_changelist"
 
 
 @pytest.fixture
 def schedule() -> Schedule:
-    made = services.create_schedule(
-        "steps", "0 7 * * *", {"log": ["a"]}, description="Each <b>morning</b>"
-    )
+    made = create_schedule("steps", "0 7 * * *", {"log": ["a"]}, description="Each <b>morning</b>")
     return Schedule.objects.get(pk=made.id)
 
 
@@ -46,9 +46,9 @@ def test_its_page_leads_to_its_runs_and_says_why_nothing_was_started(
     admin_client: Client, schedule: Schedule
 ) -> None:
     Schedule.objects.update(next_at=Now())
-    [run] = services.start_due()
+    [run] = start_due()
     Schedule.objects.update(last_error="It <i>broke</i>.")
-    page = reverse("admin:hitl_django_schedule_change", args=[schedule.pk])
+    page = reverse("admin:hitl_schedules_schedule_change", args=[schedule.pk])
     text = text_of(admin_client.get(page))
     assert reverse("admin:hitl_django_run_change", args=[run]) in text
     assert "It &lt;i&gt;broke&lt;/i&gt;." in text
@@ -63,7 +63,7 @@ def test_its_page_leads_to_its_runs_and_says_why_nothing_was_started(
 
 def test_who_only_looks_pauses_nothing(client: Client, schedule: Schedule) -> None:
     person = User.objects.create_user("dana", is_staff=True)
-    ours = Permission.objects.filter(content_type__app_label="hitl_django")
+    ours = Permission.objects.filter(content_type__app_label="hitl_schedules")
     person.user_permissions.add(ours.get(codename="view_schedule"))
     client.force_login(person)
     assert "0 7 * * *" in text_of(client.get(reverse(LIST)))

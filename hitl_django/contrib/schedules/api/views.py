@@ -2,17 +2,23 @@
 
 from __future__ import annotations
 
+from typing import Any
 from uuid import UUID
 
+from django.db.models import QuerySet
 from rest_framework.request import Request
 from rest_framework.response import Response
 
-from hitl_django import errors, services
+from hitl_django import errors
+from hitl_django.api.operations import MADE, ResponseSpec, operation
+from hitl_django.api.views.base import Resource
+from hitl_django.permissions import select_visible
 
-from .. import querysets
-from ..operations import MADE, ResponseSpec, operation
-from ..serializers.schedules import ScheduleBody, ScheduleChange, ScheduleSerializer
-from .base import Resource
+from .. import services
+from ..due_times import select_schedules
+from ..errors import CodeDefinedScheduleError
+from ..models import Schedule
+from .serializers import ScheduleBody, ScheduleChange, ScheduleSerializer
 
 REFUSALS = (
     errors.UnknownGraphError,
@@ -22,6 +28,10 @@ REFUSALS = (
 )
 
 
+def select_visible_schedules(user: Any) -> QuerySet[Schedule]:
+    return select_visible(select_schedules(), user)
+
+
 class ScheduleResource(Resource):
     """A view that makes or changes schedules."""
 
@@ -29,9 +39,7 @@ class ScheduleResource(Resource):
 
     def find_schedule(self, schedule_id: str) -> services.ScheduleInfo:
         """Returns a schedule as a service does."""
-        return services.ScheduleInfo.from_row(
-            self.find(querysets.visible_schedules, pk=schedule_id)
-        )
+        return services.ScheduleInfo.from_row(self.find(select_visible_schedules, pk=schedule_id))
 
 
 class ScheduleList(ScheduleResource):
@@ -43,7 +51,7 @@ class ScheduleList(ScheduleResource):
     )
     def get(self, request: Request) -> Response:
         """Lists the schedules that you may see, newest first; all on one page."""
-        return self.render_all(ScheduleSerializer, querysets.visible_schedules(request.user))
+        return self.render_all(ScheduleSerializer, select_visible_schedules(request.user))
 
     @operation(
         "create_schedule",
@@ -75,14 +83,14 @@ class ScheduleDetail(ScheduleResource):
     @operation("get_schedule", responses={200: ResponseSpec("The schedule.", ScheduleSerializer)})
     def get(self, request: Request, schedule_id: UUID) -> Response:
         """Says what a schedule starts when, and how far it has come."""
-        schedule = self.find(querysets.visible_schedules, pk=schedule_id)
+        schedule = self.find(select_visible_schedules, pk=schedule_id)
         return Response(self.render(ScheduleSerializer, schedule))
 
     @operation(
         "change_schedule",
         body=ScheduleChange,
         responses={200: ResponseSpec("As it is now.", ScheduleSerializer)},
-        errors=(*REFUSALS, errors.ScheduleOfCodeError),
+        errors=(*REFUSALS, CodeDefinedScheduleError),
         example={"active": False},
     )
     def patch(self, request: Request, schedule_id: UUID) -> Response:
@@ -93,7 +101,7 @@ class ScheduleDetail(ScheduleResource):
     @operation(
         "delete_schedule",
         responses={204: ResponseSpec("It is gone; what it started goes on.")},
-        errors=(errors.ScheduleOfCodeError,),
+        errors=(CodeDefinedScheduleError,),
     )
     def delete(self, request: Request, schedule_id: UUID) -> Response:
         """Removes a schedule that the code doesn't have; that can be paused."""

@@ -12,10 +12,10 @@ from django.db.models import F
 from django.utils import timezone
 
 from hitl_django.db.alias import write_alias
-from hitl_django.models import Schedule
-from hitl_django.services import ScheduleInfo
+from hitl_django.management.printing import add_json_argument, print_json, print_table
 
-from .printing import add_json_argument, print_json, print_table
+from .models import Schedule
+from .services import ScheduleInfo
 
 HELP = (
     "List the schedules, what is due soonest first. What the code says of schedules is here once "

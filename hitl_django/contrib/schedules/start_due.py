@@ -11,7 +11,8 @@ from uuid import UUID
 
 from django.conf import settings
 from django.db import transaction
-from django.db.models import F, QuerySet
+from django.db.models import F, Min, QuerySet
+from django.db.models.expressions import Combinable
 
 from hitl_django import audit
 from hitl_django.conf import hitl
@@ -20,15 +21,16 @@ from hitl_django.db.alias import write_alias
 from hitl_django.db.clock import to_stored, to_utc
 from hitl_django.db.retry import retry_on_conflict
 from hitl_django.errors import GraphDefinitionError, HitlError, NotAllowedError
-from hitl_django.graph_registry import registry
-from hitl_django.graph_registry.cron import Cron, RegisteredSchedule
 from hitl_django.json_text.sanitize import escape_unstorable
-from hitl_django.models import Run, Schedule
+from hitl_django.models import Run
 from hitl_django.models.functions import Now
 from hitl_django.permissions import may_start
+from hitl_django.services.runs.start import start
 
-from ..runs.start import start
+from .cron import Cron
 from .due_times import find_next, read_now, select_schedules
+from .models import Schedule
+from .registered import RegisteredSchedule, list_registered
 
 logger = logging.getLogger("hitl_django")
 
@@ -58,6 +60,14 @@ def start_due() -> list[UUID]:
         if run_id is not None:
             started.append(run_id)
     return started
+
+
+def find_overdue_since(late: Combinable) -> datetime | None:
+    """Return the earliest due time before a moment that has no run yet."""
+    found: datetime | None = (
+        select_due().filter(next_at__lt=late).aggregate(at=Min("next_at"))["at"]
+    )
+    return found
 
 
 def select_due() -> QuerySet[Schedule]:
@@ -166,8 +176,8 @@ def _start_run(row: Schedule, due_at: datetime) -> tuple[UUID | None, str]:
 def _refuse_unless_wanted(row: Schedule) -> None:
     """Raises an error where neither the code nor the owner has a right to the run any more."""
     if row.is_registered:
-        if row.graph not in registry.list_schedules():
-            raise GraphDefinitionError(f"The graph {row.graph!r} has no every= any more.")
+        if row.graph not in list_registered():
+            raise GraphDefinitionError(f"The graph {row.graph!r} isn't scheduled in code any more.")
     elif row.owner is None and row.owner_label != audit.SYSTEM:
         raise NotAllowedError("Its owner's account is gone.")
     elif row.owner is not None and not may_start(row.owner, row.graph, "api"):
@@ -176,7 +186,7 @@ def _refuse_unless_wanted(row: Schedule) -> None:
 
 def _sync_registered() -> None:
     """Brings what the code says of schedules to their rows; whether one is paused stays."""
-    registered = registry.list_schedules()
+    registered = list_registered()
     if not registered:
         return
     rows = select_schedules().filter(is_registered=True, graph__in=registered)

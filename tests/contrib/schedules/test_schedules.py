@@ -20,22 +20,29 @@ from django.db.models.functions import Now
 from django.test import override_settings
 from django.test.utils import CaptureQueriesContext
 
-from hitl_django import audit, services, testing
+from hitl_django import audit, testing
+from hitl_django.contrib.schedules import cron, schedule, start_due
+from hitl_django.contrib.schedules.errors import CodeDefinedScheduleError, ScheduleNotFound
+from hitl_django.contrib.schedules.models import Schedule
+from hitl_django.contrib.schedules.registered import unschedule
+from hitl_django.contrib.schedules.services import (
+    ScheduleInfo,
+    change_schedule,
+    create_schedule,
+    delete_schedule,
+)
 from hitl_django.errors import (
     EmptyInputError,
     InvalidInputError,
     NotAllowedError,
-    ScheduleNotFound,
-    ScheduleOfCodeError,
     UnknownGraphError,
 )
-from hitl_django.graph_registry import cron, registry
+from hitl_django.graph_registry import registry
 from hitl_django.management import diagnosis
-from hitl_django.models import Interrupt, Run, Schedule
-from hitl_django.services import ScheduleInfo
-from hitl_django.services.schedules import start_due
+from hitl_django.models import Interrupt, Run
 from hitl_django.worker.sweeper import find_missed_since, sweep
 from tests.graphs import approval, steps
+from tests.services.test_context import build
 
 pytestmark = pytest.mark.django_db
 
@@ -46,19 +53,25 @@ Register = Callable[..., None]
 def register() -> Iterator[Register]:
     names = []
 
-    def call(name: str, factory: Any = steps, **options: Any) -> None:
+    def call(
+        name: str, every: str = "", factory: Any = steps, *, api: bool = True, **options: Any
+    ) -> None:
         names.append(name)
         registry.unregister(name)
-        registry.register(name, **options)(lambda: factory())
+        unschedule(name)
+        registry.register(name, api=api)(lambda: factory())
+        if every:
+            schedule(name, every, **options)
 
     yield call
     for name in names:
         registry.unregister(name)
+        unschedule(name)
 
 
 def make(graph: str = "steps", expression: str = "0 7 * * *", **options: Any) -> ScheduleInfo:
     options.setdefault("input", {"log": []})
-    return services.create_schedule(graph, expression, options.pop("input"), **options)
+    return create_schedule(graph, expression, options.pop("input"), **options)
 
 
 def come_due(schedule: UUID, **ago: float) -> datetime:
@@ -106,7 +119,7 @@ def test_what_is_not_due_or_paused_starts_nothing() -> None:
     make()
     paused = make(is_active=False)
     come_due(paused.id)
-    assert services.start_due() == []
+    assert start_due.start_due() == []
     assert not Run.objects.exists()
 
 
@@ -123,7 +136,7 @@ def test_of_the_times_that_were_missed_the_newest_has_a_run_and_the_others_are_c
     made = make(expression="0 * * * *", timezone="UTC")
     begin = datetime.now(UTC).replace(minute=0, second=0, microsecond=0) - timedelta(hours=50)
     Schedule.objects.filter(pk=made.id).update(next_at=begin)
-    assert len(services.start_due()) == 1
+    assert len(start_due.start_due()) == 1
     row = read(made.id)
     due = row.last_due_at
     assert due is not None
@@ -132,13 +145,13 @@ def test_of_the_times_that_were_missed_the_newest_has_a_run_and_the_others_are_c
     assert row.last_skipped_at == due - timedelta(hours=1)
     assert row.next_at == due + timedelta(hours=1)
     assert Run.objects.get().thread.metadata["due_at"] == f"{due:%Y-%m-%dT%H:%M:%SZ}"
-    assert services.start_due() == []
+    assert start_due.start_due() == []
 
 
 def test_years_of_missed_minutes_are_one_run_and_counted_as_far_as_a_thousand() -> None:
     made = make(expression="* * * * *")
     come_due(made.id, days=900)
-    assert len(services.start_due()) == 1
+    assert len(start_due.start_due()) == 1
     assert 1000 <= read(made.id).skipped <= 1001
 
 
@@ -146,23 +159,23 @@ def test_years_of_missed_minutes_are_one_run_and_counted_as_far_as_a_thousand() 
 def test_a_time_at_which_the_last_run_is_not_over_is_skipped_and_counted(state: str) -> None:
     made = make()
     come_due(made.id)
-    [run] = services.start_due()
+    [run] = start_due.start_due()
     Run.objects.filter(pk=run).update(state=state)
     due = come_due(made.id)
-    assert services.start_due() == []
+    assert start_due.start_due() == []
     row = read(made.id)
     assert (row.started, row.skipped, row.last_skipped_at) == (1, 1, due)
     assert row.last_error == ""
     Run.objects.filter(pk=run).update(state="succeeded")
     come_due(made.id)
-    assert len(services.start_due()) == 1
+    assert len(start_due.start_due()) == 1
 
 
 def test_one_that_allows_overlap_starts_another() -> None:
     made = make("approval", input={"text": "x"}, overlap="allow")
     for _ in range(2):
         come_due(made.id)
-        assert len(services.start_due()) == 1
+        assert len(start_due.start_due()) == 1
     assert read(made.id).skipped == 0
     assert Run.objects.count() == 2
 
@@ -170,10 +183,10 @@ def test_one_that_allows_overlap_starts_another() -> None:
 def test_a_run_that_was_deleted_is_over() -> None:
     made = make()
     come_due(made.id)
-    [run] = services.start_due()
+    [run] = start_due.start_due()
     Run.objects.get(pk=run).thread.delete()
     come_due(made.id)
-    assert len(services.start_due()) == 1
+    assert len(start_due.start_due()) == 1
 
 
 # What can't be started.
@@ -185,7 +198,7 @@ def breaks_off(made: ScheduleInfo, caplog: pytest.LogCaptureFixture) -> str:
     come_due(made.id, seconds=9)
     come_due(other.id)
     with caplog.at_level(logging.WARNING, "hitl_django"):
-        services.start_due()
+        start_due.start_due()
     row = read(made.id)
     assert (row.started, row.skipped) == (0, 1)
     assert row.next_at is not None
@@ -209,9 +222,9 @@ def test_one_whose_input_no_longer_fits_says_so(caplog: pytest.LogCaptureFixture
     Schedule.objects.filter(pk=made.id).update(input=["no", "state"])
     assert breaks_off(made, caplog)
     # And it is forgotten when it fits again.
-    services.change_schedule(made.id, input={"log": []})
+    change_schedule(made.id, input={"log": []})
     come_due(made.id)
-    services.start_due()
+    start_due.start_due()
     assert read(made.id).last_error == ""
 
 
@@ -250,7 +263,7 @@ def test_schedule_when_the_database_fails_stays_due(monkeypatch: pytest.MonkeyPa
     made = make()
     due = come_due(made.id)
     monkeypatch.setattr(start_due, "start", Mock(side_effect=OperationalError("server is away")))
-    assert services.start_due() == []
+    assert start_due.start_due() == []
     row = read(made.id)
     assert (row.next_at, row.skipped, row.last_error) == (due, 0, "")
 
@@ -259,7 +272,7 @@ def test_the_owner_is_who_starts_the_runs() -> None:
     person = make_person("manage_schedules", "start_run", "view_schedule")
     made = make(by=person)
     come_due(made.id)
-    services.start_due()
+    start_due.start_due()
     assert Run.objects.get().started_by == person
 
 
@@ -267,26 +280,26 @@ def test_the_owner_is_who_starts_the_runs() -> None:
 
 
 def test_what_the_code_says_has_a_row_with_the_first_sweep(register: Register) -> None:
-    register("daily", every="0 7 * * *", timezone="Asia/Kolkata", input={"log": ["a"]})
+    register("daily", "0 7 * * *", timezone="Asia/Kolkata", input={"log": ["a"]})
     assert not Schedule.objects.exists()
     for _ in range(2):
-        services.start_due()
+        start_due.start_due()
     row = Schedule.objects.get()
     assert (row.graph, row.expression, row.timezone) == ("daily", "0 7 * * *", "Asia/Kolkata")
     assert (row.input, row.overlap, row.owner_label) == ({"log": ["a"]}, "skip", "system")
     come_due(row.pk)
-    assert len(services.start_due()) == 1
+    assert len(start_due.start_due()) == 1
     assert Run.objects.get().started_by is None
 
 
 def test_the_row_follows_the_code_and_stays_paused(register: Register) -> None:
-    register("daily", every="0 7 * * *", timezone="UTC")
-    services.start_due()
+    register("daily", "0 7 * * *", timezone="UTC")
+    start_due.start_due()
     row = Schedule.objects.get()
-    services.change_schedule(row.pk, is_active=False)
-    register("daily", every="0 9 * * *", timezone="UTC", overlap="allow", input={"log": ["b"]})
+    change_schedule(row.pk, is_active=False)
+    register("daily", "0 9 * * *", timezone="UTC", overlap="allow", input={"log": ["b"]})
     come_due(row.pk)
-    services.start_due()
+    start_due.start_due()
     row.refresh_from_db()
     assert (row.expression, row.overlap, row.input) == ("0 9 * * *", "allow", {"log": ["b"]})
     assert not row.is_active
@@ -298,19 +311,19 @@ def test_the_row_follows_the_code_and_stays_paused(register: Register) -> None:
 def test_one_that_the_code_has_is_paused_and_neither_changed_nor_deleted(
     register: Register,
 ) -> None:
-    register("daily", every="0 7 * * *")
-    services.start_due()
+    register("daily", "0 7 * * *")
+    start_due.start_due()
     row = Schedule.objects.get()
-    with pytest.raises(ScheduleOfCodeError):
-        services.change_schedule(row.pk, expression="0 8 * * *")
-    with pytest.raises(ScheduleOfCodeError):
-        services.delete_schedule(row.pk)
+    with pytest.raises(CodeDefinedScheduleError):
+        change_schedule(row.pk, expression="0 8 * * *")
+    with pytest.raises(CodeDefinedScheduleError):
+        delete_schedule(row.pk)
     register("daily")
     come_due(row.pk)
-    services.start_due()
+    start_due.start_due()
     row.refresh_from_db()
-    assert "no every=" in row.last_error
-    services.delete_schedule(row.pk)
+    assert "isn't scheduled in code" in row.last_error
+    delete_schedule(row.pk)
     assert not Schedule.objects.exists()
 
 
@@ -334,7 +347,7 @@ def test_one_that_can_not_be_is_refused_with_what_is_wrong(
     assert [fault[0] for fault in refused.value.faults] == [name]
     made = make()
     with pytest.raises(InvalidInputError):
-        services.change_schedule(made.id, **options)
+        change_schedule(made.id, **options)
 
 
 def test_an_input_that_does_not_fit_is_refused() -> None:
@@ -348,19 +361,19 @@ def test_an_input_that_does_not_fit_is_refused() -> None:
 
 def test_what_was_due_while_it_was_paused_is_not_made_up_for() -> None:
     made = make()
-    services.change_schedule(made.id, is_active=False)
+    change_schedule(made.id, is_active=False)
     come_due(made.id, days=3)
-    resumed = services.change_schedule(made.id, is_active=True)
+    resumed = change_schedule(made.id, is_active=True)
     assert resumed.next_at is not None
     assert resumed.next_at > resumed.created_at
-    assert services.start_due() == []
+    assert start_due.start_due() == []
 
 
 def test_who_changes_what_is_started_owns_it_and_who_pauses_it_does_not() -> None:
     person = make_person("manage_schedules", "start_run", "view_schedule")
     made = make()
-    assert services.change_schedule(made.id, is_active=False, by=person).owner_label == "system"
-    assert services.change_schedule(made.id, input={"log": ["a"]}, by=person).owner_label == "dana"
+    assert change_schedule(made.id, is_active=False, by=person).owner_label == "system"
+    assert change_schedule(made.id, input={"log": ["a"]}, by=person).owner_label == "dana"
 
 
 def test_it_takes_both_permissions() -> None:
@@ -368,8 +381,8 @@ def test_it_takes_both_permissions() -> None:
     person = make_person("start_run", "view_schedule")
     for act in (
         lambda: make(by=person),
-        lambda: services.change_schedule(made.id, is_active=False, by=person),
-        lambda: services.delete_schedule(made.id, by=person),
+        lambda: change_schedule(made.id, is_active=False, by=person),
+        lambda: delete_schedule(made.id, by=person),
     ):
         with pytest.raises(NotAllowedError):
             act()
@@ -377,25 +390,25 @@ def test_it_takes_both_permissions() -> None:
         Permission.objects.filter(codename__in=["manage_schedules", "view_schedule"])
     )
     person = User.objects.get(pk=person.pk)
-    services.change_schedule(made.id, is_active=False, by=person)
+    change_schedule(made.id, is_active=False, by=person)
     with pytest.raises(NotAllowedError):
         make(by=person)
     with pytest.raises(NotAllowedError):
-        services.change_schedule(made.id, input={"log": ["a"]}, by=person)
+        change_schedule(made.id, input={"log": ["a"]}, by=person)
     person.user_permissions.clear()
     with pytest.raises(ScheduleNotFound):
-        services.delete_schedule(made.id, by=User.objects.get(pk=person.pk))
+        delete_schedule(made.id, by=User.objects.get(pk=person.pk))
 
 
 def test_one_that_is_deleted_starts_nothing_and_what_it_started_goes_on() -> None:
     made = make()
     come_due(made.id)
-    services.start_due()
-    services.delete_schedule(made.id)
-    assert services.start_due() == []
+    start_due.start_due()
+    delete_schedule(made.id)
+    assert start_due.start_due() == []
     assert Run.objects.count() == 1
     with pytest.raises(ScheduleNotFound):
-        services.delete_schedule(made.id)
+        delete_schedule(made.id)
 
 
 # The sweep.
@@ -403,17 +416,15 @@ def test_one_that_is_deleted_starts_nothing_and_what_it_started_goes_on() -> Non
 
 def test_a_sweep_without_schedules_asks_once() -> None:
     with CaptureQueriesContext(connection) as asked:
-        services.start_due()
+        start_due.start_due()
     assert len(asked) == 1
 
 
 @pytest.mark.database("postgresql")
 def test_what_is_due_is_found_by_an_index() -> None:
-    from hitl_django.services.schedules.start_due import select_due
-
     with connection.cursor() as cursor:
         cursor.execute("SET LOCAL enable_seqscan = off")
-    assert "hitl_schedule_due" in select_due().order_by("next_at").explain()
+    assert "hitl_schedule_due" in start_due.select_due().order_by("next_at").explain()
 
 
 def test_a_schedule_that_nobody_swept_for_is_missed() -> None:
@@ -424,7 +435,7 @@ def test_a_schedule_that_nobody_swept_for_is_missed() -> None:
 
 
 def test_time_that_passes_in_a_test_starts_what_is_due(register: Register) -> None:
-    register("daily", approval, every="0 7 * * *", timezone="UTC", input={"text": "x"})
+    register("daily", "0 7 * * *", approval, timezone="UTC", input={"text": "x"})
     with testing.GraphEnvironment() as hitl:
         hitl.sweep()
         for day in range(3):
@@ -444,9 +455,11 @@ def test_without_cronsim_a_check_names_what_to_install(
     register: Register, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(cron, "is_installed", lambda: False)
-    assert "hitl_django.E041" not in {each.id for each in run_checks(tags=["hitl_django"])}
-    register("daily", every="0 7 * * *")
-    [found] = [each for each in run_checks(tags=["hitl_django"]) if each.id == "hitl_django.E041"]
+    assert "hitl_schedules.E001" not in {each.id for each in run_checks()}
+    register("daily", "0 7 * * *")
+    [found] = [
+        each for each in run_checks(tags=["hitl_django"]) if each.id == "hitl_schedules.E001"
+    ]
     assert "daily" in found.msg
     assert "hitl-django[schedules]" in str(found.hint)
     with pytest.raises(InvalidInputError, match="isn't installed"):
@@ -458,7 +471,7 @@ def test_the_doctor_names_what_starts_nothing_and_the_command_lists_it() -> None
     make(is_active=False)
     Schedule.objects.filter(pk=made.id).update(input=["no", "state"])
     come_due(made.id)
-    services.start_due()
+    start_due.start_due()
     found = diagnosis.examine_installation(audited=False)
     [finding] = [each for each in found if each.words.startswith("The schedule")]
     assert (finding.level, str(made.id) in finding.words) == ("warning", True)
@@ -476,3 +489,21 @@ def test_the_doctor_names_what_starts_nothing_and_the_command_lists_it() -> None
     err = io.StringIO()
     call_command("hitl", "schedules", stderr=err)
     assert err.getvalue() == "There are none.\n"
+
+
+@pytest.mark.any_database
+@pytest.mark.parametrize("context", [None, {"user_id": "ann"}])
+def test_check_names_scheduled_graph_without_its_context(context: Any, register: Register) -> None:
+    register("nightly", "0 2 * * *", lambda: build("ours"), context=context)
+    found = [each.msg for each in run_checks() if each.id == "hitl_schedules.E002"]
+    assert [("'nightly'" in msg, "context" in msg) for msg in found] == (
+        [] if context else [(True, True)]
+    )
+
+
+@pytest.mark.any_database
+def test_check_names_schedule_without_a_graph(register: Register) -> None:
+    register("nightly", "0 2 * * *")
+    registry.unregister("nightly")
+    [found] = [each.msg for each in run_checks() if each.id == "hitl_schedules.E003"]
+    assert "'nightly'" in found

@@ -10,9 +10,8 @@ from django.utils.translation import gettext_lazy as _
 
 from hitl_django.engine.ids import new_id
 from hitl_django.json_text.sanitize import escape_invisible
-
-from .fields import EncryptedJSONField, EncryptedTextField
-from .functions import Now
+from hitl_django.models.fields import EncryptedJSONField, EncryptedTextField
+from hitl_django.models.functions import Now
 
 
 class Schedule(models.Model):
@@ -40,7 +39,7 @@ class Schedule(models.Model):
     overlap = models.CharField(
         _("overlap"), max_length=10, choices=Overlap.choices, default=Overlap.SKIP
     )
-    #: Whether ``register(every=…)`` made it; the sweep brings it up to what the code says.
+    #: Whether the code defines it, by ``schedule()``; the sweep keeps it equal to that.
     is_registered = models.BooleanField(_("by code"), default=False, editable=False)
     is_active = models.BooleanField(_("active"), default=True)
     #: The next due time; NULL where the expression has none any more.

@@ -8,8 +8,9 @@ from django.db.models import QuerySet
 
 from hitl_django.db.alias import write_alias
 from hitl_django.db.clock import read_clock, to_stored, to_utc
-from hitl_django.graph_registry.cron import Cron
-from hitl_django.models import Schedule
+
+from .cron import Cron
+from .models import Schedule
 
 
 def select_schedules() -> QuerySet[Schedule]:

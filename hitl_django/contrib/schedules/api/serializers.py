@@ -6,10 +6,7 @@ from typing import Any
 
 from rest_framework import serializers
 
-from hitl_django.graph_registry import cron, registry
-from hitl_django.models import Schedule
-
-from .fields import (
+from hitl_django.api.serializers.fields import (
     AnyJSON,
     Body,
     Choice,
@@ -22,6 +19,10 @@ from .fields import (
     Text,
     YesNo,
 )
+from hitl_django.graph_registry import registry
+
+from .. import cron
+from ..models import Schedule
 
 
 class ScheduleChange(Body):

@@ -13,19 +13,24 @@ from django.conf import settings
 from hitl_django import audit
 from hitl_django.db.alias import write_alias
 from hitl_django.engine.errors import EmptyInputError, InvalidInputError
-from hitl_django.errors import NotAllowedError, ScheduleNotFound, ScheduleOfCodeError
-from hitl_django.graph_registry import cron, registry
-from hitl_django.graph_registry.cron import Cron
+from hitl_django.errors import NotAllowedError
+from hitl_django.graph_registry import registry
 from hitl_django.json_text.sanitize import escape_unstorable
-from hitl_django.models import Schedule
 from hitl_django.permissions import find_row, get_policy, may_start, select_visible
+from hitl_django.services.results import read_fields
+from hitl_django.services.runs.options import KEPT, RunOptions
 
-from ..results import read_fields
-from ..runs.options import KEPT, RunOptions
+from . import cron
+from .cron import Cron
 from .due_times import find_next, select_schedules
+from .errors import CodeDefinedScheduleError, ScheduleNotFound
+from .models import Schedule
+from .registered import OVERLAPS, list_registered
 
 logger = logging.getLogger("hitl_django")
 
+#: The permission to create, change and delete schedules.
+MANAGE = "hitl_schedules.manage_schedules"
 DESCRIPTION_LENGTH = 255
 #: What ``change_schedule`` takes. Whoever changes more than whether it is active owns it.
 CHANGEABLE = frozenset(
@@ -124,7 +129,7 @@ def change_schedule(schedule_id: UUID | str, *, by: Any = None, **changes: Any) 
         raise TypeError(f"A schedule has no {', '.join(sorted(unknown))} to change.")
     if changes.keys() - {"is_active"}:
         if row.is_registered:
-            raise ScheduleOfCodeError
+            raise CodeDefinedScheduleError
         _refuse_unless_may_start(by, row.graph)
     is_active = changes.pop("is_active", row.is_active)
     values = _check_values(row.graph, changes)
@@ -147,8 +152,8 @@ def delete_schedule(schedule_id: UUID | str, *, by: Any = None) -> None:
     One that the code has would be back with the next sweep, and can be paused instead.
     """
     row = _find_managed(schedule_id, by)
-    if row.is_registered and row.graph in registry.list_schedules():
-        raise ScheduleOfCodeError
+    if row.is_registered and row.graph in list_registered():
+        raise CodeDefinedScheduleError
     row.delete(using=write_alias())
     _log("deleted", schedule_id, by)
 
@@ -181,7 +186,7 @@ def _check_values(graph: str, given: dict[str, Any]) -> dict[str, Any]:
 
 
 def _find_overlap_fault(overlap: str) -> str:
-    return "" if overlap in cron.OVERLAPS else f"is one of {', '.join(cron.OVERLAPS)}"
+    return "" if overlap in OVERLAPS else f"is one of {', '.join(OVERLAPS)}"
 
 
 def _find_description_fault(text: str) -> str:
@@ -204,7 +209,7 @@ def _find_managed(schedule_id: UUID | str, by: Any) -> Schedule:
 
 
 def _refuse_unless_may_manage(by: Any) -> None:
-    if by is not None and not get_policy().may_manage_schedules(by):
+    if by is not None and not get_policy().has_permission(by, MANAGE):
         raise NotAllowedError("You may not manage schedules.")
 
 

@@ -11,14 +11,16 @@ from django.utils.html import format_html
 from django.utils.translation import gettext_lazy as _
 from django.utils.translation import ngettext
 
-from hitl_django import services
+from hitl_django.admin import add_pages
+from hitl_django.admin.base import NOTHING, ReadOnlyAdmin, format_entry, name_graph
+from hitl_django.admin.payload_display import display_raw
 from hitl_django.forms.json_input import escape_hidden
 from hitl_django.graph_registry import registry
-from hitl_django.models import Run, Schedule
+from hitl_django.models import Run
 from hitl_django.permissions import get_policy, select_visible
 
-from .base import NOTHING, ReadOnlyAdmin, format_entry, name_graph
-from .payload_display import display_raw
+from . import services
+from .models import Schedule
 
 
 class ScheduleAdmin(ReadOnlyAdmin):
@@ -30,7 +32,7 @@ class ScheduleAdmin(ReadOnlyAdmin):
     actions = ("pause", "resume")
 
     def has_manage_permission(self, request: HttpRequest) -> bool:
-        return get_policy().may_manage_schedules(request.user)
+        return get_policy().has_permission(request.user, services.MANAGE)
 
     @admin.display(description=_("schedule"), ordering="graph")
     def schedule(self, row: Schedule) -> str:
@@ -80,3 +82,6 @@ class ScheduleAdmin(ReadOnlyAdmin):
             last_run=runs.first(),
             runs_key=f"schedule:{row.pk}:",
         )
+
+
+add_pages({Schedule: ScheduleAdmin})

@@ -12,31 +12,13 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from importlib.util import find_spec
-from typing import Any, Literal, get_args
 from zoneinfo import ZoneInfo
 
-from hitl_django.errors import GraphDefinitionError
-from hitl_django.models.fields import canonical_json
-
-Overlap = Literal["skip", "allow"]
-OVERLAPS: tuple[str, ...] = get_args(Overlap)
 #: What has to be installed for any of it.
 EXTRA = "hitl-django[schedules]"
 #: By how much more than that no clock is put back at once.
 LONGEST_CHANGE = timedelta(hours=3)
 EXPRESSION_LENGTH, TIMEZONE_LENGTH = 100, 64
-
-
-@dataclass(frozen=True, slots=True)
-class RegisteredSchedule:
-    """What ``register(every=…)`` says: when a graph is started by itself, and on what."""
-
-    expression: str
-    input: Any
-    #: None is Django's own.
-    timezone: str | None
-    overlap: str
-    context: Any = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,35 +87,3 @@ def find_timezone_fault(timezone: str) -> str:
     except (KeyError, ValueError, OSError):  # unknown, no name at all, or that of a directory
         return "is no time zone that is known here, such as Europe/Berlin"
     return "" if len(timezone) <= TIMEZONE_LENGTH else f"is longer than {TIMEZONE_LENGTH}"
-
-
-def check_schedule(
-    graph: str, every: Any, given: Any, timezone: Any, overlap: Any, context: Any = None
-) -> RegisteredSchedule | None:
-    """Returns what the arguments of ``register`` say of when a graph is started by itself.
-
-    Raises GraphDefinitionError, which names the graph, where that can't be. Without cronsim nobody
-    knows of the expression; a system check says so.
-    """
-    if every is None:
-        if (given, timezone, overlap, context) != (None, None, "skip", None):
-            raise _refuse(graph, "input, context, timezone and overlap are for a graph with every=")
-        return None
-    if not isinstance(every, str):
-        raise _refuse(graph, f"every is a cron expression, not {every!r}")
-    if is_installed() and (fault := find_expression_fault(every)):
-        raise _refuse(graph, f"every={every!r} {fault}")
-    if timezone is not None and (fault := find_timezone_fault(timezone)):
-        raise _refuse(graph, f"timezone={timezone!r} {fault}")
-    if overlap not in OVERLAPS:
-        raise _refuse(graph, f"overlap is one of {', '.join(OVERLAPS)}, not {overlap!r}")
-    try:
-        canonical_json(given)
-        canonical_json(context)
-    except (TypeError, ValueError) as error:
-        raise _refuse(graph, f"the input of a schedule is a JSON value: {error}") from None
-    return RegisteredSchedule(every, {} if given is None else given, timezone, overlap, context)
-
-
-def _refuse(graph: str, what: str) -> GraphDefinitionError:
-    return GraphDefinitionError(f"The graph {graph!r} can't be started by itself: {what}.")

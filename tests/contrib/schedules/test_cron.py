@@ -7,9 +7,10 @@ from itertools import islice, pairwise
 
 import pytest
 
+from hitl_django.contrib.schedules import cron, schedule
+from hitl_django.contrib.schedules.cron import Cron
+from hitl_django.contrib.schedules.registered import list_registered
 from hitl_django.errors import GraphDefinitionError
-from hitl_django.graph_registry import cron, registry
-from hitl_django.graph_registry.cron import Cron
 
 BERLIN = "Europe/Berlin"
 #: The days around a change of the clock, and which hour it makes of another.
@@ -87,19 +88,18 @@ def test_a_time_zone_that_there_is_not_is_a_fault(zone: str) -> None:
 @pytest.mark.parametrize(
     ("options", "words"),
     [
-        ({"every": "0 25 * * *"}, "bad hour"),
-        ({"every": 60}, "not 60"),
-        ({"every": "0 7 * * *", "timezone": "Mars/Base"}, "no time zone"),
-        ({"every": "0 7 * * *", "overlap": "queue"}, "skip, allow"),
-        ({"every": "0 7 * * *", "input": {"at": datetime(2026, 1, 1)}}, "JSON value"),
-        ({"input": {}}, "with every="),
-        ({"timezone": "UTC"}, "with every="),
+        ({"expression": "0 25 * * *"}, "bad hour"),
+        ({"expression": 60}, "not 60"),
+        ({"timezone": "Mars/Base"}, "no time zone"),
+        ({"overlap": "queue"}, "skip, allow"),
+        ({"input": {"at": datetime(2026, 1, 1)}}, "JSON value"),
+        ({"context": {"share": float("nan")}}, "JSON value"),
     ],
 )
-def test_a_graph_is_not_registered_with_a_schedule_that_can_not_be(
+def test_schedule_with_unusable_arguments_is_refused(
     options: dict[str, object], words: str
 ) -> None:
     with pytest.raises(GraphDefinitionError, match="'daily'") as refused:
-        registry.register("daily", **options)  # type: ignore[arg-type]
+        schedule("daily", **{"expression": "0 7 * * *", **options})  # type: ignore[arg-type]
     assert words in str(refused.value)
-    assert "daily" not in registry.list_names()
+    assert "daily" not in list_registered()

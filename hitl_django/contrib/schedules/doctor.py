@@ -1,0 +1,19 @@
+"""Findings of ``hitl doctor`` about schedules."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from hitl_django.extensions import Finding
+
+from .due_times import select_schedules
+
+
+def report_failing() -> Iterator[Finding]:
+    """Yield each active schedule that started nothing at its last due time, with the reason."""
+    for row in select_schedules().filter(is_active=True).exclude(last_error=""):
+        yield Finding(
+            "warning",
+            f"The schedule {str(row)!r} ({row.pk}) starts no runs: {row.last_error}",
+            "Mend that, or pause or delete the schedule; it tries again when it is due next.",
+        )

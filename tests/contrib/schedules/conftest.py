@@ -1,0 +1,5 @@
+"""Fixtures of the API's tests."""
+
+from __future__ import annotations
+
+from tests.api.conftest import *  # noqa: F403
