@@ -1,8 +1,10 @@
-"""What a thread's state is, as anybody with the graph would read it."""
+"""Reading of stored state and of names that the apps give."""
 
 from __future__ import annotations
 
 from typing import Any
+
+from django.apps import apps
 
 from hitl_django.checkpoints import DjangoSaver
 from hitl_django.graph_registry import registry
@@ -13,3 +15,9 @@ def values_of(thread: Thread) -> Any:
     """Return the values of a thread's state."""
     graph = registry.get_graph(thread.graph).graph.with_saver(DjangoSaver())
     return graph.get_state({"configurable": {"thread_id": thread.thread_id}}).values
+
+
+def name_app(model: str) -> str:
+    """Return the label of the app, ours or an optional one, that has a model."""
+    labels = {each._meta.model_name: each._meta.app_label for each in apps.get_models()}
+    return labels[model]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -24,6 +25,7 @@ from hitl_django.models import (
     WebhookEndpoint,
 )
 from hitl_django.worker import retention
+from tests.reading import name_app
 
 from .conftest import page_of
 
@@ -50,9 +52,9 @@ def patterns(found: Any, before: str = "") -> Iterator[tuple[str, str]]:
             yield from patterns(pattern.url_patterns, before + str(pattern.pattern))
             continue
         route = before + str(pattern.pattern)
-        if "hitl_django/" in route:
-            model = route.split("/")[1]
-            yield (pattern.name or f"hitl_django_{model}_row").removeprefix("hitl_django_"), route
+        if found := re.match(r"(hitl_django|hitl_schedules)/(\w+)/", route):
+            app, model = found.groups()
+            yield (pattern.name or f"{app}_{model}_row").removeprefix(f"{app}_"), route
 
 
 @pytest.fixture
@@ -93,16 +95,17 @@ def address_of(name: str, rows: dict[str, Any]) -> str:
     model, _, page = name.partition("_")
     row = rows[model]
     pk = str(getattr(row, "pk", row))
+    app = name_app(model)
     if page == "start_graph":
-        return reverse(f"admin:hitl_django_{name}", args=["typed"])
+        return reverse(f"admin:{app}_{name}", args=["typed"])
     if page in WITHOUT_A_ROW:
-        return reverse(f"admin:hitl_django_{name}")
+        return reverse(f"admin:{app}_{name}")
     if page == "add":
-        return reverse(f"admin:hitl_django_{name}") + f"?interrupt={rows['reviewitem'].pk}"
+        return reverse(f"admin:{app}_{name}") + f"?interrupt={rows['reviewitem'].pk}"
     if page == "row":
         return page_of(row, model).removesuffix("change/")
     more = [rows["checkpoint"].checkpoint_id] if page == "fork" else []
-    return reverse(f"admin:hitl_django_{name}", args=[pk, *more])
+    return reverse(f"admin:{app}_{name}", args=[pk, *more])
 
 
 def body_of(name: str, rows: dict[str, Any]) -> dict[str, Any]:

@@ -17,6 +17,7 @@ from hitl_django.answers import AnswerOptions
 from hitl_django.dialects import recognise_dialect
 from hitl_django.models import Interrupt, Run, Thread
 from hitl_django.models.search import build_grams, build_search_text
+from tests.reading import name_app
 
 VIEW = ("view_interrupt", "view_run", "view_thread")
 #: Who there is, and the permissions each has. Everybody but "public" is staff.
@@ -136,8 +137,8 @@ def make_question(payload: Any, schema: Any = None, **fields: Any) -> Interrupt:
 
 def page_of(item: Any, model: str = "reviewitem") -> str:
     """Returns the address of a row's page."""
-    return reverse(f"admin:hitl_django_{model}_change", args=[getattr(item, "pk", item)])
+    return reverse(f"admin:{name_app(model)}_{model}_change", args=[getattr(item, "pk", item)])
 
 
 def list_of(model: str = "reviewitem") -> str:
-    return reverse(f"admin:hitl_django_{model}_changelist")
+    return reverse(f"admin:{name_app(model)}_{model}_changelist")

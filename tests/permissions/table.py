@@ -12,6 +12,8 @@ from typing import Any
 
 from django.urls import reverse
 
+from tests.reading import name_app
+
 from .people import NOBODY, Person
 from .world import Hooks, Things
 
@@ -391,8 +393,8 @@ _ADMIN: dict[str, Page] = {
 def _full(name: str) -> str:
     model, _, page = name.partition("_")
     if page == "row":
-        return f"admin/hitl_django/{model}/<path:object_id>/"
-    return f"admin:hitl_django_{name}"
+        return f"admin/{name_app(model)}/{model}/<path:object_id>/"
+    return f"admin:{name_app(model)}_{name}"
 
 
 #: What one wants to be told is a page of one's own, and no row of it has one.
