@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from contextlib import suppress
+from contextlib import nullcontext, suppress
 from typing import Any, NamedTuple
 from uuid import UUID
 
-from django.db import transaction
+from django.db import connections, transaction
 
 from hitl_django import signals
 from hitl_django.checkpoints.queries import AnswersRow
@@ -99,22 +99,28 @@ class _Shown(NamedTuple):
 def _decide_as_read(pk: UUID, request: Request, shown: _Shown) -> DecisionInfo:
     """Decides a question as it is at this moment; OvertakenError if it has changed meanwhile.
 
-    First without a lock, where that is likely to do, then with the lock of its thread.
+    First without a lock, where that is likely to do, then with the lock of its thread. Only the
+    lock differs: what is read, refused and written is the same.
     """
+    using = write_alias()
     found = _read(pk)
-    if found is None:
-        raise InterruptNotFound
     validated = validate(found.interrupt, request)
-    unlocked = validated is not None and _needs_no_lock(found.interrupt)
-    if unlocked and request.by is None:
-        with suppress(record_decision.OvertakenError):
+    if validated is not None and _needs_no_lock(found.interrupt):
+        # The permissions of a user are looked up in the transaction that needs them. Without a user
+        # the batch is a transaction of its own.
+        alone = request.by is None and not connections[using].in_atomic_block
+        with (
+            suppress(record_decision.OvertakenError),
+            nullcontext() if alone else transaction.atomic(using=using),
+        ):
             return _decide(found, request, validated, shown)
-    with transaction.atomic(using=write_alias()):
-        # Whose rights have to be looked up, it is in the transaction that they are needed for.
-        if unlocked and request.by is not None:
-            with suppress(record_decision.OvertakenError):
-                return _decide(found, request, validated, shown)
-        return _decide(_lock(pk), request, validated, shown)
+    with transaction.atomic(using=using):
+        lookup.lock_thread(pk)
+        found = _read(pk)
+        try:
+            return _decide(found, request, validated, shown)
+        except record_decision.ChangedRowError:
+            raise lookup.changed_error(found.interrupt) from None
 
 
 def validate(interrupt: Interrupt, request: Request) -> Validated | None:
@@ -146,8 +152,8 @@ def _decide(
 ) -> DecisionInfo:
     """Decides a question as it was read, whether or not its thread is locked meanwhile.
 
-    OvertakenError, with nothing written, where it was validated against another or, without the
-    lock, has changed since.
+    OvertakenError, with nothing written, where it was validated against another or has changed
+    since.
     """
     interrupt = found.interrupt
     _refuse_unless_visible(interrupt, request.by)
@@ -158,19 +164,31 @@ def _decide(
     if interrupt.status != Interrupt.Status.PENDING:
         raise lookup.already_decided_error(interrupt)
     _refuse_if_stale(interrupt, shown.digest, shown.version)
-    return record_validated(found.thread, interrupt, validated, found.so_far)
+    return _record(found.thread, interrupt, validated, found.so_far)
 
 
 def record_validated(
+    thread: Thread, interrupt: Interrupt, validated: Validated | None
+) -> DecisionInfo:
+    """Record a decision on an open question of a locked thread.
+
+    StaleQuestionError where it was validated against another version.
+    """
+    try:
+        return _record(thread, interrupt, validated)
+    except record_decision.OvertakenError:
+        raise lookup.changed_error(interrupt) from None
+
+
+def _record(
     thread: Thread,
     interrupt: Interrupt,
     validated: Validated | None,
     so_far: AnswersRow | None = None,
 ) -> DecisionInfo:
-    """Records a decision on an open question; OvertakenError if it was validated against another.
+    """Raise the reasons against a decision, or record it.
 
-    Raises what speaks against it: first what the run and other people do, then what was found
-    wrong with the answer.
+    First come those of the run and of other people, then those of the answer itself.
     """
     if validated is None or not validated.fits(interrupt):
         raise record_decision.OvertakenError
@@ -258,23 +276,23 @@ def _refuse_unless_visible(interrupt: Interrupt, by: Any) -> None:
 
 
 class _Found(NamedTuple):
-    """A question as it was read, with its thread and its run.
-
-    ``so_far`` is what its task has been answered, where that was read without a lock; None where
-    the thread is locked.
-    """
+    """A question with its thread, its run, and the answers that its task has so far."""
 
     thread: Thread
     interrupt: Interrupt
-    so_far: AnswersRow | None
+    so_far: AnswersRow
 
 
-def _read(pk: UUID) -> _Found | None:
-    """Reads a question with all that a decision needs of it, as it is at this moment."""
+def _read(pk: UUID) -> _Found:
+    """Reads a question with all that a decision needs of it, as it is at this moment.
+
+    Once its thread is locked, nobody else can change it, so a loser's message tells the truth. The
+    lock is not what makes one decision win: the UPDATE that closes the question is.
+    """
     using = write_alias()
     rows = queries.QUESTION.run(using, interrupt=pk)
     if not rows:
-        return None
+        raise InterruptNotFound
     row = rows[0]
     interrupt = queries.INTERRUPT.read(using, row)
     row = row[len(queries.INTERRUPT.names) :]
@@ -282,19 +300,6 @@ def _read(pk: UUID) -> _Found | None:
     thread = queries.THREAD.read(using, row[len(queries.RUN.names) : -2])
     interrupt.thread = interrupt.run.thread = thread
     return _Found(thread, interrupt, AnswersRow(*row[-2:]))
-
-
-def _lock(pk: UUID) -> _Found:
-    """Locks the thread of a question, and reads the question.
-
-    Everything that follows sees the question as nobody else can change it any more, so a loser's
-    message tells the truth. The lock is not what makes one decision win: the UPDATE that closes
-    the question is.
-    """
-    thread = lookup.lock_thread(pk)
-    interrupt = Interrupt.objects.using(write_alias()).select_related("run").get(pk=pk)
-    interrupt.thread = interrupt.run.thread = thread
-    return _Found(thread, interrupt, None)
 
 
 def _refuse_if_not_allowed(interrupt: Interrupt, by: Any) -> None:

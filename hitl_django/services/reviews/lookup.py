@@ -115,12 +115,15 @@ def unheard_error(run: Run) -> RunStateError:
     )
 
 
-def overtaken_error(interrupt: Interrupt) -> HitlError:
-    """Returns the error for a question that is not as it was looked at; it is read anew."""
+def changed_error(interrupt: Interrupt) -> HitlError:
+    """Return the error for a question that has changed since it was read; it is read again."""
     interrupt.refresh_from_db(write_alias())
-    if interrupt.status == Interrupt.Status.PENDING:
-        return StaleQuestionError()
-    return already_decided_error(interrupt)
+    if interrupt.status != Interrupt.Status.PENDING:
+        return already_decided_error(interrupt)
+    interrupt.run.refresh_from_db(write_alias(), fields=["state"])
+    if interrupt.run.state not in Run.ANSWERABLE:
+        return unheard_error(interrupt.run)
+    return StaleQuestionError()
 
 
 def parse_id(value: UUID | str) -> UUID:

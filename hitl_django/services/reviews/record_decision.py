@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
+from django.db import connections
 from django.db.models import F
 from django.utils.crypto import salted_hmac
 
@@ -14,7 +15,6 @@ from hitl_django.answers import AnswerOptions
 from hitl_django.checkpoints import DjangoSaver, ThreadKey
 from hitl_django.checkpoints.queries import AnswersRow
 from hitl_django.db.alias import write_alias
-from hitl_django.db.prepared_query import PreparedUpdate
 from hitl_django.db.write_batch import WriteBatch
 from hitl_django.decision_types import needs_agreement
 from hitl_django.dialects import UNSET
@@ -178,17 +178,19 @@ class OvertakenError(Exception):
     """Something was changed of a question, its run or its thread since it was read."""
 
 
+class ChangedRowError(OvertakenError):
+    """The same, found when the decision was to be written."""
+
+
 def record(
     interrupt: Interrupt, validated: Validated, thread: Thread, so_far: AnswersRow | None = None
 ) -> Decision:
-    """Records a decision on a question whose thread is locked, and which it was validated against.
+    """Records a decision on a question as it was read and validated, in one batch.
 
     It closes the question if nobody else has to agree, or enough have. Otherwise it is an approval
-    of this version, or of another that it proposes. Raises AlreadyApprovedError, and where the
-    question or its run turns out to be another than was read what ``conflicts`` says.
-
-    ``so_far`` was read with a question that needs nobody else and whose thread isn't locked: what
-    is written locks it, or raises OvertakenError.
+    of this version, or of another that it proposes; only then its thread has to be locked. Raises
+    AlreadyApprovedError, and ChangedRowError where anything has changed since. ``so_far`` are the
+    answers of its task, where they were read with the question.
     """
     request = validated.request
     decision = _build_decision(interrupt, validated, thread)
@@ -196,13 +198,13 @@ def record(
         return _close(interrupt, decision, validated, thread, so_far)
     if not needs_agreement(request.type):
         decision.approvals = interrupt.approvals
-        return _close(interrupt, decision, validated, thread)
+        return _close(interrupt, decision, validated, thread, so_far)
     if validated.proposal is not None:
         return _propose(interrupt, validated, decision, thread)
     quorum.refuse_second_vote(interrupt, request.by)
     decision.approvals = interrupt.approvals + 1
     if decision.approvals >= interrupt.quorum:
-        return _close(interrupt, decision, validated, thread)
+        return _close(interrupt, decision, validated, thread, so_far)
     return _leave_open(interrupt, decision, request, thread, approvals=F("approvals") + 1)
 
 
@@ -211,19 +213,16 @@ def _close(
     decision: Decision,
     validated: Validated,
     thread: Thread,
-    so_far: AnswersRow | None = None,
+    so_far: AnswersRow | None,
 ) -> Decision:
     """Closes the question, records who did, leaves the answer to its task and queues the run."""
     request = validated.request
     batch = WriteBatch(write_alias())
-    at_once = so_far is not None
-    overtaken = OvertakenError if at_once else None
-    if at_once:
-        # Whatever is done to a thread's questions is added to its record, so a row is no proof of
-        # the answers that were read with it only where that has grown. And the thread comes first,
-        # as everywhere: who waits for it then holds nothing that somebody else may wait for.
-        as_read = {"thread": thread.pk, "seq": thread.audit_seq}
-        batch.lock_ahead(queries.LOCK_UNCHANGED, as_read, OvertakenError)
+    # Whatever is done to a thread's questions is added to its record, so a row is no proof of the
+    # answers that were read with it only where that has grown. And the thread comes first, as
+    # everywhere: who waits for it then holds nothing that somebody else may wait for.
+    as_read = {"thread": thread.pk, "seq": thread.audit_seq}
+    batch.lock_ahead(queries.LOCK_UNCHANGED, as_read, ChangedRowError)
     # The predicate is the whole guarantee: of any number of concurrent callers one UPDATE matches.
     # Reading first and saving later would let two reviewers win under READ COMMITTED, and the
     # thread's lock doesn't exist on SQLite. Zero rows: somebody else won meanwhile.
@@ -232,7 +231,6 @@ def _close(
         "version": interrupt.version,
         "approvals": interrupt.approvals,
     }
-    guards: list[tuple[PreparedUpdate, dict[str, Any]]] = [(queries.CLOSE, as_seen)]
     # A run that is QUEUED or RUNNING already, because another of its questions was answered, stays
     # so: whoever advances it finds this answer among the pending writes, or at its pause finds the
     # question decided and queues the run again. Zero rows: somebody changed the run by hand, as
@@ -242,37 +240,30 @@ def _close(
     undoable = resumption.waits_for_undo(interrupt.run, by_person=by_person)
     if undoable:
         decision.undo_epoch = thread.epoch
+    # The run comes before the question: a run that is queued for nothing pauses again, but a
+    # question closed for nothing would stay so.
     if waits and undoable:
         at = interrupt.run.resumes_at = resumption.resumption_time(interrupt.run, thread)
-        guards.append((queries.RESUME_LATER, {"run": interrupt.run_id, "at": at}))
+        later = {"run": interrupt.run_id, "at": at}
+        batch.guard(queries.RESUME_LATER, later, ChangedRowError)
     elif waits:
         last_event = notifications.append_queued(batch, interrupt.run, "answered")
         goes_on = {"run": interrupt.run_id, "last_event": last_event}
-        guards.append((queries.RESUME, goes_on))
-    if at_once:
-        # Outside of a transaction the first may be left to stand without the second. A run that is
-        # queued for nothing pauses again; a question closed for nothing would stay so.
-        guards.reverse()
-    for statement, values in guards:
-        batch.guard(statement, values, overtaken)
+        batch.guard(queries.RESUME, goes_on, ChangedRowError)
+    batch.guard(queries.CLOSE, as_seen, ChangedRowError)
     batch.insert(queries.NEW_DECISION, [queries.NEW_DECISION.values_of(decision)])
     if by_person:
         second_look.draw(batch, interrupt, decision)
-    _append_entry("decide", decision, thread, request, batch, overtaken)
+    _append_entry("decide", decision, thread, request, batch)
     _publish(decision, interrupt, thread, batch)
     saver = DjangoSaver(ThreadKey(thread.pk, thread.thread_id, thread.epoch))
     saver.put_answer(interrupt, validated.answer, batch, so_far)
     if waits and not undoable:
         dispatcher.enqueue(interrupt.run_id, batch)
-    if at_once:
+    if connections[batch.using].in_atomic_block:
+        batch.run()
+    else:
         batch.commit()
-        return decision
-    held = batch.run()
-    if not held:
-        raise lookup.overtaken_error(interrupt)
-    if waits and len(held) == 1:
-        interrupt.run.refresh_from_db(write_alias(), fields=["state"])
-        raise lookup.unheard_error(interrupt.run)
     return decision
 
 
@@ -305,7 +296,7 @@ def _leave_open(
     # As for the last of them: of approvals that come at once, each counts the ones before it. Zero
     # rows: somebody has approved, proposed something else or decided meanwhile.
     if not as_seen.update(**changes):
-        raise lookup.overtaken_error(interrupt)
+        raise ChangedRowError
     decision.effective = None
     batch = WriteBatch(write_alias())
     batch.insert(queries.NEW_DECISION, [queries.NEW_DECISION.values_of(decision)])
@@ -350,7 +341,6 @@ def _append_entry(
     thread: Thread,
     request: Request,
     batch: WriteBatch,
-    overtaken: type[Exception] | None = None,
 ) -> None:
     agreed = {"approvals": decision.approvals, "quorum": decision.quorum}
     guest = request.guest
@@ -361,7 +351,7 @@ def _append_entry(
         by=request.by,
         guest="" if guest is None else guest.label,
         via=request.via,
-        overtaken=overtaken,
+        overtaken=ChangedRowError,
         subject=str(decision.interrupt_id),
         detail={
             "type": request.type,
