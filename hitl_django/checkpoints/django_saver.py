@@ -30,7 +30,7 @@ from hitl_django.engine.savers.checkpoint import (
 )
 from hitl_django.engine.savers.pruning import KEEP_LATEST, check_prune
 from hitl_django.engine.savers.shared_values import SharedValues
-from hitl_django.engine.savers.thread_hold import Stream, ThreadHolds
+from hitl_django.engine.savers.thread_lease import LocalThreadLeases, Stream
 from hitl_django.engine.task.task_status import record_answer, remove_answer
 from hitl_django.engine.types import Chunk, RunnableConfig
 from hitl_django.errors import LeaseLostError
@@ -41,7 +41,7 @@ from .checkpoint_reader import decode_checkpoint, decode_checkpoints
 from .codec import codec, unpack
 from .commit_rows import ANSWERS, KEYED_ANSWERS, CommitRows
 from .coordinates import CheckpointRef, ThreadKey
-from .leased_hold import LeasedHold
+from .direct_call_lease import DirectCallLease
 from .queries import AnswersRow, CheckpointRow
 from .write_cache import CachedNamespace, WriteCache
 
@@ -52,8 +52,8 @@ PAGE_SIZE = 100  # checkpoints that ``list`` reads at a time
 MAX_THREADS = 1000  # threads whose row a saver remembers
 
 
-#: The holds of this process on threads of each database.
-_HOLDS: dict[str, ThreadHolds[LeasedHold]] = {}
+#: The leases of direct calls in this process, by database.
+_LEASES: dict[str, LocalThreadLeases[DirectCallLease]] = {}
 
 
 class Fence(Protocol):
@@ -133,14 +133,16 @@ class DjangoSaver(BaseCheckpointSaver):
 
     # Storing.
 
-    def hold_thread(self, thread_id: str, stream: Stream) -> LeasedHold | None:
+    def lease_thread(self, thread_id: str, stream: Stream) -> DirectCallLease | None:
         """Takes a thread for a run; None where a worker or a service has it for the run."""
         if self.thread is not None and self.thread.thread_id == thread_id:
             return None
-        holds = _HOLDS.get(self.using)
-        if holds is None:
-            holds = _HOLDS.setdefault(self.using, ThreadHolds(partial(LeasedHold, self.using)))
-        return holds.take(thread_id, stream)
+        leases = _LEASES.get(self.using)
+        if leases is None:
+            leases = _LEASES.setdefault(
+                self.using, LocalThreadLeases(partial(DirectCallLease, self.using))
+            )
+        return leases.take(thread_id, stream)
 
     def commit(self, commit: Commit) -> None:
         """Stores all of what a super-step produced in one transaction, or nothing of it."""
@@ -154,7 +156,7 @@ class DjangoSaver(BaseCheckpointSaver):
         try:
             self._plan_write(rows, commits)()
         except IntegrityError:
-            if self._is_bound_to(ref) or commit.hold is not None:
+            if self._is_bound_to(ref) or commit.lease is not None:
                 raise
             # The thread's row was deleted since it was found, as delete_thread does, or made by
             # somebody else since it wasn't: the thread begins anew, or goes on in theirs.
@@ -170,11 +172,11 @@ class DjangoSaver(BaseCheckpointSaver):
         None on SQLite, which has one writer and no way to it that would be worth another thread;
         and where another connection doesn't see what this thread has written.
         """
-        ref, hold = CheckpointRef.from_config(commit.config), commit.hold
-        is_held = isinstance(hold, LeasedHold) and hold.in_force
+        ref, lease = CheckpointRef.from_config(commit.config), commit.lease
+        is_leased = isinstance(lease, DirectCallLease) and lease.in_force
         if connections[self.using].vendor == "sqlite" or not self.serves_threads():
             return None
-        if not (is_held or (self.fence is not None and self._is_bound_to(ref))):
+        if not (is_leased or (self.fence is not None and self._is_bound_to(ref))):
             return None
         rows = self._build_rows((commit,))
         write = self._plan_write(rows, (commit,))
@@ -196,8 +198,8 @@ class DjangoSaver(BaseCheckpointSaver):
 
     def _commit_rows(self, commit: Commit, ref: CheckpointRef) -> CommitRows:
         known = self._cache.get(ref.thread_id, ref.ns) if self._may_continue(ref) else None
-        hold = commit.hold
-        epoch = hold.epoch if isinstance(hold, LeasedHold) else self._epoch(ref)
+        lease = commit.lease
+        epoch = lease.epoch if isinstance(lease, DirectCallLease) else self._epoch(ref)
         rows = CommitRows(ref, epoch, known, SharedValues(codec, commit))
         fenced = self.fence is not None and self._is_bound_to(ref)
         ends = commit.checkpoint is not None and ref.checkpoint_id is not None
@@ -223,7 +225,7 @@ class DjangoSaver(BaseCheckpointSaver):
         By then all is encoded, so that what nodes go on to change is stored as it is now.
         """
         last = commits[-1]
-        ref, hold = rows[0].ref, last.hold
+        ref, lease = rows[0].ref, last.lease
         # Only the root graph speaks for the run.
         outcome = None if ref.ns else last.outcome
 
@@ -232,8 +234,8 @@ class DjangoSaver(BaseCheckpointSaver):
                 each.write(pk, batch)
 
         if not self._is_bound_to(ref):
-            if isinstance(hold, LeasedHold):
-                return partial(self._write_held, add_rows, hold, ends=outcome is not None)
+            if isinstance(lease, DirectCallLease):
+                return partial(self._write_leased, add_rows, lease, ends=outcome is not None)
             return partial(self._write_unbound, add_rows, ref)
         assert self.thread is not None
         batch = WriteBatch(self.using) if self.batch is None else self.batch
@@ -260,26 +262,26 @@ class DjangoSaver(BaseCheckpointSaver):
             if commit.chunks and self.append_events is not None:
                 self.append_events(batch, commit.chunks)
 
-    def _write_held(self, add_rows: AddRows, hold: LeasedHold, *, ends: bool) -> None:
+    def _write_leased(self, add_rows: AddRows, lease: DirectCallLease, *, ends: bool) -> None:
         """Writes rows of a run that somebody has called, if the thread is that run's."""
-        if hold.pk is None:
-            hold.begin_thread(add_rows, ends=ends)
+        if lease.pk is None:
+            lease.begin_thread(add_rows, ends=ends)
         else:
             try:
-                self._commit_held(add_rows, hold, ends=ends)
+                self._commit_leased(add_rows, lease, ends=ends)
             except LeaseLostError:
-                if thread_rows.find_thread(self.using, hold.thread_id) is not None:
+                if thread_rows.find_thread(self.using, lease.thread_id) is not None:
                     raise
                 # The thread was deleted since, as delete_thread does: it begins anew.
-                hold.begin_thread(add_rows, ends=ends)
-        hold.note(ends=ends)
+                lease.begin_thread(add_rows, ends=ends)
+        lease.note(ends=ends)
 
-    def _commit_held(self, add_rows: AddRows, hold: LeasedHold, *, ends: bool) -> None:
-        assert hold.pk is not None
+    def _commit_leased(self, add_rows: AddRows, lease: DirectCallLease, *, ends: bool) -> None:
+        assert lease.pk is not None
         for is_late in (False, True):
             batch = WriteBatch(self.using)
-            hold.guard(batch, ends=ends, is_late=is_late)
-            add_rows(hold.pk, batch)
+            lease.guard(batch, ends=ends, is_late=is_late)
+            add_rows(lease.pk, batch)
             try:
                 batch.commit()
             except LeaseLostError:

@@ -19,7 +19,7 @@ from hitl_django import leases, services, testing
 from hitl_django.checkpoints import DjangoSaver
 from hitl_django.engine.savers.checkpoint import BaseCheckpointSaver, Commit, Outcome, Question
 from hitl_django.engine.savers.memory import InMemorySaver
-from hitl_django.engine.savers.thread_hold import Stream
+from hitl_django.engine.savers.thread_lease import Stream
 from hitl_django.errors import AlreadyDecidedError, LeaseLostError
 from hitl_django.graph_registry import registry
 from hitl_django.leases import RunFence
@@ -49,7 +49,7 @@ class Fenced(InMemorySaver):
         self.__dict__.update(vars(world.stored))
         self.world, self.claim = world, claim
 
-    def hold_thread(self, thread_id: str, stream: Stream) -> None:
+    def lease_thread(self, thread_id: str, stream: Stream) -> None:
         """Holds nothing: its worker has claimed the thread."""
 
     def commit(self, commit: Commit) -> None:

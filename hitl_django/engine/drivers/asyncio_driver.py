@@ -270,7 +270,7 @@ class AsyncDriver:
         if self.state.leaves_unstored:
             await _shielded(_aperform_effects(leave_run(self.state, ended), self._ask_saver))
         if self.state.holds_thread:
-            await self._have_stored(CallStorage(self.state.run.hold.release))  # type: ignore[union-attr]
+            await self._have_stored(CallStorage(self.state.run.lease.release))  # type: ignore[union-attr]
 
     def spawns(self) -> bool:
         """Tells that sync code may wait for a thread: it isn't on the event loop's own."""

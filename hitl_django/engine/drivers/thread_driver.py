@@ -129,7 +129,7 @@ class SyncDriver:
         if self.state.leaves_unstored:
             perform_effects(leave_run(self.state, ended), self._perform)
         if self.state.holds_thread:
-            self._perform(CallStorage(self.state.run.hold.release))  # type: ignore[union-attr]
+            self._perform(CallStorage(self.state.run.lease.release))  # type: ignore[union-attr]
 
     def _list_running(self) -> list[str]:
         waiting = [] if self.threads is None else [one.task for one in self.threads.waiting]

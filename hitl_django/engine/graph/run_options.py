@@ -300,7 +300,7 @@ def _nested_run(
     )
     run.above = above
     if run.saver is not None:
-        run.hold, run.deferred = above.hold, above.deferred or run.deferred
+        run.lease, run.deferred = above.lease, above.deferred or run.deferred
     run.replay, run.reruns_unanswered = above.replay, above.reruns_unanswered
     run.chunk_buffer = above.chunk_buffer
     run.wildcard, run.reasks, run.spawner = above.wildcard, above.reasks, above.spawner

@@ -136,8 +136,8 @@ def _release_ended(state: LoopState, commit: Commit) -> None:
 
     Whoever is told how the run ended may begin another, even if they keep the stream.
     """
-    if commit.outcome is not None and state.run.hold is not None and not state.job.nested:
-        state.run.hold.release()
+    if commit.outcome is not None and state.run.lease is not None and not state.job.nested:
+        state.run.lease.release()
 
 
 def _store_rest(state: LoopState, commit: Commit, error: PayloadError, held: bool) -> Effects:

@@ -37,7 +37,7 @@ class List:
 
 
 class CallStorage:
-    """Asks for a call, where saver calls are made: of the hold on a thread, or of a run above."""
+    """Asks for a call, where saver calls are made: of the lease on a thread, or of a run above."""
 
     __slots__ = ("call",)
 

@@ -23,9 +23,9 @@ def run_loop(state: LoopState) -> Effects:
     yield from open_run(state)
     if state.job.kind == "submit":
         return
-    hold = state.run.hold
-    if hold is not None and not hold.in_force and state.outcome is None:
-        yield CallStorage(hold.enforce)
+    lease = state.run.lease
+    if lease is not None and not lease.in_force and state.outcome is None:
+        yield CallStorage(lease.enforce)
     while state.outcome is None:
         task = _get_lone_task(state)
         if task is None:

@@ -54,7 +54,7 @@ def _begin(state: LoopState) -> Iterable[Effect]:
 def _take_up(state: LoopState) -> Effects:
     """Opens a run of which there may be something stored."""
     if not state.job.nested:
-        yield from _hold_thread(state)
+        yield from _lease_thread(state)
     saved, superseded = yield from _load(state)
     saved = rename_checkpoint(state.spec, saved)
     if saved is None:
@@ -116,13 +116,13 @@ def _take_up(state: LoopState) -> Effects:
     yield from _decide_opening(state)
 
 
-def _hold_thread(state: LoopState) -> Effects:
+def _lease_thread(state: LoopState) -> Effects:
     run = state.run
     assert run.saver is not None
     assert run.thread_id is not None
-    hold = run.hold = run.saver.hold_thread(run.thread_id, run.stream)
-    if hold is not None and not hold.in_force:
-        yield CallStorage(hold.check)
+    lease = run.lease = run.saver.lease_thread(run.thread_id, run.stream)
+    if lease is not None and not lease.in_force:
+        yield CallStorage(lease.check)
 
 
 def _is_answered_by(state: LoopState, command: Command[Any] | None) -> bool:

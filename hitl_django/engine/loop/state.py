@@ -169,7 +169,7 @@ class LoopState:
         """Whether it has been left before its end with nothing of it stored yet."""
         if not self.exits or self.outcome is not None or not self.tasks:
             return False
-        return self.run.hold is None or not self.run.hold.is_lost
+        return self.run.lease is None or not self.run.lease.is_lost
 
     def save(self, commit: Commit) -> Save:
         """Returns the effect that stores a commit of this run, which has to hold its thread."""
@@ -188,9 +188,9 @@ class LoopState:
         return SaveAll(commits)
 
     def _bind(self, commit: Commit) -> None:
-        hold = commit.hold = self.run.hold
-        if hold is not None and hold.is_lost:
-            hold.refuse_lost()
+        lease = commit.lease = self.run.lease
+        if lease is not None and lease.is_lost:
+            lease.refuse_lost()
 
     @property
     def is_behind(self) -> bool:
@@ -232,8 +232,8 @@ class LoopState:
     @property
     def holds_thread(self) -> bool:
         """Whether the run has its thread still to itself."""
-        hold = self.run.hold
-        return hold is not None and not hold.is_over and not self.job.nested
+        lease = self.run.lease
+        return lease is not None and not lease.is_over and not self.job.nested
 
     def list_due(self) -> tuple[str, ...]:
         """Returns the names of the step's tasks that have yet to come to their end."""

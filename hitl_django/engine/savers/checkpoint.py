@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Generic, Literal, NamedTuple, NotRequired
 
 from ..serde import JsonPlusSerializer, SerializerProtocol, maybe_add_typed_methods
 from ..types import Expiry, Interrupt, RunnableConfig, VersionT
-from .thread_hold import Stream, ThreadHold, ThreadHolds
+from .thread_lease import LocalThreadLease, LocalThreadLeases, Stream
 
 if TYPE_CHECKING:
     from ..types import Chunk
@@ -179,7 +179,7 @@ class Commit:
     ``new_versions`` holds the channels that this step changed, those that it emptied included.
     ``outcome`` is None while the run goes on. Only a commit of the root graph (empty
     ``checkpoint_ns``) speaks for the run. ``chunks`` are the stream's chunks of all this,
-    where they are to be stored as well. ``hold`` is the run's on its thread, where it needs one.
+    where they are to be stored as well. ``lease`` is the run's on its thread, where it needs one.
 
     ``added`` says of lists and dicts among the new values that they have only grown, so that
     nothing but what was added needs a look; None where this is no step of a run. What a node
@@ -195,7 +195,7 @@ class Commit:
     new_versions: dict[str, Version] | None = None
     outcome: Outcome | None = None
     chunks: Sequence[Chunk] = ()
-    hold: ThreadHold | None = None
+    lease: LocalThreadLease | None = None
     added: Mapping[str, Added] | None = None
     grown: Mapping[str, Grown] | None = None
 
@@ -245,16 +245,16 @@ class BaseCheckpointSaver(Generic[VersionT]):
         """
         return False
 
-    def hold_thread(self, thread_id: str, stream: Stream) -> ThreadHold | None:
-        """Takes a thread for a run, which ``stream`` performs; None where the run needs no hold.
+    def lease_thread(self, thread_id: str, stream: Stream) -> LocalThreadLease | None:
+        """Takes a thread for a run, which ``stream`` performs; None where the run needs no lease.
 
         Raises LeaseHeldError where another run has it. It looks at nothing that is stored.
         """
-        holds = self.__dict__.get("_thread_holds")
-        if holds is None:
-            holds = self.__dict__.setdefault("_thread_holds", ThreadHolds(ThreadHold))
-        hold: ThreadHold = holds.take(thread_id, stream)
-        return hold
+        leases = self.__dict__.get("_thread_leases")
+        if leases is None:
+            leases = self.__dict__.setdefault("_thread_leases", LocalThreadLeases(LocalThreadLease))
+        lease: LocalThreadLease = leases.take(thread_id, stream)
+        return lease
 
     def serves_threads(self) -> bool:
         """Returns whether other threads can run graphs beside this one, on what it has stored.

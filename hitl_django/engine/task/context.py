@@ -352,7 +352,7 @@ class TaskContext:
             "checkpoint_id": origin.checkpoint_id,
         }
         kept = TaskWrites(self.task.id, self.task.path_key, writes)
-        return Commit({"configurable": configurable}, [kept], hold=self.run.hold)
+        return Commit({"configurable": configurable}, [kept], lease=self.run.lease)
 
     @property
     def full_context(self) -> TaskContext:

@@ -8,7 +8,7 @@ from contextvars import ContextVar
 from typing import Any, Protocol
 
 from ..savers.checkpoint import BaseCheckpointSaver, Commit
-from ..savers.thread_hold import Stream, ThreadHold
+from ..savers.thread_lease import LocalThreadLease, Stream
 from ..types import RunnableConfig
 from .callbacks import list_handlers
 from .chunk_buffer import ChunkBuffer
@@ -85,8 +85,8 @@ class RunContext:
         "durability",
         "emit",
         "forwards",
-        "hold",
         "host",
+        "lease",
         "live",
         "loop_state",
         "message_recorder",
@@ -146,9 +146,9 @@ class RunContext:
         self.deferred = DeferredCommits() if saver is not None and durability != "sync" else None
         #: The run that a node of makes this one, as a part of it.
         self.above: RunContext | None = None
-        #: What performs it, and its hold on its thread.
+        #: The generator that performs it, and its lease on its thread.
         self.stream: Stream
-        self.hold: ThreadHold | None = None
+        self.lease: LocalThreadLease | None = None
         #: Whether an async graph has a sync run above it, on whose thread saver calls are made.
         self.calls_home = False
         #: Whether a node makes this run.

@@ -19,7 +19,7 @@ from django.db import DatabaseError, IntegrityError, connections
 from hitl_django.conf import hitl
 from hitl_django.db.renewal import RenewedLease, renewals
 from hitl_django.db.write_batch import WriteBatch
-from hitl_django.engine.savers.thread_hold import Stream, ThreadHold, ThreadHolds
+from hitl_django.engine.savers.thread_lease import LocalThreadLease, LocalThreadLeases, Stream
 from hitl_django.errors import LeaseHeldError, LeaseLostError
 from hitl_django.models import Thread
 
@@ -28,8 +28,8 @@ from . import lease_queries, thread_rows
 logger = logging.getLogger("hitl_django")
 
 
-class LeasedHold(ThreadHold):
-    """A run's hold on its thread in this process, and by a lease in the database ``using``.
+class DirectCallLease(LocalThreadLease):
+    """A run's lease on its thread, in this process and in the database ``using``.
 
     ``pk`` is the thread's key, None while it has no row; ``epoch`` is the one that the lease
     begins, or has begun.
@@ -37,16 +37,18 @@ class LeasedHold(ThreadHold):
 
     __slots__ = ("_left", "_renewed", "epoch", "in_force", "owner", "pk", "using")
 
-    def __init__(self, using: str, holds: ThreadHolds[Any], thread_id: str, stream: Stream) -> None:
-        super().__init__(holds, thread_id, stream)
+    def __init__(
+        self, using: str, leases: LocalThreadLeases[Any], thread_id: str, stream: Stream
+    ) -> None:
+        super().__init__(leases, thread_id, stream)
         self.using, self.owner, self._left = using, "", ""
         self.pk: int | None = None
         self.epoch = 1
         self.in_force = False
-        self._renewed: _RenewedHold | None = None
+        self._renewed: _DirectCallRenewal | None = None
 
-    def take_over(self, left: LeasedHold) -> None:
-        """Takes the thread, and the lease, from the hold of a run that was left half-way."""
+    def take_over(self, left: DirectCallLease) -> None:
+        """Takes the thread, and its lease, from a run that was left half-way."""
         super().take_over(left)
         left.stop_renewal()
         self._left = left.owner
@@ -114,7 +116,7 @@ class LeasedHold(ThreadHold):
             self.in_force = True
             # Within a caller's transaction nobody else sees the lease: they wait for the row.
             if not connections[self.using].in_atomic_block:
-                self._renewed = _RenewedHold(self.using, self.pk, self.epoch)
+                self._renewed = _DirectCallRenewal(self.using, self.pk, self.epoch)
                 renewals.add(self._renewed)
 
     def release(self) -> None:
@@ -148,7 +150,7 @@ class LeasedHold(ThreadHold):
         )
 
 
-class _RenewedHold(RenewedLease):
+class _DirectCallRenewal(RenewedLease):
     def __init__(self, using: str, thread: int | None, epoch: int) -> None:
         super().__init__()
         self.using, self.thread, self.epoch = using, thread, epoch

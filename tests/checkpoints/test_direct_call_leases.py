@@ -291,7 +291,7 @@ def test_a_node_that_calls_its_own_thread_is_refused(savers: MakeSaver) -> None:
 @pytest.fixture
 def elsewhere(monkeypatch: pytest.MonkeyPatch) -> Callable[[], None]:
     """Returns what makes the next runs those of another process, as far as holds go."""
-    return lambda: monkeypatch.setattr(django_saver, "_HOLDS", {})
+    return lambda: monkeypatch.setattr(django_saver, "_LEASES", {})
 
 
 @pytest.mark.parametrize("durability", ["sync", "exit"])

@@ -1,7 +1,7 @@
-"""Holds on threads: while a run has its thread, nobody else begins one there.
+"""Leases on threads in this process: while a run has one, nobody else begins a run there.
 
 Two runs of one thread would both run the same nodes, and both take an answer for theirs. Reading a
-thread needs no hold, nor does changing it by ``update_state``.
+thread needs no lease, nor does changing it by ``update_state``.
 """
 
 from __future__ import annotations
@@ -20,22 +20,22 @@ from ..errors import LeaseHeldError, LeaseLostError
 Stream = weakref.ref[Any]
 
 
-class ThreadHold:
-    """One run's hold on its thread, in this process.
+class LocalThreadLease:
+    """One run's lease on its thread, in this process.
 
-    A saver whose storage other processes share has a subclass, which makes it hold there. The
+    A saver whose storage other processes share has a subclass, which takes it there as well. The
     engine calls ``check`` before it reads the thread, ``enforce`` before the run's first tasks
-    where the hold isn't ``in_force`` by then, and ``release`` at its end. The commits of the run
-    have it as their ``hold``.
+    where the lease isn't ``in_force`` by then, and ``release`` at its end. The commits of the run
+    have it as their ``lease``.
     """
 
-    __slots__ = ("_caller", "_holds", "_process", "_stream", "is_lost", "is_over", "thread_id")
+    __slots__ = ("_caller", "_leases", "_process", "_stream", "is_lost", "is_over", "thread_id")
 
     #: Whether nobody else, wherever they are, can begin a run of the thread.
     in_force = True
 
-    def __init__(self, holds: ThreadHolds[Any], thread_id: str, stream: Stream) -> None:
-        self._holds, self.thread_id, self._stream = holds, thread_id, stream
+    def __init__(self, leases: LocalThreadLeases[Any], thread_id: str, stream: Stream) -> None:
+        self._leases, self.thread_id, self._stream = leases, thread_id, stream
         self._caller, self._process = _get_caller(), os.getpid()
         #: Whether another run has taken the thread over, so that nothing more of this is stored;
         #: and whether the thread was given back.
@@ -45,20 +45,20 @@ class ThreadHold:
         """Finds the thread where it is stored; raises LeaseHeldError where a run has it."""
 
     def enforce(self) -> None:
-        """Holds the thread where it is stored; raises LeaseHeldError where a run has it."""
+        """Takes the lease where the thread is stored; raises LeaseHeldError where a run has it."""
 
     def take_over(self, left: Any) -> None:
-        """Takes the thread from the hold of a run that was left half-way."""
+        """Takes the thread from a run that was left half-way."""
         left.is_lost = True
 
     def release(self) -> None:
-        """Gives the thread back; does nothing where that was done, or the hold is lost.
+        """Gives the thread back; does nothing where that was done, or the lease is lost.
 
         After the commit that has the run's outcome, with which the storage gives it back, it looks
         at nothing that is stored.
         """
         self.is_over = True
-        self._holds.drop(self)
+        self._leases.drop(self)
 
     def is_left(self) -> bool:
         """Returns whether the run was left half-way by whoever asks now.
@@ -82,21 +82,21 @@ class ThreadHold:
             )
 
 
-HoldT = TypeVar("HoldT", bound=ThreadHold)
+LeaseT = TypeVar("LeaseT", bound=LocalThreadLease)
 
 
-class ThreadHolds(Generic[HoldT]):
-    """The holds of this process on the threads of one storage."""
+class LocalThreadLeases(Generic[LeaseT]):
+    """The leases of this process on the threads of one storage."""
 
-    def __init__(self, make: Callable[[ThreadHolds[HoldT], str, Stream], HoldT]) -> None:
+    def __init__(self, make: Callable[[LocalThreadLeases[LeaseT], str, Stream], LeaseT]) -> None:
         self._make, self._lock = make, threading.Lock()
-        self._held: dict[str, HoldT] = {}
+        self._taken: dict[str, LeaseT] = {}
 
-    def take(self, thread_id: str, stream: Stream) -> HoldT:
+    def take(self, thread_id: str, stream: Stream) -> LeaseT:
         """Takes a thread for a run; raises LeaseHeldError where another run has it."""
-        hold = self._make(self, thread_id, stream)
+        lease = self._make(self, thread_id, stream)
         with self._lock:
-            other = self._held.get(thread_id)
+            other = self._taken.get(thread_id)
             if other is not None:
                 if not other.is_left():
                     raise LeaseHeldError(
@@ -104,15 +104,15 @@ class ThreadHolds(Generic[HoldT]):
                         "Wait for that one's end, or close its stream.",
                         thread_id=thread_id,
                     )
-                hold.take_over(other)
-            self._held[thread_id] = hold
-        return hold
+                lease.take_over(other)
+            self._taken[thread_id] = lease
+        return lease
 
-    def drop(self, hold: ThreadHold) -> None:
-        """Forgets a hold; one that another has taken the thread from is forgotten already."""
+    def drop(self, lease: LocalThreadLease) -> None:
+        """Forgets a lease; one that another has taken the thread from is forgotten already."""
         with self._lock:
-            if self._held.get(hold.thread_id) is hold:
-                del self._held[hold.thread_id]
+            if self._taken.get(lease.thread_id) is lease:
+                del self._taken[lease.thread_id]
 
 
 def _get_caller() -> Any:
