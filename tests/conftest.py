@@ -76,7 +76,20 @@ PAGES, FIRST = frozenset({"admin", "api"}), 5
 #: Folders whose tests are about stored rows: their later cases run on each database. Those of the
 #: others run on the first, and on all with ``--all``.
 STORED = frozenset(
-    {"archive", "checkpoints", "db", "histories", "leases", "models", "schema", "services", "store"}
+    {
+        "archive",
+        "checkpoints",
+        "db",
+        "histories",
+        "leases",
+        "links",
+        "models",
+        "schedules",
+        "schema",
+        "services",
+        "store",
+        "webhooks",
+    }
 )
 #: Under which name a test's figures are kept until the run has ended.
 FIGURES = "figures"
