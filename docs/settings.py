@@ -18,5 +18,6 @@ INSTALLED_APPS = [
     "hitl_django",
     "hitl_django.contrib.langgraph",
     "hitl_django.contrib.schedules",
+    "hitl_django.contrib.links",
 ]
 Q_CLUSTER = {"orm": "default", "workers": 2, "timeout": 60, "retry": 90}

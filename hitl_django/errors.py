@@ -9,11 +9,9 @@
     ├─ InterruptNotFound(LookupError, Http404)
     ├─ CheckpointNotFound(LookupError, Http404)
     ├─ WebhookNotFound(LookupError, Http404)
-    ├─ LinkNotFound(LookupError, Http404)
     ├─ EventsPrunedError(LookupError)
     ├─ HeldError
     ├─ IdempotencyKeyReusedError(ValueError)
-    ├─ LinkSpentError
     ├─ RunStateError
     ├─ RunTimeoutError(TimeoutError)
     ├─ ThreadExistsError(ValueError)
@@ -110,8 +108,6 @@ __all__ = [
     "LeaseError",
     "LeaseHeldError",
     "LeaseLostError",
-    "LinkNotFound",
-    "LinkSpentError",
     "NoSaverError",
     "NoSuchThread",
     "NodeCancelledError",
@@ -180,10 +176,6 @@ class WebhookNotFound(HitlError, LookupError, Http404):
     """There is no such webhook, or nothing of that kind is sent to one."""
 
 
-class LinkNotFound(HitlError, LookupError, Http404):
-    """There is no such link."""
-
-
 class AlreadyDecidedError(ResumeError):
     """The question is no longer open.
 
@@ -220,14 +212,6 @@ class HeldError(HitlError):
     def __init__(self, message: str, *, holder_label: str, until: Any) -> None:
         super().__init__(message)
         self.holder_label, self.until = holder_label, until
-
-
-class LinkSpentError(HitlError):
-    """The link can't be used any more."""
-
-    def __init__(self, message: str = "", *, state: str) -> None:
-        super().__init__(message or f"The link can't be used any more: it is {state}.")
-        self.state = state
 
 
 class IdempotencyKeyReusedError(HitlError, ValueError):

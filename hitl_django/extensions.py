@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from django.db.models.expressions import Combinable
     from django.utils.functional import Promise
 
-__all__ = ["Event", "Extension", "Finding", "Table", "list_extensions", "register"]
+__all__ = ["Event", "Extension", "Finding", "Guests", "Table", "list_extensions", "register"]
 
 
 Level = Literal["ok", "note", "warning", "error"]
@@ -39,6 +39,26 @@ class Finding:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Guests:
+    """People without an account, each named by a row of a table with a key ``interrupt``.
+
+    Decisions and audit entries of a guest have no user and the guest's name. In the detail of an
+    audit entry, ``"invitation"`` is the id of the row, ``"guest"`` the guest's name and
+    ``"invited_by"`` the name of a user. A guest with the email address of a user is that user, for
+    ``export_person()`` and ``forget_person()``.
+
+    Attributes:
+        name: the column with the name.
+        email: the column with the email address.
+        via: the source of their decisions and audit entries.
+    """
+
+    name: str
+    email: str
+    via: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Table:
     """Rules for the rows of a model: archiving, export and erasure.
 
@@ -51,6 +71,7 @@ class Table:
             erased by ``forget_person()``.
         exported: the columns that ``export_person()`` returns; by default all but binary ones.
         erased: values that ``forget()`` writes into the rows of a thread, by column.
+        guests: the columns that name a person without an account; None if no column does.
     """
 
     model: type[Model]
@@ -58,6 +79,7 @@ class Table:
     user_labels: Mapping[str, str] = field(default_factory=dict)
     exported: Sequence[str] = ()
     erased: Mapping[str, Any] = field(default_factory=dict)
+    guests: Guests | None = None
 
 
 class Event(NamedTuple):

@@ -156,14 +156,6 @@ class ModelPermissionPolicy:
         """Says whether the user may comment on the question."""
         return self.may_decide(user, interrupt) or self._has(user, "add_comment")
 
-    def may_make_link(self, user: Any, interrupt: Interrupt) -> bool:
-        """Says whether the user may hand out links with which others decide the question.
-
-        Who may do so could decide it himself with one, so he has to be allowed that as well. It is
-        asked again when a link is used: one whose maker may no more is void.
-        """
-        return self._has(user, "link_interrupt") and self.may_decide(user, interrupt)
-
     def may_operate(self, user: Any, run: Run) -> bool:
         """Says whether the user may cancel, retry and fork the run, and see its errors.
 

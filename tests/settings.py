@@ -46,6 +46,7 @@ INSTALLED_APPS = [
     "hitl_django.contrib.alerts",
     "hitl_django.contrib.langgraph",
     "hitl_django.contrib.schedules",
+    "hitl_django.contrib.links",
     "tests",
 ]
 

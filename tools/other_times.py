@@ -29,15 +29,15 @@ MOMENTS = (
 
 #: Names of test files that depend on the time, or have to be shown not to.
 NAMES = (
-    "clock", "clocks", "cron", "deadlines", "expire", "figures", "form", "health", "links",
-    "moments", "retention", "review_terms", "schedules", "sweep", "sweeper", "undo",
+    "clock", "clocks", "cron", "deadlines", "expire", "figures", "form", "health",
+    "moments", "retention", "review_terms", "schedules", "services", "sweep", "sweeper", "undo",
 )  # fmt: skip
 
 
 def list_tests() -> list[str]:
     """Return the paths of the usual tests."""
     folders = [ROOT / "tests" / name for name in ("admin", "api", "contrib/alerts", "management")]
-    folders += [ROOT / "tests" / name for name in ("services", "worker")]
+    folders += [ROOT / "tests" / name for name in ("contrib/links", "services", "worker")]
     files = (folder / f"test_{name}.py" for folder in folders for name in NAMES)
     return [str(file.relative_to(ROOT)) for file in files if file.exists()]
 

@@ -16,6 +16,7 @@ SETTINGS = "hitl_django.conf.Settings"
 ERRORS = (
     "hitl_django.engine.errors",
     "hitl_django.errors",
+    "hitl_django.contrib.links.errors",
     "hitl_django.contrib.schedules.errors",
 )
 #: How the API answers an error, by its class.

@@ -21,7 +21,6 @@ from hitl_django.models import (
     Interrupt,
     PendingWrite,
     ReviewItem,
-    ReviewLink,
     Run,
     SecondLook,
     Thread,
@@ -31,7 +30,6 @@ from hitl_django.models import (
 from .archive_admin import ArchivedThreadAdmin
 from .checkpoint_admin import ChannelBlobAdmin, CheckpointAdmin, PendingWriteAdmin
 from .history_admin import DecisionAdmin, InterruptAdmin
-from .link_admin import ReviewLinkAdmin
 from .queue_admin import ReviewItemAdmin
 from .queue_landing import land_in_queue
 from .run_admin import RunAdmin
@@ -49,7 +47,6 @@ __all__ = [
     "InterruptAdmin",
     "PendingWriteAdmin",
     "ReviewItemAdmin",
-    "ReviewLinkAdmin",
     "RunAdmin",
     "SecondLookAdmin",
     "SubjectReviews",
@@ -68,7 +65,6 @@ PAGES: dict[type[Model], type[admin.ModelAdmin[Any]]] = {
     Interrupt: InterruptAdmin,
     PendingWrite: PendingWriteAdmin,
     ReviewItem: ReviewItemAdmin,
-    ReviewLink: ReviewLinkAdmin,
     Run: RunAdmin,
     SecondLook: SecondLookAdmin,
     Thread: ThreadAdmin,

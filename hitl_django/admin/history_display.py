@@ -33,8 +33,6 @@ VERB_TEXTS: dict[str, Any] = {
     "decide": gettext_lazy("Decided"),
     "vote": gettext_lazy("Agreed, or proposed another version"),
     "undo": gettext_lazy("Undid a decision"),
-    "link": gettext_lazy("Made a link"),
-    "revoke": gettext_lazy("Took a link back"),
     "cancel": gettext_lazy("Cancelled the run"),
     "retry": gettext_lazy("Let the run go on"),
     "fork": gettext_lazy("Went on from an earlier step"),

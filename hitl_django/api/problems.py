@@ -29,7 +29,6 @@ from hitl_django.db import outages
 from hitl_django.errors import (
     CheckpointNotFound,
     InterruptNotFound,
-    LinkNotFound,
     NotAllowedError,
     RunNotFound,
     SelfApprovalError,
@@ -144,8 +143,6 @@ PROBLEM_TYPES: dict[type[Exception], ProblemType] = {
     errors.EventsPrunedError: ProblemType(410, "events_pruned", problem_extensions.LAST_EVENT),
     InterruptNotFound: ProblemType(404, "not_found"),
     WebhookNotFound: ProblemType(404, "not_found"),
-    LinkNotFound: ProblemType(404, "not_found"),
-    errors.LinkSpentError: ProblemType(409, "link_spent"),
     Http404: ProblemType(404, "not_found", detail="There is nothing here that you may see."),
     PermissionDenied: ProblemType(403, "permission_denied", detail="You may not do that."),
     RequestDataTooBig: ProblemType(413, "too_large", detail="The body is too large."),

@@ -15,7 +15,6 @@ from .views import (
     graphs,
     interrupt_stream,
     interrupts,
-    links,
     queue,
     runs,
     schema,
@@ -67,12 +66,6 @@ urlpatterns = [
         "interrupts/<uuid:interrupt_id>/decisions/validate/",
         interrupts.DecisionValidation.as_view(),
         name="decision-validate",
-    ),
-    path("interrupts/<uuid:interrupt_id>/links/", links.LinkList.as_view(), name="links"),
-    path(
-        "interrupts/<uuid:interrupt_id>/links/<uuid:link_id>/",
-        links.LinkDetail.as_view(),
-        name="link-detail",
     ),
     path("interrupts/<uuid:interrupt_id>/claim/", queue.InterruptClaim.as_view(), name="claim"),
     path(

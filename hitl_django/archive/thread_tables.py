@@ -13,7 +13,6 @@ from hitl_django.models import (
     Decision,
     Interrupt,
     PendingWrite,
-    ReviewLink,
     Run,
     RunEvent,
     SecondLook,
@@ -32,7 +31,6 @@ THREAD_TABLES: dict[type[models.Model], str] = {
     Decision: "interrupt__thread",
     SecondLook: "interrupt__thread",
     Comment: "interrupt__thread",
-    ReviewLink: "interrupt__thread",
     AuditEntry: "thread",
 }
 

@@ -23,12 +23,14 @@ from .names import (
     ACTOR,
     ACTOR_ID,
     FORGET_PERSON,
-    GUESTS,
+    GUEST,
+    INVITATION,
     NAMES,
     SYSTEM,
     is_pseudonym,
     label_user,
     list_names,
+    list_user_places,
     make_pseudonym,
 )
 from .redaction import Redaction
@@ -44,7 +46,8 @@ __all__ = [
     "ACTOR",
     "ACTOR_ID",
     "FORGET_PERSON",
-    "GUESTS",
+    "GUEST",
+    "INVITATION",
     "NAMES",
     "SYSTEM",
     "ChainCheck",
@@ -63,6 +66,7 @@ __all__ = [
     "is_pseudonym",
     "label_user",
     "list_names",
+    "list_user_places",
     "make_entry",
     "make_pseudonym",
 ]

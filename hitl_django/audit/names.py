@@ -27,14 +27,14 @@ ACTOR, ACTOR_ID = "actor", "actor_id"
 #: Where the detail of an entry has the names of other users, by its verb.
 NAMES: Mapping[str, tuple[str, ...]] = {
     "assign": ("to",),
-    "decide": ("held_by", "link_by"),
+    "decide": ("held_by",),
     "release": ("from",),
     "take_over": ("from",),
     "vote": ("held_by",),
 }
-#: Where it has the names of people without an account, for whom a link was made.
-GUESTS: Mapping[str, tuple[str, ...]] = {"link": ("name",), "revoke": ("name",)}
-_NAMED = {**NAMES, **GUESTS}
+#: Where it has the name of a person without an account, of the user who invited them, and the id of
+#: the row that names them; whatever the verb.
+GUEST, INVITED_BY, INVITATION = "guest", "invited_by", "invitation"
 
 #: Keys of a detail: the salt of each place, and the commitment of each that has a pseudonym.
 SALTS, FORGOTTEN = "salts", "forgotten"
@@ -70,13 +70,18 @@ def is_pseudonym(name: object) -> bool:
 
 def list_names(entry: AuditEntry) -> list[str]:
     """Lists the names of users in the detail of an entry."""
-    found = (entry.detail.get(place) for place in NAMES.get(entry.verb, ()))
+    found = (entry.detail.get(place) for place in list_user_places(entry.verb))
     return [name for name in found if name]
+
+
+def list_user_places(verb: str) -> tuple[str, ...]:
+    """Return the keys of the detail under which an entry of this verb may name another user."""
+    return (*NAMES.get(verb, ()), INVITED_BY)
 
 
 def list_places(verb: str) -> tuple[str, ...]:
     """Lists the places in which an entry of this verb may name a person."""
-    return (ACTOR, ACTOR_ID, *_NAMED.get(verb, ()))
+    return (ACTOR, ACTOR_ID, *list_user_places(verb), GUEST)
 
 
 def get_name(entry: AuditEntry, place: str) -> Any:
@@ -87,7 +92,9 @@ def get_name(entry: AuditEntry, place: str) -> Any:
 def make_salts(verb: str, actor: str, detail: Mapping[str, Any]) -> dict[str, str]:
     """Returns a new salt for each place that names a person; none for what code does alone."""
     places = [
-        place for place in _NAMED.get(verb, ()) if detail.get(place) not in (None, "", SYSTEM)
+        place
+        for place in (*list_user_places(verb), GUEST)
+        if detail.get(place) not in (None, "", SYSTEM)
     ]
     if actor != SYSTEM:
         places.append(ACTOR)

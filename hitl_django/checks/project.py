@@ -30,10 +30,10 @@ def check_addresses(
 
 
 def _own_urls() -> Iterator[checks.CheckMessage]:
-    if find_url("hitl_django:link", "token") is None:
+    if find_url("hitl_django:schema") is None:
         yield checks.Warning(
-            "ROOT_URLCONF doesn't include hitl_django.urls: there is no API, review links can't be "
-            "made, and webhooks hold no links to questions and runs.",
+            "ROOT_URLCONF doesn't include hitl_django.urls: there is no API, and no page of "
+            "an optional app.",
             hint='Add path("hitl/", include("hitl_django.urls")), or silence this where none of '
             "it is wanted.",
             id="hitl_django.W023",

@@ -25,7 +25,6 @@ from hitl_django.models import (
     AuditEntry,
     Decision,
     Interrupt,
-    ReviewLink,
     Run,
     WebhookEndpoint,
     WorkerHeartbeat,
@@ -260,18 +259,16 @@ def _site() -> Iterator[Finding]:
         return
     endpoints = WebhookEndpoint._default_manager.using(write_alias()).filter(is_active=True)
     others = [channel.name for channel in channels.list_channels() if channel.name != "webhook"]
-    links = ReviewLink._default_manager.using(write_alias())
     rows: dict[str, QuerySet[Any]] = {
         "webhooks": endpoints.filter(channel="webhook"),
         "notifications": endpoints.filter(channel__in=others),
-        "review links": links.filter(revoked_at=None, expires_at__gt=Now()),
     }
     used = [name for name, found in rows.items() if found.exists()]
     if used:
         yield Finding(
             "warning",
             f"HITL['SITE_URL'] isn't set, and there are {' and '.join(used)}: messages hold no "
-            "links, and review links made in code are paths without a host.",
+            "links.",
             "Set it to the address of the site, such as 'https://shop.example'.",
         )
 

@@ -711,7 +711,6 @@ class Migration(migrations.Migration):
                 "ordering": ["-created_at", "-id"],
                 "permissions": [
                     ("decide_interrupt", "Can decide questions"),
-                    ("link_interrupt", "Can make links with which others decide questions"),
                     ("assign_interrupt", "Can assign questions to people and groups"),
                     ("take_over_interrupt", "Can take over a question that somebody else holds"),
                 ],
@@ -1065,65 +1064,6 @@ class Migration(migrations.Migration):
             managers=[
                 ("pending", django.db.models.manager.Manager()),
             ],
-        ),
-        migrations.CreateModel(
-            name="ReviewLink",
-            fields=[
-                (
-                    "id",
-                    models.UUIDField(
-                        default=hitl_django.engine.ids.new_id,
-                        editable=False,
-                        primary_key=True,
-                        serialize=False,
-                    ),
-                ),
-                (
-                    "interrupt",
-                    models.ForeignKey(
-                        on_delete=django.db.models.deletion.CASCADE,
-                        related_name="links",
-                        to="hitl_django.interrupt",
-                        verbose_name="question",
-                    ),
-                ),
-                ("secret_digest", models.CharField(max_length=64)),
-                ("name", models.CharField(max_length=255, verbose_name="for")),
-                ("email", models.EmailField(blank=True, max_length=254, verbose_name="e-mail")),
-                (
-                    "decisions",
-                    hitl_django.models.fields.JSONTextField(default=list, verbose_name="decisions"),
-                ),
-                ("payload_digest", models.CharField(max_length=32)),
-                ("version", models.PositiveIntegerField()),
-                (
-                    "created_by",
-                    models.ForeignKey(
-                        blank=True,
-                        null=True,
-                        on_delete=django.db.models.deletion.SET_NULL,
-                        related_name="+",
-                        to=settings.AUTH_USER_MODEL,
-                    ),
-                ),
-                ("created_by_label", models.CharField(max_length=255, verbose_name="made by")),
-                (
-                    "created_at",
-                    models.DateTimeField(
-                        db_default=django.db.models.functions.datetime.Now(),
-                        editable=False,
-                        verbose_name="made",
-                    ),
-                ),
-                ("expires_at", models.DateTimeField(verbose_name="expires")),
-                ("used_at", models.DateTimeField(blank=True, null=True, verbose_name="used")),
-                ("revoked_at", models.DateTimeField(blank=True, null=True, verbose_name="revoked")),
-            ],
-            options={
-                "verbose_name": "review link",
-                "verbose_name_plural": "review links",
-                "ordering": ["-created_at", "-id"],
-            },
         ),
         migrations.CreateModel(
             name="RunEvent",

@@ -7,7 +7,6 @@ from .comments import Comment
 from .events import RunEvent
 from .history import ChannelBlob, Checkpoint, GraphShape, PendingWrite
 from .keyed_requests import KeyedRequest
-from .links import ReviewLink
 from .review import AuditEntry, Decision, Interrupt, ReviewItem
 from .saved_filters import SavedFilter
 from .second_looks import SecondLook
@@ -29,7 +28,6 @@ __all__ = [
     "KeyedRequest",
     "PendingWrite",
     "ReviewItem",
-    "ReviewLink",
     "Run",
     "RunEvent",
     "SavedFilter",

@@ -278,7 +278,6 @@ class Interrupt(models.Model):
         ]
         permissions: ClassVar = [
             ("decide_interrupt", _("Can decide questions")),
-            ("link_interrupt", _("Can make links with which others decide questions")),
             ("assign_interrupt", _("Can assign questions to people and groups")),
             ("take_over_interrupt", _("Can take over a question that somebody else holds")),
         ]

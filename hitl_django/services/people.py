@@ -10,6 +10,7 @@ import json
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import reduce
+from itertools import chain
 from operator import or_
 from typing import Any
 
@@ -22,7 +23,7 @@ from hitl_django import archive, audit
 from hitl_django.archive.thread_tables import list_thread_tables
 from hitl_django.db.alias import write_alias
 from hitl_django.errors import NotAllowedError
-from hitl_django.extensions import find_table, iterate_tables
+from hitl_django.extensions import Guests, find_table, iterate_tables
 from hitl_django.models import (
     ArchivedThread,
     AuditEntry,
@@ -30,14 +31,11 @@ from hitl_django.models import (
     Decision,
     Delivery,
     Interrupt,
-    ReviewLink,
     Run,
     SecondLook,
     Thread,
     WebhookEndpoint,
 )
-
-from .reviews import links
 
 #: Columns with the names of users as they were then, each with the foreign key beside it.
 LABELS: Mapping[type[Model], Mapping[str, str]] = {
@@ -46,7 +44,6 @@ LABELS: Mapping[type[Model], Mapping[str, str]] = {
     Decision: {"by_label": "by"},
     SecondLook: {"by_label": "by"},
     Comment: {"by_label": "by"},
-    ReviewLink: {"created_by_label": "created_by"},
     WebhookEndpoint: {"created_by_label": "created_by"},
     AuditEntry: {"actor_label": "actor"},
 }
@@ -72,18 +69,6 @@ _SHOWN: Mapping[type[Model], tuple[str, ...]] = {
         "claimed_until",
         "created_at",
         "closed_at",
-    ),
-    ReviewLink: (
-        "id",
-        "interrupt_id",
-        "name",
-        "email",
-        "decisions",
-        "created_by_label",
-        "created_at",
-        "expires_at",
-        "used_at",
-        "revoked_at",
     ),
     WebhookEndpoint: (
         "id",
@@ -123,7 +108,7 @@ def export_person(user: Any, *, by: Any = None) -> Iterator[PersonRow]:
 
 
 class Person:
-    """A user, the names that they had here, the links that they got, and where they stand."""
+    """A user, the names that they had here, their invitations, and where they stand."""
 
     def __init__(self, user: Any) -> None:
         self.user, self.using = user, write_alias()
@@ -134,12 +119,14 @@ class Person:
         }
         self.names = self._find_names()
         self.email = self._find_email()
-        #: What is known of links that were made for them: the ids of the links, and the questions
-        #: that these lead to, each with the name that the link gives them.
-        self.links: set[str] = set()
-        self.guests: set[tuple[str, str]] = set()
+        #: Ids of the rows that name the user as a guest; and the guests that the user was, each by
+        #: source, interrupt and name.
+        self.invitations: set[str] = set()
+        self.guests: set[tuple[str, str, str]] = set()
         if self.email:
-            self.add_links(self.rows(ReviewLink).filter(email__iexact=self.email).iterator())
+            for table in _list_guest_tables():
+                own = Q(**{f"{table.guests.email}__iexact": self.email})
+                self.add_guests(self.rows(table.model).filter(own).iterator())
 
     def read_rows(self) -> Iterator[PersonRow]:
         tables = list_thread_tables()
@@ -156,17 +143,18 @@ class Person:
                 yield from self._build(row, getattr(row, "in_thread", ""), is_archived=False)
         for archived in ArchivedThread.objects.using(self.using).order_by("pk").iterator():
             found = archive.read_document(archived)
-            self.add_links(found[ReviewLink])
+            self.add_guests(chain.from_iterable(found.values()))
             for rows_of_one in found.values():
                 for row in rows_of_one:
                     yield from self._build(row, archived.thread_id, is_archived=True)
 
-    def add_links(self, links: Iterable[Any]) -> None:
-        """Adds those of these links that were made for the user."""
-        for link in links:
-            if self._is_own(link):
-                self.links.add(str(link.pk))
-                self.guests.add((str(link.interrupt_id), link.name))
+    def add_guests(self, rows: Iterable[Any]) -> None:
+        """Add the guests that those of these rows name that have the user's email address."""
+        for row in rows:
+            guests = find_guests(type(row))
+            if guests is not None and self._is_own(row, guests):
+                self.invitations.add(str(row.pk))
+                self.guests.add((guests.via, str(row.interrupt_id), getattr(row, guests.name)))
 
     def _find_names(self) -> set[str]:
         """Return the names of the user alone, today's and former ones, by all rows and archives.
@@ -210,8 +198,9 @@ class Person:
         others = self.users._default_manager.using(self.using).exclude(pk=self.user.pk)
         return "" if not email or others.filter(**{f"{name}__iexact": email}).exists() else email
 
-    def _is_own(self, link: Any) -> bool:
-        return bool(self.email) and link.email.casefold() == self.email.casefold()
+    def _is_own(self, row: Any, guests: Guests) -> bool:
+        email: str = getattr(row, guests.email)
+        return bool(self.email) and email.casefold() == self.email.casefold()
 
     def rows(self, model: type[Model]) -> QuerySet[Any]:
         """Returns all rows of a table."""
@@ -225,15 +214,16 @@ class Person:
         found = [Q(**{key: self.user.pk}) for key in list_keys(model) if keyed]
         for label, key in list_labels(model).items():
             found.append(Q(**{f"{label}__in": self.names, f"{key}__isnull": True}))
-        asked = {question for question, _ in self.guests}
+        interrupts = {interrupt for _, interrupt, _ in self.guests}
         if model is Decision:
-            found.append(Q(via=links.VIA, interrupt__in=asked))
-        if model is ReviewLink and self.email:
-            found.append(Q(email__iexact=self.email))
+            found.append(Q(via__in={via for via, _, _ in self.guests}, interrupt__in=interrupts))
+        guests = find_guests(model)
+        if guests is not None and self.email:
+            found.append(Q(**{f"{guests.email}__iexact": self.email}))
         if model is AuditEntry:
-            found += [Q(via=links.VIA, subject__in=asked), Q(verb__in=list(audit.GUESTS))]
             # Each is read: a column that may be encrypted can't be asked for a name.
-            return reduce(or_, [*found, Q(verb__in=list(audit.NAMES))])
+            found += [Q(subject__in=interrupts), Q(verb__in=list(audit.NAMES))]
+            return reduce(or_, found)
         for column in NAMES.get(model, {}):
             for name in self.names:
                 # As JSON has it; where the column is no JSON, without the quotes.
@@ -261,8 +251,9 @@ class Person:
             yield from self._find_columns_of_entry(row)
         if model is Decision and self._is_guest(row.via, row.interrupt_id, row.by_label):
             yield "by_label"
-        if model is ReviewLink and self._is_own(row):
-            yield from ("name", "email")
+        guests = find_guests(model)
+        if guests is not None and self._is_own(row, guests):
+            yield from (guests.name, guests.email)
         if model is Thread and all(
             getattr(row, name) == value for name, value in self.subject.items()
         ):
@@ -283,14 +274,14 @@ class Person:
         if account or self._is_guest(entry.via, entry.subject, entry.actor_label):
             places.append(audit.ACTOR)
             places += [audit.ACTOR_ID] if detail.get(audit.ACTOR_ID) is not None else []
-        named = audit.NAMES.get(entry.verb, ())
+        named = audit.list_user_places(entry.verb)
         places += [place for place in named if detail.get(place) in self.names]
-        if detail.get("link") in self.links:
-            places += audit.GUESTS.get(entry.verb, ())
+        if detail.get(audit.INVITATION) in self.invitations and detail.get(audit.GUEST):
+            places.append(audit.GUEST)
         return places
 
-    def _is_guest(self, via: str, question: Any, name: str) -> bool:
-        return via == links.VIA and (str(question), name) in self.guests
+    def _is_guest(self, via: str, interrupt: Any, name: str) -> bool:
+        return (via, str(interrupt), name) in self.guests
 
     def _find_columns_of_entry(self, entry: AuditEntry) -> Iterator[str]:
         places = {*self.find_places(entry)}
@@ -341,6 +332,16 @@ def list_labels(model: type[Model]) -> Mapping[str, str]:
 def _iterate_labels() -> Iterator[tuple[type[Model], Mapping[str, str]]]:
     yield from LABELS.items()
     yield from ((table.model, table.user_labels) for table in iterate_tables())
+
+
+def find_guests(model: type[Model]) -> Guests | None:
+    """Return the columns of a model that name a person without an account, if it has any."""
+    table = find_table(model)
+    return None if table is None else table.guests
+
+
+def _list_guest_tables() -> list[Any]:
+    return [table for table in iterate_tables() if table.guests is not None]
 
 
 def list_keys(model: type[Model]) -> list[str]:

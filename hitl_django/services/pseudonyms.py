@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from itertools import chain
 from typing import Any
 
 from django.db import transaction
@@ -20,10 +21,10 @@ from hitl_django.archive.thread_tables import list_thread_tables
 from hitl_django.audit import Redaction
 from hitl_django.db.retry import retry_on_conflict
 from hitl_django.errors import NoSuchThread, NotAllowedError
-from hitl_django.models import ArchivedThread, AuditEntry, Comment, Decision, ReviewLink, Thread
+from hitl_django.models import ArchivedThread, AuditEntry, Comment, Decision, Thread
 from hitl_django.models.functions import Now
 
-from .people import NAMES, Person, list_keys, list_labels, list_models
+from .people import NAMES, Person, find_guests, list_keys, list_labels, list_models
 from .reviews.mentions import split_at_mentions
 
 #: Rows that one query reads.
@@ -35,7 +36,6 @@ KEPT = ("subject", "data")
 OTHERS: Mapping[type[Model], tuple[str, ...]] = {
     Decision: ("interrupt", "via"),
     Comment: ("text",),
-    ReviewLink: ("interrupt", "name", "email"),
 }
 
 
@@ -181,7 +181,7 @@ class _Forgetting:
     def _change_document(self, archived: Any, *, keyed: bool) -> tuple[Counter[str], ArchivedRows]:
         """Return how many rows of an archived thread change, by table, and all its rows then."""
         document, counts = archive.read_document(archived), Counter[str]()
-        self.person.add_links(document[ReviewLink])
+        self.person.add_guests(chain.from_iterable(document.values()))
         for model, each in document.items():
             for row in each if model not in (Thread, AuditEntry) else ():
                 changes = self._find_changes(row, keyed=keyed)
@@ -224,6 +224,7 @@ class _Forgetting:
     def _find_changes(self, row: Any, *, keyed: bool = True) -> dict[str, Any]:
         """Returns what a row has where the person stands in it, by the names of its columns."""
         labels = {key: label for label, key in list_labels(type(row)).items()}
+        guests = find_guests(type(row))
         changes: dict[str, Any] = {}
         for column in self.person.find_columns(row):
             if column in labels:
@@ -232,7 +233,8 @@ class _Forgetting:
             elif column == "mentions":
                 changes |= self._find_changes_of_text(row)
             else:
-                changes[column] = "" if column == "email" else self.pseudonym
+                is_email = guests is not None and column == guests.email
+                changes[column] = "" if is_email else self.pseudonym
         return changes
 
     def _find_changes_of_text(self, comment: Comment) -> dict[str, Any]:
@@ -246,12 +248,14 @@ class _Forgetting:
 
 def _list_columns(model: type[Model]) -> list[str]:
     """Lists the columns that are read to find a person, and others that change with them."""
+    guests = find_guests(model)
     return [
         "pk",
         *list_keys(model),
         *list_labels(model),
         *NAMES.get(model, ()),
         *OTHERS.get(model, ()),
+        *(() if guests is None else ("interrupt", guests.name, guests.email)),
     ]
 
 

@@ -12,6 +12,7 @@ from django.urls import reverse
 from django.urls.resolvers import URLResolver
 
 from hitl_django import services
+from hitl_django.contrib.links.services import make_link
 from hitl_django.contrib.schedules.services import create_schedule
 from hitl_django.models import (
     ArchivedThread,
@@ -52,7 +53,7 @@ def patterns(found: Any, before: str = "") -> Iterator[tuple[str, str]]:
             yield from patterns(pattern.url_patterns, before + str(pattern.pattern))
             continue
         route = before + str(pattern.pattern)
-        if found := re.match(r"(hitl_django|hitl_schedules)/(\w+)/", route):
+        if found := re.match(r"(hitl_django|hitl_links|hitl_schedules)/(\w+)/", route):
             app, model = found.groups()
             yield (pattern.name or f"{app}_{model}_row").removeprefix(f"{app}_"), route
 
@@ -72,7 +73,7 @@ def rows(asked: Callable[..., Interrupt], admin_user: Any) -> dict[str, Any]:
     schedule = create_schedule("approval", "0 7 * * *", {"text": "x"})
     hook = services.create_webhook("https://crm.example/hooks")
     services.try_webhook(hook.id)
-    link = services.make_link(item.pk, name="Lena", by=admin_user)
+    link = make_link(item.pk, name="Lena", by=admin_user)
     return {
         "archivedthread": ArchivedThread.objects.get(),
         "reviewitem": item,

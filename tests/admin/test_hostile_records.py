@@ -13,6 +13,8 @@ from django.test import Client
 from django.urls import reverse
 
 from hitl_django import services
+from hitl_django.contrib.links.models import ReviewLink
+from hitl_django.contrib.links.services import make_link
 from hitl_django.contrib.schedules.models import Schedule
 from hitl_django.contrib.schedules.services import create_schedule
 from hitl_django.json_text.sanitize import escape_invisible
@@ -24,12 +26,11 @@ from hitl_django.models import (
     Delivery,
     GraphShape,
     Interrupt,
-    ReviewLink,
     Run,
     Thread,
     WebhookEndpoint,
 )
-from tests.link_pages.conftest import signature_of
+from tests.contrib.links.conftest import signature_of
 
 from .browsing import text_of
 from .conftest import list_of, make_question, page_of
@@ -140,10 +141,10 @@ def test_schedules(text: str, admin_client: Client) -> None:
 @pytest.mark.parametrize("text", LONG, ids=range(len(LONG)))
 def test_links_and_the_page_of_a_link(text: str, admin_client: Client, admin_user: Any) -> None:
     item = make_question({text: text, "why": text}, title=escape_invisible(text)[:255], why=text)
-    link = services.make_link(item.pk, name="Lena", by=admin_user)
+    link = make_link(item.pk, name="Lena", by=admin_user)
     ReviewLink.objects.update(name=text[:255], created_by_label=text[:255])
     path, stranger = urlsplit(link.url).path, Client()
-    add = reverse("admin:hitl_django_reviewlink_add") + f"?interrupt={item.pk}"
+    add = reverse("admin:hitl_links_reviewlink_add") + f"?interrupt={item.pk}"
     signature = signature_of(stranger.get(path).content.decode())
     written = {"decision": text, "reason": text, "answer": text, "signature": signature}
     for response in (
@@ -202,7 +203,7 @@ def test_what_can_not_be_stored_is_answered_with_a_page(
     text: str, admin_client: Client, asked: Callable[..., Interrupt], admin_user: Any
 ) -> None:
     item = asked()
-    link = services.make_link(item.pk, name="Lena", by=admin_user)
+    link = make_link(item.pk, name="Lena", by=admin_user)
     hook = services.create_webhook(URL)
     base, run = f"{list_of()}{item.pk}", f"{list_of('run')}{item.run_id}"
     digests = {"digest": item.payload_digest, "version": item.version}

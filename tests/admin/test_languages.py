@@ -14,6 +14,7 @@ from django.utils import translation
 from django.utils.translation import ngettext
 
 from hitl_django import services
+from hitl_django.contrib.links.services import make_link
 from hitl_django.contrib.schedules.services import create_schedule
 from hitl_django.graph_registry import registry
 from hitl_django.models import AuditEntry, Decision, Interrupt, Run
@@ -181,7 +182,7 @@ def test_no_word_of_a_page_is_out_of_reach_for_translators(
         thread=item.thread, seq=99, verb="decide", detail={"type": "approve"}, actor_label="rita",
         via="code", at=item.created_at, hash="0",
     )  # fmt: skip
-    link = services.make_link(item.pk, name="rita", by=admin_user)
+    link = make_link(item.pk, name="rita", by=admin_user)
     schedule = create_schedule("steps", "0 7 * * *", {"log": []}, timezone="UTC", by=admin_user)
     named = [(name, str(registry.get_graph(name).title)) for name in registry.list_names()]
     graphs = set(re.findall(r"[A-Za-z_]+", str(named)))

@@ -12,7 +12,9 @@ from django.test import Client
 from django.utils import timezone
 
 from hitl_django import services
-from hitl_django.models import Decision, Interrupt, ReviewLink, Run, WorkerHeartbeat
+from hitl_django.contrib.links.models import ReviewLink
+from hitl_django.contrib.links.services import make_link
+from hitl_django.models import Decision, Interrupt, Run, WorkerHeartbeat
 
 from .browsing import press, sheet_of, text_of, told
 from .conftest import list_of, make_question, page_of
@@ -446,7 +448,7 @@ def test_a_question_that_was_erased_says_so_on_every_page(
 ) -> None:
     item = asked("approval")
     services.comment(item.pk, "A word.")
-    services.make_link(item.pk, name="Lena")
+    make_link(item.pk, name="Lena")
     decision = services.decide(item.pk, "approve", by=person("reviewer"), reason="Fine.")
     advance()
     services.forget(item.thread.thread_id)

@@ -22,6 +22,7 @@ from pydantic import BaseModel, SecretStr, field_validator
 from hitl_django import END, START, StateGraph, interrupt, register, services
 from hitl_django.admin.form_tokens import check_form_token
 from hitl_django.contrib.alerts import mails
+from hitl_django.contrib.links.services import make_link
 from hitl_django.contrib.schedules.models import Schedule
 from hitl_django.contrib.schedules.services import create_schedule
 from hitl_django.errors import IdempotencyKeyReusedError
@@ -220,7 +221,7 @@ def planted(
     schedule = create_schedule(
         "vault", "0 7 * * *", {"user": "Lena", "pin": PIN}, context={"badge": BADGE}
     )
-    link = services.make_link(opening(advance).pk, name="Lena", by=admin_user)
+    link = make_link(opening(advance).pk, name="Lena", by=admin_user)
     return {
         "archivedthread": ArchivedThread.objects.get(),
         "reviewitem": proposed,

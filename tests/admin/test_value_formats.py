@@ -18,10 +18,10 @@ from django.core.files.storage import default_storage
 from django.test import Client
 
 from hitl_django.admin import markdown, value_formats
+from hitl_django.contrib.links.services import make_link, revoke_link
 from hitl_django.graph_registry.registry import register, unregister
 from hitl_django.graph_registry.review_policy import ReviewPolicy
 from hitl_django.models import Decision, Interrupt, SecondLook
-from hitl_django.services import make_link, revoke_link
 from tests.graphs import plain
 
 from .browsing import text_of

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from hitl_django import services
+from hitl_django.contrib.links.services import make_link
 from hitl_django.contrib.schedules.services import create_schedule
 from hitl_django.models import Checkpoint, Run
 
@@ -72,7 +73,7 @@ def arguments(invoice: Any, asked: Callable[..., Any], make_run: Any) -> dict[st
         "decisions-bulk": (),
         "schema": (),
         "links": (question.pk,),
-        "link-detail": (question.pk, services.make_link(question.pk, name="Dana K.").id),
+        "link-detail": (question.pk, make_link(question.pk, name="Dana K.").id),
         "schedules": (),
         "schedule": (schedule.id,),
         "webhooks": (),

@@ -87,7 +87,7 @@ def test_a_browser_that_is_missing_fails_the_tests_where_nobody_reads_what_was_s
             "no:randomly",
             "-k",
             "phone",
-            "tests/browser/test_links.py",
+            "tests/contrib/links/test_browser.py",
         ],
         cwd=ROOT,
         env={**os.environ, "PATH": str(tmp_path), "CI": ci, "PYTEST_ADDOPTS": ""},

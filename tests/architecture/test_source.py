@@ -12,16 +12,16 @@ from .source import PACKAGE, ROOT, imported, methods, modules, names, strings
 
 #: Ways to run what came as data, or to show it as if we had written it.
 UNSAFE_NAMES = {"mark_safe", "SafeString", "SafeText", "csrf_exempt", "RawSQL", "eval", "exec"}
-#: A link's page checks its form without a cookie: link_pages/signature.py says how. A mail program
-#: that unsubscribes has none either, and the page for it does nothing else. The engine, which knows
-#: no Django, writes a picture and escapes each text in it. Markdown, where code asks for it, is
-#: written by its renderer and goes through a sanitizer.
+#: A link's page checks its form without a cookie: contrib/links/pages/signature.py says how. A mail
+#: program that unsubscribes has none either, and the page for it does nothing else. The engine,
+#: which knows no Django, writes a picture and escapes each text in it. Markdown, where code asks
+#: for it, is written by its renderer and goes through a sanitizer.
 ALLOWED = {
     "hitl_django/admin/form_tokens.py": {"csrf_exempt"},  # it checks by itself, and then says so
     "hitl_django/admin/markdown.py": {"SafeString"},
     "hitl_django/contrib/alerts/stop_page.py": {"csrf_exempt"},
     "hitl_django/graph_registry/svg.py": {"SafeString"},
-    "hitl_django/link_pages/page.py": {"csrf_exempt"},
+    "hitl_django/contrib/links/pages/page.py": {"csrf_exempt"},
 }
 #: The frame of mails, which have no other place for their style, and no policy.
 MAIL = "mail.html"

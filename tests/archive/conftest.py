@@ -12,6 +12,7 @@ from django.utils import timezone
 
 from hitl_django import services
 from hitl_django.archive.thread_tables import THREAD_TABLES
+from hitl_django.contrib.links.services import make_link
 from hitl_django.models import Interrupt, Run, SecondLook, Thread
 from tests.services.conftest import advance, user
 
@@ -30,7 +31,7 @@ def ended(advance: Callable[[], int]) -> Callable[..., Thread]:
         desk, _ = Group.objects.get_or_create(name="desk")
         services.assign(question.pk, group=desk, by=None)
         services.comment(question.pk, f"What of {text}?", by=boss)
-        services.make_link(question.pk, name="Lena", email="lena@example.com")
+        make_link(question.pk, name="Lena", email="lena@example.com")
         answer = {"approved": True, "text": text}
         made = services.decide(question.pk, "respond", answer, reason=text, by=boss)
         SecondLook.objects.create(interrupt=question, decision_id=made.id, reason=text, by=boss)

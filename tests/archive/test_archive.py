@@ -23,6 +23,7 @@ from hitl_django import archive, audit, leases, services
 from hitl_django.archive import document, moves, partitions
 from hitl_django.archive.document_words import DICTIONARY
 from hitl_django.archive.thread_tables import THREAD_TABLES
+from hitl_django.contrib.links.models import ReviewLink
 from hitl_django.engine.errors import CorruptPayloadError, ThreadNotFound
 from hitl_django.engine.serde import digest
 from hitl_django.errors import (
@@ -38,7 +39,6 @@ from hitl_django.models import (
     Comment,
     Decision,
     Interrupt,
-    ReviewLink,
     Run,
     RunEvent,
     Thread,

@@ -20,6 +20,7 @@ from django.contrib.auth.models import Permission
 from django.test import Client as Browser
 
 from hitl_django import services, testing
+from hitl_django.contrib.links.services import make_link
 from hitl_django.models import Interrupt, Run
 from tests.api.servers import HOST, PASSWORD, USER, Server
 
@@ -179,7 +180,7 @@ class Target:
 
     def link(self) -> str:
         """Makes a link and returns the path of its page, of which no log may tell."""
-        made = services.make_link(
+        made = make_link(
             self.question().pk, name="Lena", by=get_user_model().objects.get(username=USER)
         )
         path = urlsplit(made.url).path

@@ -14,6 +14,7 @@ from django.contrib.auth.models import Permission
 from django.db import OperationalError
 
 from hitl_django import services
+from hitl_django.contrib.links.services import make_link
 from hitl_django.models import Interrupt, Run
 
 from .conftest import PASSWORD, leads_on
@@ -68,7 +69,7 @@ def test_no_kind_of_question_has_a_fault(
                 summary.click()
         found[name] = faults(page)
     item = Interrupt.objects.filter(status="pending", quorum=1)[0]
-    page.goto(urlsplit(services.make_link(item.pk, name="Lena", by=reviewer).url).path)
+    page.goto(urlsplit(make_link(item.pk, name="Lena", by=reviewer).url).path)
     assert "Lena" in page.inner_text("body")
     found["of a link"] = faults(page)
     assert {name: said for name, said in found.items() if said} == {}
@@ -161,7 +162,7 @@ def test_german_pages_and_the_page_of_a_link_have_no_fault_and_fit_a_phone(
     settings.LANGUAGE_CODE = "de"
     reviewer, _ = people(PASSWORD)
     item = Interrupt.objects.get(run=start("approval", text="the news"))
-    link = services.make_link(item.pk, name="Lena", by=reviewer)
+    link = make_link(item.pk, name="Lena", by=reviewer)
     page = log_in("rita", **WAYS[1])
     found = {}
     services.decide(
@@ -173,7 +174,7 @@ def test_german_pages_and_the_page_of_a_link_have_no_fault_and_fit_a_phone(
         "/admin/hitl_django/secondlook/",
         "/admin/hitl_django/reviewitem/",
         f"/admin/hitl_django/reviewitem/{item.pk}/change/",
-        "/admin/hitl_django/reviewlink/",
+        "/admin/hitl_links/reviewlink/",
         urlsplit(link.url).path,
     ):
         page.goto(address)

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from hitl_django import services
+from hitl_django.contrib.links.services import make_link
 from hitl_django.models import SecondLook
 
 from .conftest import PASSWORD, leads_on, wait_until
@@ -81,9 +82,9 @@ def test_the_rows_of_a_list_are_ticked_all_at_once(
     rita, _ = people(PASSWORD)
     item = ask("typed", customer="Dana K.", amount=120.0)
     for name in ("Lena", "Lars"):
-        services.make_link(item.pk, name=name, by=rita)
+        make_link(item.pk, name=name, by=rita)
     page = log_in("rita")
-    page.goto("/admin/hitl_django/reviewlink/")
+    page.goto("/admin/hitl_links/reviewlink/")
     page.check("#action-toggle")
     assert page.locator("#result_list .action-select:checked").count() == 2
     page.uncheck("#action-toggle")

@@ -199,7 +199,7 @@ def test_a_page_of_many_decisions_names_no_hidden_question(world: World) -> None
 def test_an_action_on_hidden_rows_does_nothing(world: World) -> None:
     world_before = everything_of_ours()
     client, vault = world.client(PEOPLE["minter"]), world.areas["vault"]
-    path = path_of("admin:hitl_django_reviewlink_changelist", ())
+    path = path_of("admin:hitl_links_reviewlink_changelist", ())
     form = {"action": "take_back", "index": "0", "select_across": "0"}
     answers = [
         told(client.post(path, {**form, "_selected_action": str(pk)}), (pk,))

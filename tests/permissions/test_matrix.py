@@ -11,7 +11,7 @@ import pytest
 from django.db import transaction
 from django.test import Client
 
-from hitl_django import services
+from hitl_django.contrib.links.services import make_link
 from tests.api import document
 
 from .addresses import addresses
@@ -272,7 +272,7 @@ def test_a_links_page_asks_for_its_secret_and_for_nothing_else(
     world: World, people: list[Person]
 ) -> None:
     maker = world.crowd.user(PEOPLE["superuser"])
-    made = services.make_link(world.areas["open"].free.pk, name="Max", by=maker)
+    made = make_link(world.areas["open"].free.pk, name="Max", by=maker)
     nowhere = path_of("hitl_django:link", ("nonsense",))
     before = everything_of_ours()
     for person in people:

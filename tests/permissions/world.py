@@ -21,6 +21,8 @@ from django.utils import timezone
 from hitl_django import END, START, StateGraph, archive, interrupt, services, testing
 from hitl_django.contrib.alerts import slack_channel
 from hitl_django.contrib.alerts.models import SlackChannel
+from hitl_django.contrib.links.models import ReviewLink
+from hitl_django.contrib.links.services import make_link
 from hitl_django.contrib.schedules.models import Schedule
 from hitl_django.contrib.schedules.services import create_schedule
 from hitl_django.graph_registry import registry
@@ -33,7 +35,6 @@ from hitl_django.models import (
     Delivery,
     Interrupt,
     PendingWrite,
-    ReviewLink,
     Run,
     SecondLook,
     Thread,
@@ -171,7 +172,7 @@ def fill(area: str) -> Things:
         by=user(area, "assigner"),
     )
     services.claim(question.pk, by=user(area, "holder"), take_over=True)
-    link = services.make_link(
+    link = make_link(
         question.pk, name=canary(area, "guest"), email=f"{canary(area, 'email')}@x.example"
     )
     services.forget(erased.thread.thread_id)

@@ -18,6 +18,7 @@ from django.db.models.functions import Now
 from django.test import Client
 
 from hitl_django import leases, services
+from hitl_django.contrib.links.services import decide_by_link, follow_link, revoke_link
 from hitl_django.contrib.schedules.start_due import start_due
 from hitl_django.engine.errors import HitlError
 from hitl_django.errors import AlreadyDecidedError, HeldError, StaleQuestionError
@@ -168,9 +169,9 @@ def hold(number: int, question: str) -> str:
 def follow(number: int, token: str) -> str:
     """Decide with one and the same link; some had it taken back."""
     if number % 10 == 9:
-        link = services.follow_link(token)
-        return f"revoked:{services.revoke_link(link.id).id}"
-    return f"won:{services.decide_by_link(token, 'approve', reason=str(number)).id}"
+        link = follow_link(token)
+        return f"revoked:{revoke_link(link.id).id}"
+    return f"won:{decide_by_link(token, 'approve', reason=str(number)).id}"
 
 
 def deliver(number: int, endpoint: str) -> str:

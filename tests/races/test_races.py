@@ -13,6 +13,7 @@ from django_q.models import OrmQ
 
 from hitl_django import audit, services, testing
 from hitl_django.checkpoints import DjangoSaver
+from hitl_django.contrib.links.services import follow_link, make_link
 from hitl_django.contrib.schedules.models import Schedule
 from hitl_django.contrib.schedules.services import create_schedule
 from hitl_django.errors import IdempotencyKeyReusedError
@@ -418,7 +419,7 @@ def test_starts_behind_one_another_and_workers_never_miss_each_other(rounds: int
 
 @pytest.mark.promise("P1")
 def test_a_link_is_used_once_or_taken_back_once(rounds: int) -> None:
-    links = [services.make_link(pk, name="Dana K.") for pk in questions(rounds)]
+    links = [make_link(pk, name="Dana K.") for pk in questions(rounds)]
     tokens = {link.url.rstrip("/").rpartition("/")[2]: link for link in links}
     for token, words in race("follow", list(tokens)).items():
         found = sort(words)
@@ -426,7 +427,7 @@ def test_a_link_is_used_once_or_taken_back_once(rounds: int) -> None:
         winners = [word for word in words if not word.startswith("refused")]
         assert len(winners) == 1, winners
         assert found["refused"] == {"LinkSpentError"}
-        used = services.follow_link(token).state == "used"
+        used = follow_link(token).state == "used"
         made = Decision.objects.filter(interrupt=tokens[token].interrupt_id).count()
         assert (used, made) == ((True, 1) if found["won"] else (False, 0))
     assert all(audit.find_first_fault(thread) is None for thread in Thread.objects.all())

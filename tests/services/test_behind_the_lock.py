@@ -17,15 +17,12 @@ from django.db.models.functions import Now
 
 from hitl_django import Expiry, audit, leases, services
 from hitl_django.audit import entries
+from hitl_django.contrib.links.errors import LinkNotFound, LinkSpentError
+from hitl_django.contrib.links.models import ReviewLink
+from hitl_django.contrib.links.services import LinkInfo, decide_by_link, make_link, revoke_link
 from hitl_django.engine.errors import HitlError
-from hitl_django.errors import (
-    HeldError,
-    InterruptNotFound,
-    LinkNotFound,
-    LinkSpentError,
-    NotAllowedError,
-)
-from hitl_django.models import AuditEntry, Decision, Interrupt, ReviewLink, Run, Thread
+from hitl_django.errors import HeldError, InterruptNotFound, NotAllowedError
+from hitl_django.models import AuditEntry, Decision, Interrupt, Run, Thread
 from hitl_django.permissions import ModelPermissionPolicy
 from hitl_django.services.reviews import decide
 from tests import graphs
@@ -452,7 +449,7 @@ def test_an_answer_named_for_a_run_that_is_changed_at_that_moment_is_not_given(
     assert (question.status, Decision.objects.count()) == ("pending", 0)
 
 
-def token_of(link: services.LinkInfo) -> str:
+def token_of(link: LinkInfo) -> str:
     return link.url.rstrip("/").rpartition("/")[2]
 
 
@@ -462,10 +459,10 @@ def maker(user: Make) -> User:
 
 
 #: What becomes of a link that somebody is about to use, and what is said then.
-OVERTAKEN: dict[str, Callable[[Interrupt, services.LinkInfo], object]] = {
+OVERTAKEN: dict[str, Callable[[Interrupt, LinkInfo], object]] = {
     "used": lambda question, link: ReviewLink.objects.update(used_at=Now()),
     "expired": lambda question, link: ReviewLink.objects.update(expires_at=F("created_at")),
-    "revoked": lambda question, link: services.revoke_link(link.id),
+    "revoked": lambda question, link: revoke_link(link.id),
     "void": lambda question, link: User.objects.update(is_active=False),
     "stale": lambda question, link: Interrupt.objects.update(version=F("version") + 1),
     "decided": lambda question, link: services.decide(question.pk, "reject"),
@@ -487,10 +484,10 @@ def test_a_link_that_is_over_while_its_decision_waits_decides_nothing(
     monkeypatch: pytest.MonkeyPatch,
     state: str,
 ) -> None:
-    link = services.make_link(question.pk, name="Dana", by=maker)
+    link = make_link(question.pk, name="Dana", by=maker)
     before_the_lock(monkeypatch, lambda: OVERTAKEN[state](question, link))
     with pytest.raises(LinkSpentError) as caught:
-        services.decide_by_link(token_of(link), "approve")
+        decide_by_link(token_of(link), "approve")
     assert caught.value.state == state
     assert not Decision.objects.filter(via="link").exists()
 
@@ -500,16 +497,16 @@ def test_a_link_that_is_over_while_its_decision_waits_decides_nothing(
 def test_a_link_whose_end_comes_at_that_moment_decides_nothing(
     question: Interrupt, moment: str
 ) -> None:
-    token = token_of(services.make_link(question.pk, name="Dana"))
+    token = token_of(make_link(question.pk, name="Dana"))
 
     def end() -> None:
         ReviewLink.objects.update(**{moment: F("created_at")})
 
     with (
-        before_writing("hitl_django_reviewlink", end),
+        before_writing("hitl_links_reviewlink", end),
         pytest.raises(LinkSpentError),
     ):
-        services.decide_by_link(token, "approve")
+        decide_by_link(token, "approve")
     question.refresh_from_db()
     assert (question.status, Decision.objects.count()) == ("pending", 0)
 
@@ -519,26 +516,26 @@ def test_a_link_whose_end_comes_at_that_moment_decides_nothing(
 def test_a_link_that_is_over_at_that_moment_is_not_taken_back(
     question: Interrupt, moment: str
 ) -> None:
-    link = services.make_link(question.pk, name="Dana")
+    link = make_link(question.pk, name="Dana")
 
     def end() -> None:
         ReviewLink.objects.update(**{moment: F("created_at")})
 
     with (
-        before_writing("hitl_django_reviewlink", end),
+        before_writing("hitl_links_reviewlink", end),
         pytest.raises(LinkSpentError) as caught,
     ):
-        services.revoke_link(link.id)
+        revoke_link(link.id)
     assert caught.value.state == {"used_at": "used", "revoked_at": "revoked"}[moment]
     assert not AuditEntry.objects.filter(verb="revoke").exists()
 
 
 #: What a right is needed for, and which.
 NEEDED: dict[str, tuple[str, Callable[..., object]]] = {
-    "make a link": ("link", lambda question, link, by: services.make_link(
+    "make a link": ("link", lambda question, link, by: make_link(
         question.pk, name="Eli", by=by
     )),
-    "take a link back": ("revoke", lambda question, link, by: services.revoke_link(
+    "take a link back": ("revoke", lambda question, link, by: revoke_link(
         link.id, by=by
     )),
     "assign": ("assign", lambda question, link, by: services.assign(question.pk, by=by)),
@@ -567,7 +564,7 @@ def test_what_somebody_may_no_more_when_their_turn_comes_is_not_done(
     everything = user(
         "olga", "view_interrupt", "decide_interrupt", "assign_interrupt", "link_interrupt"
     )
-    link = services.make_link(question.pk, name="Dana")
+    link = make_link(question.pk, name="Dana")
     unchanged()
     before_the_lock(monkeypatch, lambda: revocable.add(right))
     with pytest.raises(NotAllowedError if right == "decide" else (InterruptNotFound, LinkNotFound)):
@@ -597,7 +594,7 @@ def test_rights_are_asked_about_the_question_as_it_is_behind_the_lock(
     what: str,
 ) -> None:
     olga = user("olga", "view_interrupt", "link_interrupt")
-    link = services.make_link(question.pk, name="Dana")
+    link = make_link(question.pk, name="Dana")
     settings.HITL = {**settings.HITL, "POLICY": f"{__name__}.OfTheAssignee"}
     Interrupt.objects.update(assignee=olga)
     before_the_lock(monkeypatch, lambda: services.assign(question.pk))
@@ -617,14 +614,14 @@ def test_what_cannot_be_recorded_is_not_done(
     what: str,
 ) -> None:
     boss = user("olga", "view_interrupt", "decide_interrupt", "assign_interrupt", "link_interrupt")
-    link = services.make_link(question.pk, name="Dana")
+    link = make_link(question.pk, name="Dana")
     services.assign(question.pk, to=boss)
     services.claim(question.pk, by=boss)
     services.snooze(question.pk, until=question.created_at + DAY, by=boss)
 
     def act() -> object:
         if what == "use a link":
-            return services.decide_by_link(token_of(link), "approve")
+            return decide_by_link(token_of(link), "approve")
         return NEEDED[what][1](question, link, boss)
 
     unchanged()

@@ -9,16 +9,36 @@ from uuid import UUID
 
 import pytest
 from django.contrib.auth.models import User
-from django.db.models import F, QuerySet
+from django.db.models import F, Model, QuerySet
 from django.db.models.functions import Now
 
-from hitl_django import leases, models, services
+from hitl_django import leases, services
 from hitl_django.checkpoints import DjangoSaver
+from hitl_django.contrib.links.errors import LinkNotFound
+from hitl_django.contrib.links.models import ReviewLink
+from hitl_django.contrib.links.services import (
+    decide_by_link,
+    link_states,
+    list_links,
+    make_link,
+    revoke_link,
+)
 from hitl_django.engine.errors import InvalidInputError
 from hitl_django.engine.savers.checkpoint import Commit, Outcome
-from hitl_django.errors import InterruptNotFound, LinkNotFound
+from hitl_django.errors import InterruptNotFound
 from hitl_django.leases import RunFence
-from hitl_django.models import Checkpoint, Decision, Interrupt, Run, Thread
+from hitl_django.models import (
+    AuditEntry,
+    ChannelBlob,
+    Checkpoint,
+    Comment,
+    Decision,
+    Interrupt,
+    PendingWrite,
+    Run,
+    RunEvent,
+    Thread,
+)
 from hitl_django.permissions import ModelPermissionPolicy
 from hitl_django.worker import runner
 from tests.reading import values_of
@@ -28,18 +48,18 @@ Make = Callable[..., User]
 DAY = timedelta(days=1)
 
 #: The tables of a thread, and what leads to it.
-OWNED = {
-    "Thread": "pk", "Run": "thread", "Checkpoint": "thread", "ChannelBlob": "thread",
-    "PendingWrite": "thread", "Interrupt": "thread", "Decision": "interrupt__thread",
-    "AuditEntry": "thread", "RunEvent": "run__thread", "Comment": "interrupt__thread",
-    "ReviewLink": "interrupt__thread",
+OWNED: dict[type[Model], str] = {
+    Thread: "pk", Run: "thread", Checkpoint: "thread", ChannelBlob: "thread",
+    PendingWrite: "thread", Interrupt: "thread", Decision: "interrupt__thread",
+    AuditEntry: "thread", RunEvent: "run__thread", Comment: "interrupt__thread",
+    ReviewLink: "interrupt__thread",
 }  # fmt: skip
 
 
 def rows_of(thread: int) -> dict[str, list[Any]]:
     return {
-        name: sorted(map(str, getattr(models, name).objects.filter(**{path: thread}).values()))
-        for name, path in OWNED.items()
+        model.__name__: sorted(map(str, model._default_manager.filter(**{path: thread}).values()))
+        for model, path in OWNED.items()
     }
 
 
@@ -70,7 +90,7 @@ WAITING: dict[str, Callable[[Interrupt, User], object]] = {
     "cancel": lambda question, by: services.cancel(question.run_id, by=by),
     "link": lambda question, by: (
         Interrupt.objects.filter(pk=question.pk).update(quorum=1),
-        services.make_link(question.pk, by=by, name="Dana", expires=DAY),
+        make_link(question.pk, by=by, name="Dana", expires=DAY),
     ),
     "forget": lambda question, by: (
         services.cancel(question.run_id),
@@ -152,11 +172,11 @@ def test_a_link_that_is_revoked_leaves_others_open(advance: Advance, operator: U
     advance()
     question = Interrupt.objects.get()
     names = ("Dana", "Eli", "Fay")
-    links = [services.make_link(question.pk, name=name, expires=DAY) for name in names]
+    links = [make_link(question.pk, name=name, expires=DAY) for name in names]
 
-    services.revoke_link(links[1].id, by=operator)
+    revoke_link(links[1].id, by=operator)
 
-    states = services.link_states([link.id for link in links])
+    states = link_states([link.id for link in links])
     assert [states[link.id] for link in links] == ["open", "revoked", "open"]
 
 
@@ -164,14 +184,14 @@ def test_a_link_that_is_used_uses_up_no_other(advance: Advance) -> None:
     runs = [services.start("approval", {"text": "x"}) for _ in range(3)]
     advance()
     questions = [Interrupt.objects.get(run=run.id) for run in runs]
-    links = [services.make_link(question.pk, name="Dana") for question in questions]
-    again = services.make_link(questions[1].pk, name="Eli")
+    links = [make_link(question.pk, name="Dana") for question in questions]
+    again = make_link(questions[1].pk, name="Eli")
     others = [rows_of(questions[0].thread_id), rows_of(questions[2].thread_id)]
 
-    services.decide_by_link(links[1].url.rstrip("/").rpartition("/")[2], "approve")
+    decide_by_link(links[1].url.rstrip("/").rpartition("/")[2], "approve")
 
     assert [rows_of(questions[0].thread_id), rows_of(questions[2].thread_id)] == others
-    states = services.link_states([link.id for link in (*links, again)])
+    states = link_states([link.id for link in (*links, again)])
     assert [states[link.id] for link in links] == ["open", "used", "open"]
     assert states[again.id] == "decided"
 
@@ -192,21 +212,21 @@ def test_who_sees_others_gets_no_further_with_one_that_they_do_not_see(
     runs = [services.start("approval", {"text": "x"}) for _ in range(3)]
     advance()
     first, question, last = (Interrupt.objects.get(run=run.id) for run in runs)
-    link = services.make_link(question.pk, name="Dana")
+    link = make_link(question.pk, name="Dana")
     settings.HITL = {**settings.HITL, "POLICY": f"{__name__}.AllButOne"}
     monkeypatch.setattr(AllButOne, "hidden", {question.pk})
 
     for seen in (first, last):
         services.assign(seen.pk, to=operator)
-        assert services.make_link(seen.pk, name="Eli", by=operator).state == "open"
+        assert make_link(seen.pk, name="Eli", by=operator).state == "open"
     with pytest.raises(InvalidInputError):
         services.assign(question.pk, to=operator)
     with pytest.raises(InterruptNotFound):
-        services.make_link(question.pk, name="Eli", by=operator)
+        make_link(question.pk, name="Eli", by=operator)
     with pytest.raises(InterruptNotFound):
-        services.list_links(question.pk, by=operator)
+        list_links(question.pk, by=operator)
     with pytest.raises(LinkNotFound):
-        services.revoke_link(link.id, by=operator)
+        revoke_link(link.id, by=operator)
 
 
 #: What a worker does with a run that it has, how the run is left, and what it leaves to others.
@@ -307,7 +327,7 @@ def test_what_was_said_of_other_threads_is_not_forgotten(advance: Advance, opera
     for run in runs:
         question = Interrupt.objects.get(run=run.id)
         services.comment(question.pk, "Why not?", by=operator)
-        services.make_link(question.pk, name="Dana", email="dana@example.com", expires=DAY)
+        make_link(question.pk, name="Dana", email="dana@example.com", expires=DAY)
         services.decide(question.pk, "respond", {"text": "y"}, by=operator, reason="Because.")
         about = {"metadata": {"about": run.thread_id}, "subject_id": "7"}
         Thread.objects.filter(thread_id=run.thread_id).update(**about)

@@ -24,6 +24,8 @@ from django.db import connection
 
 import hitl_django
 from hitl_django import archive, audit, leases, services
+from hitl_django.contrib.links.models import ReviewLink
+from hitl_django.contrib.links.services import decide_by_link, make_link, revoke_link
 from hitl_django.contrib.schedules.models import Schedule
 from hitl_django.engine.errors import InvalidInputError
 from hitl_django.errors import NotAllowedError
@@ -34,7 +36,6 @@ from hitl_django.models import (
     Comment,
     Decision,
     Interrupt,
-    ReviewLink,
     Run,
     Thread,
     WebhookEndpoint,
@@ -681,26 +682,24 @@ class TestGuests:
         rita = User.objects.get(username="rita")
         for text in "ab":
             question = asked("approval", {"text": text}, advance)
-            link = services.make_link(
-                question.pk, name="Magda L.", email="Lena@Example.com", by=rita
-            )
-            other = services.make_link(question.pk, name="Dana", email="dana@example.com", by=lena)
-            services.revoke_link(other.id if text == "a" else link.id, by=rita)
+            link = make_link(question.pk, name="Magda L.", email="Lena@Example.com", by=rita)
+            other = make_link(question.pk, name="Dana", email="dana@example.com", by=lena)
+            revoke_link(other.id if text == "a" else link.id, by=rita)
             if text == "a":
-                services.decide_by_link(link.url.rsplit("/", 2)[-2], "approve")
+                decide_by_link(link.url.rsplit("/", 2)[-2], "approve")
                 decided = question
             else:
-                services.decide_by_link(other.url.rsplit("/", 2)[-2], "approve")
+                decide_by_link(other.url.rsplit("/", 2)[-2], "approve")
         advance()
         return decided
 
     def test_are_forgotten_with_the_user(self, lena: User, decided: Interrupt) -> None:
-        assert "hitl_django_reviewlink.email" in find_name("lena@")
+        assert "hitl_links_reviewlink.email" in find_name("lena@")
         pseudonym = services.forget_person(lena).pseudonym
         assert find_name("magda") == find_name("lena") == set()
         assert find_name("dana@")
         (by_dana,) = AuditEntry.objects.filter(actor_label="Dana")
-        assert by_dana.detail["link_by"] == pseudonym
+        assert by_dana.detail["invited_by"] == pseudonym
         assert by_dana.detail["salts"].keys() == {"actor"}
         assert Decision.objects.get(interrupt=decided).by_label == pseudonym
         assert find_faults() == {}
@@ -725,7 +724,7 @@ class TestGuests:
             (row.table, column) for row in services.export_person(lena) for column in row.columns
         }
         assert found >= {
-            ("hitl_django.ReviewLink", "email"),
+            ("hitl_links.ReviewLink", "email"),
             ("hitl_django.Decision", "by_label"),
             ("hitl_django.AuditEntry", "actor_label"),
         }
@@ -739,7 +738,7 @@ def test_nobody_is_called_as_somebody_who_was_forgotten(lena: User, advance: Adv
     assert Decision.objects.get(by=eve).by_label == f"@{pseudonym}"
     other = asked("approval", {"text": "y"}, advance)
     with pytest.raises(InvalidInputError, match="was forgotten"):
-        services.make_link(other.pk, name=pseudonym, expires=timedelta(days=1))
+        make_link(other.pk, name=pseudonym, expires=timedelta(days=1))
 
 
 class TestTheCommand:

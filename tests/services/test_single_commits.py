@@ -12,6 +12,7 @@ from django.utils import timezone
 
 from hitl_django import services
 from hitl_django.checkpoints import DjangoSaver
+from hitl_django.contrib.links.services import make_link, revoke_link
 from hitl_django.contrib.schedules.services import change_schedule, create_schedule, delete_schedule
 from hitl_django.models import Checkpoint, Interrupt, Run
 from hitl_django.store import DjangoStore
@@ -57,8 +58,8 @@ def test_each_service_that_changes_something_commits_once(
     call(services.snooze, question.pk, until=None, by=rita)
     call(services.claim, question.pk, by=ravi)
     call(services.release, question.pk, by=ravi)
-    link = call(services.make_link, question.pk, name="Lena", by=rita)
-    call(services.revoke_link, link.id, by=rita)
+    link = call(make_link, question.pk, name="Lena", by=rita)
+    call(revoke_link, link.id, by=rita)
     settings.HITL = {**settings.HITL, "UNDO_SECONDS": 60}
     call(services.decide, question.pk, "respond", ANSWER, by=ravi)
     call(services.undo, question.pk, by=ravi)

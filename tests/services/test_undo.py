@@ -12,10 +12,17 @@ from django.db.models.functions import Now
 from django.utils.timezone import localdate
 
 from hitl_django import audit, leases, services, signals, testing
+from hitl_django.contrib.links.errors import LinkSpentError
+from hitl_django.contrib.links.services import (
+    decide_by_link,
+    find_undo_by_link,
+    follow_link,
+    make_link,
+    undo_by_link,
+)
 from hitl_django.errors import (
     AlreadyDecidedError,
     InterruptNotFound,
-    LinkSpentError,
     NotAllowedError,
     UndoRefusedError,
 )
@@ -485,33 +492,33 @@ def test_a_vote_that_others_have_to_follow_is_not_undone(advance: Advance, revie
 
 
 def test_a_link_can_be_used_again_after_an_undo(question: Interrupt, settings: Any) -> None:
-    used, unused = (services.make_link(question.pk, name=name) for name in ("Dana", "Eli"))
+    used, unused = (make_link(question.pk, name=name) for name in ("Dana", "Eli"))
     token, other_token = (link.url.rstrip("/").rsplit("/", 1)[1] for link in (used, unused))
     with pytest.raises(UndoRefusedError):
-        services.undo_by_link(token)
-    services.decide_by_link(token, "approve")
-    assert services.find_undo_by_link(token) is not None
-    assert services.find_undo_by_link(other_token) is None
+        undo_by_link(token)
+    decide_by_link(token, "approve")
+    assert find_undo_by_link(token) is not None
+    assert find_undo_by_link(other_token) is None
     with pytest.raises(UndoRefusedError):
-        services.undo_by_link(other_token)
-    services.undo_by_link(token)
+        undo_by_link(other_token)
+    undo_by_link(token)
     entry = AuditEntry.objects.latest("seq", "id")
     assert (entry.verb, entry.actor_label, entry.via) == ("undo", "Dana", "link")
-    assert {services.follow_link(one).state for one in (token, other_token)} == {"open"}
-    services.decide_by_link(other_token, "reject")
-    assert services.follow_link(token).state == "decided"
+    assert {follow_link(one).state for one in (token, other_token)} == {"open"}
+    decide_by_link(other_token, "reject")
+    assert follow_link(token).state == "decided"
     with pytest.raises(UndoRefusedError):
-        services.undo_by_link(token)
+        undo_by_link(token)
 
 
 def test_a_link_undoes_nothing_once_its_maker_may_not_make_it(
     question: Interrupt, user: Make
 ) -> None:
     maker = user("olga", "view_interrupt", "decide_interrupt", "link_interrupt")
-    link = services.make_link(question.pk, name="Dana", by=maker)
+    link = make_link(question.pk, name="Dana", by=maker)
     token = link.url.rstrip("/").rsplit("/", 1)[1]
-    services.decide_by_link(token, "approve")
+    decide_by_link(token, "approve")
     maker.is_active = False
     maker.save()
     with pytest.raises(LinkSpentError):
-        services.undo_by_link(token)
+        undo_by_link(token)

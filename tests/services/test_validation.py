@@ -15,13 +15,10 @@ from django.urls import reverse
 
 from hitl_django import audit, services
 from hitl_django.admin.list_columns import get_checkbox_value
+from hitl_django.contrib.links.errors import LinkSpentError
+from hitl_django.contrib.links.services import decide_by_link, make_link
 from hitl_django.engine.errors import InvalidAnswerError
-from hitl_django.errors import (
-    InterruptNotFound,
-    LinkSpentError,
-    NotAllowedError,
-    StaleQuestionError,
-)
+from hitl_django.errors import InterruptNotFound, NotAllowedError, StaleQuestionError
 from hitl_django.json_text import json_schema, schema_keywords
 from hitl_django.models import Decision, Interrupt, Thread
 from hitl_django.services.reviews.decide import MOST_READS
@@ -93,12 +90,12 @@ def by_bulk_form(question: Interrupt, user: User) -> None:
 
 
 def by_link(question: Interrupt, user: User) -> None:
-    token = services.make_link(question.pk, name="Dana").url.rstrip("/").rsplit("/", 1)[1]
-    services.decide_by_link(token, "edit", VALUE)
+    token = make_link(question.pk, name="Dana").url.rstrip("/").rsplit("/", 1)[1]
+    decide_by_link(token, "edit", VALUE)
 
 
 def by_page_of_link(question: Interrupt, user: User) -> None:
-    url, client = services.make_link(question.pk, name="Dana").url, Client()
+    url, client = make_link(question.pk, name="Dana").url, Client()
     form = post_of(client.get(url).content.decode())
     response = client.post(url, {**form, "answer/amount": "5", "decision": "approve"})
     assert response.status_code == 302
@@ -226,10 +223,10 @@ def test_a_link_to_a_question_that_changes_meanwhile_stays_unused(
     advance: Advance, boss: User, changing: Callable[..., list[Any]]
 ) -> None:
     question = asked("typed", TYPED, advance)
-    url = services.make_link(question.pk, name="Dana").url
+    url = make_link(question.pk, name="Dana").url
     changing(question, 1, response_schema=HUNDREDS)
     with pytest.raises(LinkSpentError) as refused:
-        services.decide_by_link(url.rstrip("/").rsplit("/", 1)[1], "edit", VALUE)
+        decide_by_link(url.rstrip("/").rsplit("/", 1)[1], "edit", VALUE)
     assert refused.value.state == "stale"
     assert not Decision.objects.exists()
 

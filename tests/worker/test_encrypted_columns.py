@@ -21,6 +21,7 @@ from django.urls import reverse
 
 import hitl_django
 from hitl_django import audit, services
+from hitl_django.contrib.links.services import make_link
 from hitl_django.encryption import decrypt_text, encrypt_text
 from hitl_django.engine.errors import CorruptPayloadError
 from hitl_django.management.diagnosis import examine_installation
@@ -185,7 +186,7 @@ def test_a_whole_life_leaves_nothing_to_be_read(
     shown = client.get(reverse("hitl_django:interrupt", args=[asked.pk]))
     assert SECRET in shown.content.decode()
     services.comment(asked.pk, f"Why {SECRET}?", by=boss)
-    link = services.make_link(asked.pk, name="Lena", email="lena@example.com")
+    link = make_link(asked.pk, name="Lena", email="lena@example.com")
     assert SECRET in client.get(link.url).content.decode()
     answer = {"approved": True, "text": f"better {SECRET}"}
     services.decide(asked.pk, "respond", answer, reason=f"since {SECRET}", by=boss)

@@ -15,6 +15,7 @@ from django.db.models.functions import Now
 
 from hitl_django import START, StateGraph, interrupt, services
 from hitl_django.archive.thread_tables import THREAD_TABLES
+from hitl_django.contrib.links.services import make_link
 from hitl_django.graph_registry import registry
 from hitl_django.models import ArchivedThread, GraphShape, Interrupt, Run, SecondLook, Thread
 from hitl_django.worker import retention, runner
@@ -83,7 +84,7 @@ def finish(run: services.RunInfo, *, discussed: bool = False) -> None:
     question = pause(run)
     if discussed:
         services.comment(question.pk, "It did come back.")
-        services.make_link(question.pk, name="Lena R.")
+        make_link(question.pk, name="Lena R.")
     services.decide(question.pk, "respond", "yes", reason="It came back unopened.")
     if discussed:
         # Which approvals are drawn is chance, so the row is made as drawing makes it.

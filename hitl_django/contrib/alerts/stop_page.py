@@ -20,11 +20,13 @@ from django.views.decorators.csrf import csrf_exempt
 
 from hitl_django.audit import label_user
 from hitl_django.forms import submission
-from hitl_django.link_pages.closed_page import UNKNOWN, UNREADABLE
-from hitl_django.link_pages.responses import render_page
+from hitl_django.public_pages.notices import UNKNOWN, UNREADABLE
+from hitl_django.public_pages.responses import render_page
 
 from .preferences import ALL, DIGEST, read_stop_token, stop
 from .topics import AlertTopic
+
+MESSAGE = "hitl_django/public/message.html"
 
 
 @method_decorator([login_not_required, never_cache, csrf_exempt], name="dispatch")
@@ -37,7 +39,7 @@ class StopPage(View):
         """Shows what the link would end; changes nothing."""
         found = read_stop_token(token)
         if found is None:
-            return render_page(request, "message.html", status=404, message=UNKNOWN)
+            return render_page(request, MESSAGE, status=404, message=UNKNOWN)
         user, what = found
         return self._page(request, what, name=label_user(user))
 
@@ -45,11 +47,11 @@ class StopPage(View):
         """Ends what the link is for, or all of it."""
         found = read_stop_token(token)
         if found is None:
-            return render_page(request, "message.html", status=404, message=UNKNOWN)
+            return render_page(request, MESSAGE, status=404, message=UNKNOWN)
         try:
             form = submission.read_form(request)
         except (*submission.TOO_LARGE, *submission.UNREADABLE):
-            return render_page(request, "message.html", status=400, message=UNREADABLE)
+            return render_page(request, MESSAGE, status=400, message=UNREADABLE)
         user, what = found
         what = ALL if form.get("what") == ALL else what
         stop(user, what)
@@ -59,4 +61,6 @@ class StopPage(View):
         topic = AlertTopic(what).label if what in AlertTopic.values else ""
         if what == DIGEST:
             topic = gettext("The daily mail with what waits for you")
-        return render_page(request, "stop.html", status=200, topic=topic, **context)
+        return render_page(
+            request, "hitl_django/public/stop.html", status=200, topic=topic, **context
+        )

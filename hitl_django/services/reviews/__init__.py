@@ -1,3 +1,3 @@
-"""Services about questions: decide, claim, assign, comment, links, deadlines, the queue."""
+"""Services about questions: decide, claim, assign, comment, deadlines, the queue."""
 
 from __future__ import annotations

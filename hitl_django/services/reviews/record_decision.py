@@ -35,10 +35,11 @@ KEY_LENGTH = 255
 
 @dataclass(frozen=True, slots=True)
 class Guest:
-    """Somebody without an account: a name, and what the record says of how they came."""
+    """A person without an account: the name, the id of the invitation and the user who gave it."""
 
     label: str
-    noted: dict[str, str]
+    invitation: str
+    invited_by: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -344,6 +345,9 @@ def _append_entry(
 ) -> None:
     agreed = {"approvals": decision.approvals, "quorum": decision.quorum}
     guest = request.guest
+    invited = {}
+    if guest is not None:
+        invited = {"invitation": guest.invitation, "invited_by": guest.invited_by}
     audit.append(
         batch,
         thread,
@@ -361,7 +365,7 @@ def _append_entry(
             "reason": request.reason,
             **(agreed if decision.quorum > 1 else {}),
             **({"held_by": decision.held_by_label} if decision.held_by_label else {}),
-            **({} if guest is None else guest.noted),
+            **invited,
         },
     )
 

@@ -24,7 +24,7 @@ from hitl_django.db.retry import retry_on_conflict
 from hitl_django.db.write_batch import WriteBatch
 from hitl_django.errors import UndoRefusedError
 from hitl_django.events import EventName
-from hitl_django.models import Decision, Interrupt, ReviewLink, Run, SecondLook, Thread
+from hitl_django.models import Decision, Interrupt, Run, SecondLook, Thread
 from hitl_django.models.search import index_text
 from hitl_django.permissions import get_policy, refuse_unless_may
 
@@ -163,13 +163,11 @@ def _find_obstacle(interrupt: Interrupt, thread: Thread, decision: Decision, now
 def _reopen(interrupt: Interrupt, decision: Decision, using: str) -> None:
     """Opens a question again, in a version of its own; what others have agreed to still counts."""
     version = decision.version + VERSIONS
-    # A vote counts for the version that it names, and a link is for what it showed. The question
-    # asks the same as then, so both go along; the link that was used is unused again. And before
-    # the decision itself becomes one that isn't effective: a person has one of those in a version.
+    # A vote counts for the version that it names. The question asks the same as then, so it goes
+    # along. And before the decision itself becomes one that isn't effective: a person has one of
+    # those in a version.
     rows = Decision.objects.using(using).filter(interrupt=interrupt, version=decision.version)
     rows.filter(effective=None).update(version=version)
-    links = ReviewLink.objects.using(using).filter(interrupt=interrupt, version=decision.version)
-    links.update(version=version, used_at=None)
     reopened = (
         Interrupt.objects.using(using)
         .filter(pk=interrupt.pk, status=Interrupt.Status.DECIDED, version=interrupt.version)

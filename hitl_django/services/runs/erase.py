@@ -18,7 +18,6 @@ from hitl_django.models import (
     Comment,
     Decision,
     Interrupt,
-    ReviewLink,
     Run,
     RunEvent,
     SecondLook,
@@ -93,7 +92,6 @@ def _erase(thread: Thread, by: Any, via: str, detail: dict[str, Any]) -> None:
         if table.thread and table.erased:
             rows = table.model._base_manager.using(write_alias())
             rows.filter(**{table.thread: thread.pk}).update(**table.erased)
-    ReviewLink.objects.filter(interrupt__thread=thread).update(email="")
     runs.update(input=None, options=None, error="", traceback="", first_event=F("last_event") + 1)
     # There is nothing left that it could go on from.
     runs.filter(state=Run.State.FAILED).update(state=Run.State.CANCELLED)

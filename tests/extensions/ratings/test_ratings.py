@@ -14,7 +14,7 @@ from django.db import transaction
 from django.http import HttpResponse
 from django.test import Client
 
-from hitl_django import archive, services
+from hitl_django import archive, extensions, services
 from hitl_django.admin import register
 from hitl_django.admin.history_display import describe_entry
 from hitl_django.engine.errors import CorruptPayloadError
@@ -198,7 +198,7 @@ def test_archived_rows_without_the_app_are_refused_by_name(
     rated: Thread, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     retention.archive_ended(30, 10)
-    monkeypatch.setattr("hitl_django.extensions._registered", {})
+    monkeypatch.delitem(extensions._registered, "ratings")
     with pytest.raises(CorruptPayloadError, match=r"rows of ratings\.rating"):
         archive.read_document(ArchivedThread.objects.get())
 
@@ -208,7 +208,7 @@ def test_archived_thread_without_rows_of_the_app_is_read_without_it(
 ) -> None:
     ended()
     retention.archive_ended(30, 10)
-    monkeypatch.setattr("hitl_django.extensions._registered", {})
+    monkeypatch.delitem(extensions._registered, "ratings")
     assert archive.read_document(ArchivedThread.objects.get())[Thread]
 
 

@@ -1,0 +1,194 @@
+"""Review links: made for a question, looked at, taken back."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import Any
+
+from django import forms
+from django.contrib import admin, messages
+from django.contrib.admin.views.main import ChangeList
+from django.core.exceptions import ImproperlyConfigured
+from django.db.models import QuerySet
+from django.http import Http404, HttpRequest, HttpResponse
+from django.utils.html import format_html
+from django.utils.text import get_text_list
+from django.utils.translation import gettext_lazy as _
+from django.utils.translation import ngettext
+
+from hitl_django import answers
+from hitl_django.admin import add_pages
+from hitl_django.admin.base import ERASED, LinkedChangeList, ReadOnlyAdmin, format_entry
+from hitl_django.engine.errors import InvalidInputError
+from hitl_django.errors import AlreadyDecidedError, NotAllowedError
+from hitl_django.forms.json_input import escape_hidden
+from hitl_django.models import Decision, Interrupt
+from hitl_django.permissions import find_row, get_policy, select_visible
+
+from . import services
+from .errors import LinkSpentError
+from .models import ReviewLink
+
+STATES: dict[str, Any] = {
+    services.LinkState.OPEN: _("can be used"),
+    services.LinkState.USED: _("used"),
+    services.LinkState.EXPIRED: _("expired"),
+    services.LinkState.REVOKED: _("taken back"),
+    services.LinkState.VOID: _("void: its maker may no more"),
+    services.LinkState.STALE: _("for another version of the question"),
+    services.LinkState.DECIDED: _("somebody else decided"),
+    services.LinkState.CLOSED: _("the question is no longer asked"),
+    services.LinkState.WAITING: _("its run has stopped"),
+    services.LinkState.HELD: _("somebody else holds the question"),
+}
+
+
+class LinkForm(forms.Form):
+    """Whom a link is for, and what."""
+
+    name = forms.CharField(
+        label=_("For"), max_length=255, help_text=_("This name stays with the decision.")
+    )
+    email = forms.EmailField(
+        label=_("E-mail"), required=False, help_text=_("Kept beside the name. Nothing is sent.")
+    )
+    days = forms.IntegerField(label=_("Days it holds"), min_value=1, max_value=365, initial=7)
+    decisions = forms.MultipleChoiceField(label=_("Decisions"), widget=forms.CheckboxSelectMultiple)
+
+    def __init__(self, question: Interrupt, data: Any = None) -> None:
+        allowed = answers.read_options(question).allowed
+        super().__init__(data, initial={"decisions": list(allowed)})
+        decisions: Any = self.fields["decisions"]
+        decisions.choices = [(one, Decision.Type(one).label) for one in allowed]
+
+
+class LinkChangeList(LinkedChangeList):
+    """A page of links that know whether they can be used."""
+
+    def complete_rows(self, request: HttpRequest) -> None:
+        super().complete_rows(request)
+        states = services.link_states([row.pk for row in self.result_list])
+        for row in self.result_list:
+            row.found = states[row.pk]
+
+
+class ReviewLinkAdmin(ReadOnlyAdmin):
+    """Links that were made, newest first; their addresses aren't known any more."""
+
+    list_display = ("link", "state", "maker", "expires_at")
+    list_select_related = ("interrupt__run", "interrupt__thread", "created_by")
+    empty_text = _("No link was made yet. One is made on the page of a question.")
+    actions = ("take_back",)
+    visible_through = "interrupt"
+
+    def visible(self, request: HttpRequest, rows: QuerySet[Any]) -> QuerySet[Any]:
+        if not get_policy().has_permission(request.user, services.PERMISSION):
+            return rows.none()
+        return super().visible(request, rows)
+
+    def get_changelist(self, request: HttpRequest, **kwargs: Any) -> type[ChangeList]:
+        return LinkChangeList
+
+    def has_take_back_permission(self, request: HttpRequest) -> bool:
+        return self.has_view_permission(request)
+
+    def has_add_permission(self, request: HttpRequest, obj: Any = None) -> bool:
+        # A link is to a question, so without one there is nothing to add.
+        return "interrupt" in request.GET and self.has_view_permission(request)
+
+    def get_model_perms(self, request: HttpRequest) -> dict[str, bool]:
+        # The index and the menu name no question, so there they offer no adding.
+        return {**super().get_model_perms(request), "add": False}
+
+    @admin.display(description=_("for"), ordering="name")
+    def link(self, row: ReviewLink) -> str:
+        return format_entry(row, row.name, escape_hidden(row.interrupt.title) or ERASED)
+
+    @admin.display(description=_("state"))
+    def state(self, row: Any) -> str:
+        return str(STATES[row.found])
+
+    @admin.display(description=_("made by"), ordering="created_by_label")
+    def maker(self, row: ReviewLink) -> str:
+        return escape_hidden(row.created_by_label)
+
+    @admin.action(description=_("Take back"), permissions=["take_back"])
+    def take_back(self, request: HttpRequest, rows: QuerySet[Any]) -> None:
+        done, spent = 0, 0
+        for row in rows:
+            try:
+                services.revoke_link(row.pk, by=request.user, via="admin")
+                done += 1
+            except (LinkSpentError, NotAllowedError):
+                spent += 1
+        message = ngettext("%(n)d link was taken back.", "%(n)d links were taken back.", done)
+        self.message_user(request, message % {"n": done}, messages.SUCCESS)
+        if spent:
+            left = ngettext("%(n)d could not be.", "%(n)d could not be.", spent)
+            self.message_user(request, left % {"n": spent}, messages.WARNING)
+
+    def show(self, request: HttpRequest, row: ReviewLink) -> HttpResponse:
+        """Shows a link, without its address."""
+        state = STATES[services.link_states([row.pk])[row.pk]]
+        title = format_html("{} {}", _("Link for"), escape_hidden(row.name))
+        labels: list[Any] = [Decision.Type(word).label for word in row.decisions]
+        return self.page(
+            request,
+            row,
+            "link.html",
+            title=title,
+            state=state,
+            item=row.interrupt,
+            decisions=get_text_list(labels, _("or")),
+        )
+
+    def add_view(
+        self, request: HttpRequest, form_url: str = "", extra_context: dict[str, Any] | None = None
+    ) -> HttpResponse:
+        """Makes a link to a question, and shows its address this once."""
+        question = self._question(request)
+        form = LinkForm(question, request.POST if request.method == "POST" else None)
+        if form.is_valid():
+            response = self._make(request, question, form)
+            if response is not None:
+                return response
+        title = _("A link for somebody without an account")
+        return self.page(request, question, "link_form.html", title=title, form=form, item=question)
+
+    def _make(
+        self, request: HttpRequest, question: Interrupt, form: LinkForm
+    ) -> HttpResponse | None:
+        given = form.cleaned_data
+        try:
+            made = services.make_link(
+                question.pk,
+                name=given["name"],
+                email=given["email"],
+                decisions=given["decisions"],
+                expires=timedelta(days=given["days"]),
+                by=request.user,
+                via="admin",
+            )
+        except InvalidInputError as error:
+            for name, reason in error.faults:
+                form.add_error(name if name in form.fields else None, reason)
+            return None
+        except (AlreadyDecidedError, NotAllowedError, ImproperlyConfigured) as error:
+            form.add_error(None, str(error))
+            return None
+        url = request.build_absolute_uri(made.url)
+        title = _("The link")
+        response = self.page(request, question, "link.html", title=title, url=url, item=question)
+        response.headers["Cache-Control"] = "no-store"
+        return response
+
+    def _question(self, request: HttpRequest) -> Interrupt:
+        """Returns the question that the address names, if the user may make links to it."""
+        rows = select_visible(Interrupt.objects.select_related("run", "thread"), request.user)
+        question = find_row(rows, Http404, pk=request.GET.get("interrupt", ""))
+        if not services.may_make_link(request.user, question):
+            raise Http404
+        return question
+
+
+add_pages({ReviewLink: ReviewLinkAdmin})

@@ -1,0 +1,3 @@
+"""The API of review links."""
+
+from __future__ import annotations

@@ -1,0 +1,49 @@
+"""Review links: the body that makes one, and how they are shown."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from rest_framework import serializers
+
+from hitl_django.api.serializers.fields import Body, Choice, Id, Moment, Text
+from hitl_django.decision_types import DECISION_TYPES
+
+from ..services import LinkState
+
+
+def _decisions(**options: Any) -> serializers.ListField:
+    return serializers.ListField(child=Choice(choices=list(DECISION_TYPES)), **options)
+
+
+class LinkBody(Body):
+    """Whom a link is for, and what."""
+
+    name = Text(max_length=255, help_text="Who decides with it: stays with the decision.")
+    email = Text(max_length=254, allow_blank=True, required=False, help_text="Kept beside it.")
+    decisions = _decisions(
+        max_length=10, required=False, help_text="Which it is for; empty: all that are allowed."
+    )
+    expires_at = Moment(source="expires", required=False, help_text="In a week, if not named.")
+
+
+class LinkSerializer(serializers.Serializer):
+    """A link, and whether it can still be used."""
+
+    id = Id()
+    interrupt = Id(source="interrupt_id")
+    name = serializers.CharField()
+    email = serializers.CharField()
+    decisions = _decisions()
+    state = Choice(choices=[str(state) for state in LinkState])
+    created_by = serializers.CharField(source="created_by_label")
+    created_at = Moment()
+    expires_at = Moment()
+    used_at = Moment(allow_null=True)
+    revoked_at = Moment(allow_null=True)
+
+
+class NewLinkSerializer(LinkSerializer):
+    """A link with its address, which is shown this once."""
+
+    url = serializers.CharField(help_text="What to send to the person; nothing shows it again.")

@@ -1,0 +1,79 @@
+"""Views of review links: list, make, revoke."""
+
+from __future__ import annotations
+
+from uuid import UUID
+
+from rest_framework.request import Request
+from rest_framework.response import Response
+
+from hitl_django import errors
+from hitl_django.api import querysets
+from hitl_django.api.operations import ResponseSpec, operation
+from hitl_django.api.views.base import Resource
+
+from .. import services
+from ..errors import LinkNotFound, LinkSpentError
+from ..models import ReviewLink
+from .serializers import LinkBody, LinkSerializer, NewLinkSerializer
+
+
+class LinkList(Resource):
+    """The links to a question; posting to them makes one."""
+
+    @operation(
+        "list_links", responses={200: ResponseSpec("All of them.", LinkSerializer, paged=True)}
+    )
+    def get(self, request: Request, interrupt_id: UUID) -> Response:
+        """Lists the links to a question, newest first, without their addresses."""
+        return self.render_all(LinkSerializer, services.list_links(interrupt_id, by=request.user))
+
+    @operation(
+        "make_link",
+        body=LinkBody,
+        keyed=True,
+        responses={
+            201: ResponseSpec("Made; the address is here and nowhere else.", NewLinkSerializer)
+        },
+        errors=(errors.AlreadyDecidedError, errors.InvalidInputError),
+        example={"name": "Dana K.", "decisions": ["approve", "reject"]},
+    )
+    def post(self, request: Request, interrupt_id: UUID) -> Response:
+        """Makes a link with which a named person without an account decides, once."""
+        wanted = self.read_body()
+
+        def find(link_id: str) -> services.LinkInfo:
+            links = services.list_links(interrupt_id, by=request.user)
+            found = next((link for link in links if str(link.id) == link_id), None)
+            if found is None:
+                raise LinkNotFound
+            return found
+
+        return self.act_once(
+            lambda: services.make_link(interrupt_id, by=request.user, via="api", **wanted),
+            find,
+            self._show,
+        )
+
+    def _show(self, made: services.LinkInfo) -> Response:
+        shown, request = self.render(NewLinkSerializer, made), self.request
+        if shown["url"].startswith("/"):  # SITE_URL doesn't say where we are; the request does
+            shown["url"] = request.build_absolute_uri(shown["url"])
+        return Response(shown, status=201, headers={"Cache-Control": "no-store"})
+
+
+class LinkDetail(Resource):
+    """One link."""
+
+    @operation(
+        "revoke_link",
+        responses={204: ResponseSpec("It can't be used any more.")},
+        errors=(LinkSpentError,),
+    )
+    def delete(self, request: Request, interrupt_id: UUID, link_id: UUID) -> Response:
+        """Takes a link back that hasn't been used; it stays in the list."""
+        question = self.find(querysets.visible_interrupts, pk=interrupt_id)
+        if not ReviewLink.objects.filter(interrupt=question, pk=link_id).exists():
+            raise LinkNotFound
+        services.revoke_link(link_id, by=request.user, via="api")
+        return Response(status=204)

@@ -1,0 +1,54 @@
+"""Links with which somebody without an account decides one question."""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+from django.conf import settings
+from django.db import models
+from django.utils.translation import gettext_lazy as _
+
+from hitl_django.engine.ids import new_id
+from hitl_django.json_text.sanitize import escape_invisible
+from hitl_django.models import Interrupt
+from hitl_django.models.fields import JSONTextField
+from hitl_django.models.functions import Now
+
+
+class ReviewLink(models.Model):
+    """A link for a named person: to one version of one question, once, and for a while.
+
+    The secret in it isn't stored, only its digest: who reads the table can follow no link.
+    """
+
+    id = models.UUIDField(primary_key=True, default=new_id, editable=False)
+    interrupt = models.ForeignKey(
+        Interrupt, on_delete=models.CASCADE, related_name="links", verbose_name=_("question")
+    )
+    secret_digest = models.CharField(max_length=64)
+    name = models.CharField(_("for"), max_length=255)
+    email = models.EmailField(_("e-mail"), blank=True)
+    #: The decisions that it is for; the question may take others.
+    decisions = JSONTextField(_("decisions"), default=list)
+    #: The question as it was when the link was made.
+    payload_digest = models.CharField(max_length=32)
+    version = models.PositiveIntegerField()
+    created_by = models.ForeignKey(
+        settings.AUTH_USER_MODEL, on_delete=models.SET_NULL, null=True, blank=True, related_name="+"
+    )
+    created_by_label = models.CharField(_("made by"), max_length=255)
+    created_at = models.DateTimeField(_("made"), db_default=Now(), editable=False)
+    expires_at = models.DateTimeField(_("expires"))
+    used_at = models.DateTimeField(_("used"), null=True, blank=True)
+    revoked_at = models.DateTimeField(_("revoked"), null=True, blank=True)
+
+    class Meta:
+        verbose_name = _("review link")
+        verbose_name_plural = _("review links")
+        ordering: ClassVar = ["-created_at", "-id"]
+        permissions: ClassVar = [
+            ("link_interrupt", _("Can make links with which others decide questions"))
+        ]
+
+    def __str__(self) -> str:
+        return escape_invisible(self.name)

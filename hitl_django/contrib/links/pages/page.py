@@ -1,0 +1,256 @@
+"""The view of a review link; it decides by POST only, since mail scanners follow every link.
+
+The address is the secret. So nothing of the page is kept by a cache or found by a search engine, no
+request that follows says where a visitor came from, be it a link of the question or the style
+sheet, and the address gets into no log: every answer is made here, whatever was sent and whatever
+goes wrong. Django's own check of forms is not for this page: it needs a
+cookie, and logs the address of what it refuses. ``signature`` says what there is instead.
+"""
+
+from __future__ import annotations
+
+import logging
+import traceback
+from collections.abc import Mapping
+from typing import Any
+
+from django.contrib.auth.decorators import login_not_required
+from django.http import Http404, HttpRequest, HttpResponse, HttpResponseRedirect, QueryDict
+from django.http.response import HttpResponseBase
+from django.utils.decorators import method_decorator
+from django.views import View
+from django.views.decorators.cache import never_cache
+from django.views.decorators.csrf import csrf_exempt
+from django.views.decorators.debug import sensitive_post_parameters
+
+from hitl_django.admin.answer_forms import QuestionForms
+from hitl_django.admin.multi_action import make_question_forms
+from hitl_django.admin.payload_files import open_payload_file
+from hitl_django.admin.question_view import display_question, display_why
+from hitl_django.admin.refusal_messages import Notice
+from hitl_django.db import outages
+from hitl_django.db.alias import write_alias
+from hitl_django.engine.errors import InvalidAnswerError, PayloadError
+from hitl_django.errors import (
+    AlreadyDecidedError,
+    RunStateError,
+    StaleQuestionError,
+    UndoRefusedError,
+)
+from hitl_django.forms import submission
+from hitl_django.models import Decision, Interrupt
+from hitl_django.public_pages.notices import UNKNOWN, UNREADABLE
+from hitl_django.public_pages.responses import protect_response, render_page
+
+from .. import services
+from ..errors import LinkNotFound, LinkSpentError
+from ..services import LinkInfo, LinkState
+from .closed_page import (
+    AWAY,
+    FAILED,
+    NO_FILE,
+    NOT_OFFERED,
+    TOO_LARGE,
+    TOO_OFTEN,
+    UNSIGNED,
+    get_closed_message,
+    get_maker,
+)
+from .rate import is_too_often
+from .redaction import HIDDEN, redact_token
+from .signature import is_signed, sign_form
+
+logger = logging.getLogger("hitl_django")
+
+#: Where the page has its files: at its own address, which the page itself doesn't say.
+FILE_URL = "./"
+ALLOW = {"Allow": "GET, HEAD, POST"}
+
+
+@method_decorator(
+    [login_not_required, never_cache, csrf_exempt, sensitive_post_parameters()], name="dispatch"
+)
+class LinkPage(View):
+    """The one page there is: the question with its form, or why there is none."""
+
+    http_method_names = ("get", "head", "post")
+
+    def dispatch(self, request: HttpRequest, token: str) -> HttpResponseBase:
+        self.address = request.path
+        redact_token(request, token)
+        try:
+            return self._answer(request, token)
+        except Exception as error:
+            return self._fail(request, token, error)
+
+    def get(self, request: HttpRequest, link: LinkInfo, token: str) -> HttpResponseBase:
+        """Shows the question, a file that it names, or what became of the link; changes nothing."""
+        if link.state != LinkState.OPEN:
+            return self._spent(request, link, token)
+        question = _question(link)
+        if "at" in request.GET:
+            return self._hand_out(request, question, request.GET["at"])
+        return self._ask(request, link, make_question_forms(question), sign_form(link, question))
+
+    def post(self, request: HttpRequest, link: LinkInfo, token: str) -> HttpResponse:
+        """Decides the question, or undoes that; reads nothing of what is sent to any other link."""
+        undoes = services.find_undo_by_link(token) is not None
+        if link.state != LinkState.OPEN and not undoes:
+            return self._spent(request, link, token)
+        try:
+            form = submission.read_form(request)
+        except submission.TOO_LARGE:
+            submission.discard_body(request)
+            return self._say(request, TOO_LARGE, status=413)
+        except submission.UNREADABLE:
+            return self._say(request, UNREADABLE, status=400)
+        return (self._undo if undoes else self._decide)(request, link, token, form)
+
+    def _answer(self, request: HttpRequest, token: str) -> HttpResponseBase:
+        if str(request.method).lower() not in self.http_method_names:
+            return self._say(request, NOT_OFFERED, status=405, headers=ALLOW)
+        try:
+            link = services.follow_link(token)
+        except LinkNotFound:
+            link = None
+        if is_too_often(request, None if link is None else link.id):
+            return self._say(request, TOO_OFTEN, status=429, again=link is not None)
+        if link is None:
+            return self._say(request, UNKNOWN, status=404)
+        return super().dispatch(request, link, token)
+
+    def _decide(
+        self, request: HttpRequest, link: LinkInfo, token: str, form: QueryDict
+    ) -> HttpResponse:
+        question = _question(link)
+        signature = sign_form(link, question)
+        more = "" if "decision" in form else form.get("more", "")
+        question_forms = make_question_forms(question, form, more=more)
+        if not is_signed(form.get("signature", ""), link, question):
+            question_forms.errors.append(UNSIGNED)
+            return self._ask(request, link, question_forms, signature, status=403)
+        if "preview" in form and "decision" not in form and not more:
+            question_forms.make_preview()
+            return self._ask(request, link, question_forms, signature)
+        decision = None if more else question_forms.read(form.get("decision", ""))
+        if decision is None:
+            return self._ask(request, link, question_forms, signature)
+        try:
+            reason = question_forms.decision_form.cleaned_data["reason"]
+            services.decide_by_link(token, *decision, reason=reason)
+        except (AlreadyDecidedError, LinkSpentError, RunStateError, StaleQuestionError):
+            return self._spent(request, services.follow_link(token), token)
+        except (InvalidAnswerError, PayloadError) as error:
+            question_forms.refuse(error)
+            return self._ask(request, link, question_forms, signature)
+        return protect_response(HttpResponseRedirect(self.address))
+
+    def _undo(
+        self, request: HttpRequest, link: LinkInfo, token: str, form: QueryDict
+    ) -> HttpResponse:
+        if "undo" not in form or not is_signed(form.get("signature", ""), link, _question(link)):
+            return self._spent(request, link, token)
+        try:
+            services.undo_by_link(token)
+        except (LinkSpentError, UndoRefusedError):
+            return self._spent(request, services.follow_link(token), token)
+        return protect_response(HttpResponseRedirect(self.address))
+
+    def _ask(
+        self,
+        request: HttpRequest,
+        link: LinkInfo,
+        question_forms: QuestionForms,
+        signature: str,
+        *,
+        status: int = 200,
+    ) -> HttpResponse:
+        context: dict[str, Any] = {
+            "link": link,
+            "question_forms": question_forms,
+            "item": question_forms.item,
+            "why": display_why(question_forms.item, question_forms),
+            "values": display_question(question_forms.item, question_forms, FILE_URL),
+            "maker": get_maker(link),
+            "signature": signature,
+        }
+        return render_page(request, "hitl_django/links/question.html", status=status, **context)
+
+    def _hand_out(
+        self, request: HttpRequest, question: Interrupt, pointer: str
+    ) -> HttpResponseBase:
+        try:
+            return protect_response(open_payload_file(question, pointer))
+        except Http404:
+            return self._say(request, NO_FILE, status=404)
+
+    def _spent(self, request: HttpRequest, link: LinkInfo, token: str) -> HttpResponse:
+        """Says why the link can't be used, and nothing of what it was about."""
+        used = link.state == LinkState.USED
+        message = get_closed_message(link, _decision(link) if used else None)
+        again = link.state in (LinkState.HELD, LinkState.WAITING)
+        undo = services.find_undo_by_link(token)
+        signature = "" if undo is None else sign_form(link, _question(link))
+        return self._say(
+            request, message, status=200 if used else 410, again=again, signature=signature
+        )
+
+    def _say(
+        self,
+        request: HttpRequest,
+        message: Notice,
+        *,
+        status: int,
+        again: bool = False,
+        signature: str = "",
+        headers: Mapping[str, str] | None = None,
+    ) -> HttpResponse:
+        """Says why there is no question.
+
+        With ``again`` what was typed can be sent once more; with a ``signature`` what was decided
+        can be undone.
+        """
+        context = {
+            "message": message,
+            "kept": _fields(request) if again else [],
+            "signature": signature,
+        }
+        return render_page(
+            request, "hitl_django/links/message.html", status=status, headers=headers, **context
+        )
+
+    def _fail(self, request: HttpRequest, token: str, error: Exception) -> HttpResponse:
+        """Answers in the place of Django, whose report of an error holds all that it can find."""
+        text = "".join(traceback.format_exception(error)).replace(token, HIDDEN)
+        logger.error("The page of a review link failed.\n%s", text)
+        try:
+            if outages.is_outage(error):
+                wait = {"Retry-After": str(outages.WAIT)}
+                return self._say(request, AWAY, status=503, again=True, headers=wait)
+            return self._say(request, FAILED, status=500, again=True)
+        except Exception:  # the templates themselves may be what is broken
+            return protect_response(
+                HttpResponse(FAILED.headline, content_type="text/plain", status=500)
+            )
+
+
+def _fields(request: HttpRequest) -> list[tuple[str, str]]:
+    """Returns what was sent, as far as it can be read."""
+    try:
+        form = submission.read_form(request)
+    except (*submission.TOO_LARGE, *submission.UNREADABLE):
+        return []
+    return [(name, value) for name, values in form.lists() for value in values]
+
+
+def _question(link: LinkInfo) -> Interrupt:
+    """Reads the question as the link shows it: with those decisions only that it is for."""
+    rows = Interrupt.objects.using(write_alias()).select_related("thread", "run")
+    question = rows.get(pk=link.interrupt_id)
+    question.allowed_decisions = list(link.decisions)
+    return question
+
+
+def _decision(link: LinkInfo) -> Decision | None:
+    decisions = Decision.objects.using(write_alias()).filter(interrupt=link.interrupt_id)
+    return decisions.filter(key=f"{services.LINK_KEY}{link.id}").defer("value").first()

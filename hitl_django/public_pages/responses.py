@@ -1,0 +1,73 @@
+"""Responses of the pages, with the headers that keep address and content to whom they are for."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, TypeVar
+from urllib.parse import urlsplit
+
+from django.conf import settings
+from django.http import HttpRequest, HttpResponse
+from django.http.response import HttpResponseBase
+from django.template.loader import render_to_string
+from django.templatetags.static import static
+
+from hitl_django.conf import hitl
+
+Response = TypeVar("Response", bound=HttpResponseBase)
+
+HEADERS = {
+    "Referrer-Policy": "no-referrer",
+    "X-Content-Type-Options": "nosniff",
+    "X-Frame-Options": "DENY",
+    "X-Robots-Tag": "noindex, nofollow, noarchive",
+}
+POLICY = (
+    "default-src 'none'; style-src {styles}; img-src {images}; form-action 'self'; "
+    "base-uri 'none'; frame-ancestors 'none'"
+)
+
+
+def render_page(
+    request: HttpRequest,
+    template: str,
+    *,
+    status: int,
+    headers: Mapping[str, str] | None = None,
+    **context: Any,
+) -> HttpResponse:
+    """Render a template that extends ``hitl_django/public/page.html``."""
+    text = render_to_string(template, context, request)
+    response = HttpResponse(text, status=status, headers=headers)
+    return protect_response(
+        response,
+        styles=_read_origin(static("hitl_django/public.css")) or "'self'",
+        images=" ".join(_list_image_sources()),
+    )
+
+
+def protect_response(
+    response: Response, *, styles: str = "'none'", images: str = "'none'"
+) -> Response:
+    """Forbids an answer to load anything else, to be framed, and to name its address.
+
+    A policy of its own, as that of a file, stays.
+    """
+    for header, value in HEADERS.items():
+        response.headers[header] = value
+    policy = POLICY.format(styles=styles, images=images)
+    response.headers.setdefault("Content-Security-Policy", policy)
+    return response
+
+
+def _list_image_sources() -> list[str]:
+    """Returns where pictures of a question may come from (admin/value_formats.py)."""
+    own = (_read_origin(str(url)) for url in (settings.MEDIA_URL, settings.STATIC_URL))
+    hosts = (f"https://{host}" for host in hitl.IMAGE_HOSTS)
+    return list(dict.fromkeys(["'self'", *filter(None, own), *hosts]))
+
+
+def _read_origin(url: str) -> str:
+    """Returns the origin of an address; "" of one on this site."""
+    found = urlsplit(url)
+    return f"{found.scheme or 'https'}://{found.netloc}" if found.netloc else ""

@@ -1,0 +1,189 @@
+"""Somebody without an account, in a browser with no script, decides with a link."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+from collections.abc import Callable, Iterator
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+from unittest import mock
+
+import pytest
+from django.db import OperationalError
+
+from hitl_django.contrib.links.services import make_link, revoke_link
+from hitl_django.models import Decision, Interrupt, Run
+from tests.browser.conftest import *  # noqa: F403
+from tests.browser.conftest import leads_on
+
+pytestmark = [pytest.mark.browser, pytest.mark.django_db(transaction=True)]
+
+PHONE = {"width": 390, "height": 844}
+DESK = {"width": 1280, "height": 900}
+
+
+@pytest.fixture
+def visit(chromium: Any, live_server: Any) -> Iterator[Callable[..., Any]]:
+    """Opens a page in a window of its own, without scripts; a complaint fails the test."""
+    contexts, complaints = [], []
+
+    def open_page(url: str, **options: Any) -> Any:
+        context = chromium.new_context(
+            base_url=live_server.url, java_script_enabled=False, **options
+        )
+        contexts.append(context)
+        context.set_default_timeout(120_000)
+        page = context.new_page()
+        page.on(
+            "console",
+            lambda message: (
+                "Content Security Policy" in message.text and complaints.append(message.text)
+            ),
+        )
+        page.on("requestfailed", lambda request: complaints.append(request.url))
+        page.goto(url)
+        return page
+
+    yield open_page
+    for context in contexts:
+        context.close()
+    assert complaints == []
+
+
+def picture(page: Any, name: str) -> None:
+    """Keep what the page looks like, where somebody wants to look at it."""
+    if folder := os.environ.get("TEST_PICTURES"):
+        page.screenshot(path=f"{folder}/{name}.png", full_page=True)
+
+
+def test_a_typed_question_is_decided_with_a_form(
+    visit: Callable[..., Any], start: Callable[..., Run]
+) -> None:
+    run = start("typed", amount=12.5, customer="Dana")
+    question = Interrupt.objects.get(run=run)
+    url = make_link(question.pk, name="Lena Roth").url
+    for size, what in ((DESK, "desk"), (PHONE, "phone")):
+        for scheme in ("light", "dark"):
+            page = visit(url, viewport=size, color_scheme=scheme)
+            picture(page, f"link-typed-{what}-{scheme}")
+    assert "you are asked to decide" in page.content()
+    page.fill("[name='answer/amount']", "lots")
+    with leads_on(page):
+        page.click("button[value=approve]")
+    assert "Nothing was sent yet" in page.content()
+    picture(page, "link-typed-phone-error")
+    page.fill("[name='answer/amount']", "10.5")
+    with leads_on(page):
+        page.click("button[value=approve]")
+    assert "Thank you, Lena Roth" in page.content()
+    picture(page, "link-done-phone-dark")
+    decision = Decision.objects.get()
+    assert (decision.type, decision.by_label, decision.via) == ("edit", "Lena Roth", "link")
+    assert decision.value["amount"] == 10.5
+
+
+@pytest.mark.promise("P22")
+def test_no_request_says_where_it_came_from_and_the_form_is_taken(
+    visit: Callable[..., Any], start: Callable[..., Run]
+) -> None:
+    question = Interrupt.objects.get(run=start("approval", text="the news"))
+    url = make_link(question.pk, name="Lena Roth").url
+    page = visit(url, viewport=PHONE)
+    picture(page, "link-free-phone-light")
+    requests: list[Any] = []
+    page.on("request", lambda request: requests.append(request))
+    page.reload()
+    with leads_on(page):
+        page.click("button[value=reject]")
+    assert "You rejected it." in page.content()
+    assert {request.resource_type for request in requests} >= {"document", "stylesheet"}
+    assert not any(request.headers.get("referer") for request in requests)
+    assert page.reload().status == 200
+    assert Decision.objects.get().type == "reject"
+
+
+def test_where_cookies_are_blocked_a_question_is_decided(
+    chromium: Any, live_server: Any, start: Callable[..., Run], tmp_path: Path
+) -> None:
+    blocked = {"profile": {"default_content_setting_values": {"cookies": 2}}}
+    (tmp_path / "Default").mkdir()
+    (tmp_path / "Default" / "Preferences").write_text(json.dumps(blocked))
+    question = Interrupt.objects.get(run=start("approval", text="the news"))
+    url = live_server.url + make_link(question.pk, name="Lena Roth").url
+    browser = chromium.browser_type.launch_persistent_context(
+        tmp_path, executable_path=shutil.which("chromium"), args=["--no-sandbox", "--disable-gpu"]
+    )
+    with closing(browser):
+        page = browser.new_page()
+        page.goto(f"{live_server.url}/admin/login/")
+        assert browser.cookies() == []  # which that page would set
+        page.goto(url)
+        with leads_on(page):
+            page.click("button[value=reject]")
+        assert "You rejected it." in page.content()
+    assert Decision.objects.get().type == "reject"
+
+
+def test_a_form_under_another_key_comes_back_with_what_was_typed(
+    visit: Callable[..., Any], start: Callable[..., Run], settings: Any
+) -> None:
+    question = Interrupt.objects.get(run=start("approval", text="the news"))
+    page = visit(make_link(question.pk, name="Lena Roth").url, viewport=PHONE)
+    page.fill("[name=reason]", "The figures are of last year.")
+    settings.SECRET_KEY = "another, with no fallbacks"
+    with leads_on(page):
+        page.click("button[value=reject]")
+    assert "Look at it once more" in page.content()
+    picture(page, "link-unsigned-phone-light")
+    with leads_on(page):
+        page.click("button[value=reject]")
+    assert "You rejected it." in page.content()
+    assert Decision.objects.get().reason == "The figures are of last year."
+
+
+def test_what_was_typed_is_sent_again_once_that_can_be_done(
+    visit: Callable[..., Any], start: Callable[..., Run], settings: Any
+) -> None:
+    question = Interrupt.objects.get(run=start("approval", text="the news"))
+    page = visit(make_link(question.pk, name="Lena Roth").url, viewport=PHONE)
+    page.fill("[name=reason]", "The figures\nare of <last> year.")
+    with mock.patch("hitl_django.follow_link", side_effect=OperationalError("gone")):
+        with leads_on(page):
+            page.click("button[value=reject]")
+        assert "This can't be shown right now" in page.content()
+        picture(page, "link-away-phone-light")
+    with leads_on(page):
+        page.get_by_text("Send it again").click()
+    assert "You rejected it." in page.content()
+    assert Decision.objects.get().reason.split()[-2:] == ["<last>", "year."]
+
+
+@pytest.mark.any_database
+def test_on_a_phone_nothing_sticks_out_and_buttons_can_be_hit(
+    visit: Callable[..., Any], start: Callable[..., Run]
+) -> None:
+    question = Interrupt.objects.get(run=start("typed", amount=12.5, customer="D" * 300))
+    page = visit(make_link(question.pk, name="Lena Roth").url, viewport=PHONE)
+    boxes = [button.bounding_box() for button in page.query_selector_all(".bar button")]
+    assert boxes
+    for box in boxes:
+        assert box["height"] >= 44
+        assert box["x"] >= 0
+        assert box["x"] + box["width"] <= PHONE["width"]
+    for part in page.query_selector_all("main, main > *"):
+        box = part.bounding_box()
+        assert box is None or box["width"] <= PHONE["width"]
+    picture(page, "link-long-phone-light")
+
+
+def test_a_link_that_is_over_says_so(visit: Callable[..., Any], start: Callable[..., Run]) -> None:
+    question = Interrupt.objects.get(run=start("approval", text="the news"))
+    link = make_link(question.pk, name="Lena Roth")
+    revoke_link(link.id)
+    page = visit(link.url, viewport=PHONE, color_scheme="dark")
+    assert "This link was taken back" in page.content()
+    assert "the news" not in page.content()
+    picture(page, "link-revoked-phone-dark")

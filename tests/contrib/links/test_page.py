@@ -1,0 +1,307 @@
+"""The page behind a link: shows by GET, decides by POST, and tells nobody else anything."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from datetime import timedelta
+from typing import Any
+from uuid import uuid4
+
+import pytest
+from django.db.models.functions import Now
+from django.test import Client
+
+from hitl_django import services
+from hitl_django.contrib.links.models import ReviewLink
+from hitl_django.contrib.links.services import follow_link, make_link, revoke_link
+from hitl_django.models import Decision, Interrupt, Run
+from tests.admin.test_hostile import MARK, TEXTS, assert_inert, hostile_question
+
+from .conftest import DANA, link_to, send, signature_of
+
+
+def test_it_shows_the_question_and_decides_when_the_form_is_sent(
+    asked: Callable[..., Interrupt], visitor: Client
+) -> None:
+    question = asked()
+    url = link_to(question)
+    page = visitor.get(url).content.decode()
+    for words in ("Publish the news?", "Dana K., you are asked to decide", "Approve", "Reject"):
+        assert words in page
+    response = send(visitor, url, decision="reject", reason="too early")
+    assert (response.status_code, response["Location"]) == (302, url)
+    decision = Decision.objects.get()
+    assert (decision.type, decision.by_label, decision.via) == ("reject", DANA, "link")
+    assert decision.reason == "too early"
+    after = visitor.get(url)
+    assert after.status_code == 200
+    assert "Thank you, Dana K." in after.content.decode()
+    assert "You rejected it." in after.content.decode()
+
+
+@pytest.mark.parametrize("where", ["on another question", "on a later version"])
+def test_it_says_what_was_decided_with_it_and_nothing_else(
+    asked: Callable[..., Interrupt], visitor: Client, where: str
+) -> None:
+    question, other = asked(), asked(text="other news")
+    url = link_to(question)
+    assert send(visitor, url, decision="reject").status_code == 302
+    later = Decision.objects.get()
+    later.pk, later.type = uuid4(), "approve"
+    if where == "on another question":  # whose sender has named it alike
+        later.interrupt = other
+    else:
+        later.version, later.key = later.version + 1, ""
+    later.save(force_insert=True)
+    assert "You rejected it." in visitor.get(url).content.decode()
+
+
+@pytest.mark.promise("P8")
+def test_a_link_outlives_the_secret_key_it_was_made_under(
+    asked: Callable[..., Interrupt], visitor: Client, settings: Any
+) -> None:
+    url = link_to(asked())
+    settings.SECRET_KEY = "another, with no fallbacks"
+    assert send(visitor, url, decision="reject", reason="no").status_code == 302
+    assert Decision.objects.get().by_label == DANA
+
+
+def test_a_typed_answer_is_asked_for_and_checked(
+    asked: Callable[..., Interrupt], visitor: Client
+) -> None:
+    url = link_to(asked("typed"))
+    page = visitor.get(url).content.decode()
+    names = re.findall(r'name="(answer[^"]*)"', page)
+    assert names
+    response = send(visitor, url, decision="approve", **{"answer/amount": "lots"})
+    assert response.status_code == 200
+    assert "Nothing was sent yet" in response.content.decode()
+    assert follow_link(url.rstrip("/").rpartition("/")[2]).state == "open"
+
+
+@pytest.mark.parametrize("method", ["get", "head"])
+def test_looking_changes_nothing(
+    asked: Callable[..., Interrupt], visitor: Client, method: str
+) -> None:
+    question = asked()
+    url = link_to(question)
+    for query in ("", "?decision=approve"):
+        assert getattr(visitor, method)(url + query).status_code == 200
+    assert ReviewLink.objects.get().used_at is None
+    question.refresh_from_db()
+    assert question.status == "pending"
+
+
+@pytest.mark.parametrize("method", ["put", "patch", "delete", "options", "trace"])
+def test_there_is_no_other_way(
+    asked: Callable[..., Interrupt], visitor: Client, method: str
+) -> None:
+    response = getattr(Client(), method)(link_to(asked()))
+    assert response.status_code == 405
+
+
+def test_a_form_of_another_site_is_refused(
+    asked: Callable[..., Interrupt], visitor: Client
+) -> None:
+    url = link_to(asked())
+    visitor.get(url)
+    assert visitor.post(url, {"decision": "approve"}).status_code == 403
+    assert not Decision.objects.exists()
+
+
+def test_without_the_hosts_middleware_too(asked: Callable[..., Interrupt], settings: Any) -> None:
+    kept = [name for name in settings.MIDDLEWARE if "Csrf" not in name]
+    settings.MIDDLEWARE = kept
+    url = link_to(asked())
+    assert Client(enforce_csrf_checks=True).post(url, {"decision": "approve"}).status_code == 403
+
+
+def test_a_host_where_everybody_has_to_sign_in_lets_a_link_through(
+    asked: Callable[..., Interrupt], visitor: Client, settings: Any
+) -> None:
+    login = "django.contrib.auth.middleware.LoginRequiredMiddleware"
+    settings.MIDDLEWARE = [*settings.MIDDLEWARE, login]
+    assert visitor.get(link_to(asked())).status_code == 200
+
+
+@pytest.mark.promise("P22")
+@pytest.mark.parametrize(
+    ("spend", "headline"),
+    [
+        (lambda question: ReviewLink.objects.update(expires_at=Now()), "This link has expired"),
+        (lambda question: ReviewLink.objects.update(revoked_at=Now()), "This link was taken back"),
+        (lambda question: Interrupt.objects.update(version=9), "The question has changed"),
+        (lambda question: services.decide(question.pk, "approve"), "Somebody else has decided"),
+        (lambda question: services.cancel(question.run_id), "This is no longer asked"),
+    ],
+)
+def test_a_link_that_is_over_says_so_and_nothing_of_the_question(
+    asked: Callable[..., Interrupt], visitor: Client, spend: Any, headline: str
+) -> None:
+    question = asked(text="a secret plan")
+    url = link_to(question)
+    signature = signature_of(visitor.get(url).content.decode())
+    assert signature
+    spend(question)
+    sent = {"decision": "reject", "signature": signature}
+    for response in (visitor.get(url), visitor.post(url, sent)):
+        assert response.status_code == 410
+        assert headline in response.content.decode()
+        assert "secret plan" not in response.content.decode()
+    assert not Decision.objects.filter(via="link").exists()
+
+
+def test_what_is_no_link_is_not_found(visitor: Client) -> None:
+    for token in ("x", "A" * 64, "../admin"):
+        response = visitor.get(f"/hitl/links/{token}/")
+        assert response.status_code == 404
+    response = visitor.get(f"/hitl/links/{'A' * 64}/")
+    assert "This link leads nowhere" in response.content.decode()
+
+
+def test_nobody_keeps_it_finds_it_or_frames_it(
+    asked: Callable[..., Interrupt], visitor: Client, settings: Any
+) -> None:
+    url = link_to(asked())
+    settings.SECURE_REFERRER_POLICY = "unsafe-url"
+    for address in (url, f"/hitl/links/{'A' * 64}/"):
+        headers = visitor.get(address).headers
+        assert "no-store" in headers["Cache-Control"]
+        assert headers["Referrer-Policy"] == "no-referrer"
+        assert headers["X-Robots-Tag"] == "noindex, nofollow, noarchive"
+        assert headers["X-Frame-Options"] == "DENY"
+        policy = headers["Content-Security-Policy"]
+        assert policy.startswith("default-src 'none'; style-src 'self'; img-src 'self'; form-")
+    settings.STATIC_URL = "https://cdn.example/static/"
+    assert "style-src https://cdn.example;" in visitor.get(url)["Content-Security-Policy"]
+
+
+@pytest.mark.promise("P21")
+def test_calls_are_bounded(asked: Callable[..., Interrupt], visitor: Client, settings: Any) -> None:
+    settings.HITL = {**settings.HITL, "THROTTLE_LINK": "2/day"}
+    url, other = link_to(asked()), link_to(asked())
+    statuses = [visitor.get(url).status_code for _ in range(3)]
+    assert statuses == [200, 200, 429]
+    assert visitor.get(other).status_code == 200  # whoever shares the address
+    wrong = url[:-9] + "AAAAAAAA/"
+    claimed = [{"X-Forwarded-For": f"10.0.0.{n}"} for n in range(3)]
+    guesses = [visitor.get(wrong, headers=header).status_code for header in claimed]
+    assert guesses == [404, 404, 429]
+    assert visitor.get(wrong, REMOTE_ADDR="10.9.9.9").status_code == 404
+    settings.HITL = {**settings.HITL, "THROTTLE_LINK": None}
+    assert visitor.get(url).status_code == 200
+
+
+def test_a_link_for_some_decisions_offers_no_other(
+    asked: Callable[..., Interrupt], visitor: Client
+) -> None:
+    url = link_to(asked(), decisions=["approve"])
+    page = visitor.get(url).content.decode()
+    assert 'value="approve"' in page
+    for other in ("reject", "edit", "respond"):
+        assert f'value="{other}"' not in page
+    assert "Use one of the buttons" in send(visitor, url, decision="reject").content.decode()
+    assert not Decision.objects.exists()
+
+
+@pytest.mark.any_database
+@pytest.mark.promise("P19")
+@pytest.mark.parametrize("text", TEXTS, ids=range(len(TEXTS)))
+def test_no_text_becomes_anything_else(text: str, visitor: Client) -> None:
+    question = hostile_question(text)
+    name = f"{MARK} <b>"
+    link = make_link(question.pk, name=name, expires=timedelta(days=1))
+    for response in (
+        visitor.get(link.url),
+        send(visitor, link.url, decision=text, reason=text),
+    ):
+        assert response.status_code == 200
+        assert_inert(response.content.decode())
+
+
+@pytest.mark.promise("P22")
+def test_no_link_is_written_to_a_log(
+    asked: Callable[..., Interrupt], visitor: Client, settings: Any, caplog: Any
+) -> None:
+    question = asked()
+    link = make_link(question.pk, name=DANA)
+    token = link.url.rstrip("/").rpartition("/")[2]
+    visitor.get(link.url)
+    send(visitor, link.url, decision="no such thing")
+    settings.HITL = {**settings.HITL, "THROTTLE_LINK": "1/day"}
+    assert [visitor.get(link.url).status_code for _ in range(2)] == [200, 429]
+    settings.HITL = {**settings.HITL, "THROTTLE_LINK": None}
+    revoke_link(link.id)
+    assert visitor.get(link.url).status_code == 410
+    assert token not in caplog.text
+
+
+def test_it_names_who_made_it(
+    asked: Callable[..., Interrupt], visitor: Client, django_user_model: Any
+) -> None:
+    ada = django_user_model.objects.create_superuser("ada")
+    link = make_link(asked().pk, name=DANA, by=ada)
+    assert "Dana K., ada asks you to decide:" in visitor.get(link.url).content.decode()
+    revoke_link(link.id)
+    assert "ask ada for another link" in visitor.get(link.url).content.decode()
+
+
+def test_what_is_too_long_to_be_shown_is_not_said_to_be_a_download(
+    asked: Callable[..., Interrupt], visitor: Client
+) -> None:
+    item = asked()
+    Interrupt.objects.update(payload={"title": "Long?", "text": "x" * 30_000})
+    page = visitor.get(link_to(item)).content.decode()
+    assert "10000 more characters are not shown." in page
+    assert "Ask whoever sent you the link for them." in page
+    assert "ownload" not in page
+
+
+@pytest.mark.parametrize("graph", ["approval", "typed"])
+def test_a_preview_shows_what_would_be_sent_and_sends_nothing(
+    asked: Callable[..., Interrupt], visitor: Client, graph: str
+) -> None:
+    url = link_to(asked(graph))
+    field = "answer/text" if graph == "approval" else "answer/amount"
+    typed = {field: "77", "reason": "because"}
+    response = send(visitor, url, preview="1", **typed)
+    page = response.content.decode()
+    assert response.status_code == 200
+    assert "Nothing was sent yet. This is what you would send:" in page
+    assert "77" in page
+    assert "because" in page
+    assert not Decision.objects.exists()
+    # A button of a decision decides, whatever else is sent.
+    assert send(visitor, url, preview="1", decision="reject", **typed).status_code == 302
+    assert Decision.objects.get().type == "reject"
+
+
+def test_a_preview_is_signed_like_a_decision(
+    asked: Callable[..., Interrupt], visitor: Client
+) -> None:
+    url = link_to(asked())
+    response = visitor.post(url, {"preview": "1", "answer/text": "77"})
+    assert response.status_code == 403
+    assert "This is what you would send" not in response.content.decode()
+
+
+def test_what_was_decided_with_it_is_undone_with_it(
+    asked: Callable[..., Interrupt], visitor: Client, settings: Any
+) -> None:
+    settings.HITL = {**settings.HITL, "UNDO_SECONDS": 60}
+    question = asked()
+    url = link_to(question)
+    send(visitor, url, decision="reject")
+    page = visitor.get(url).content.decode()
+    assert 'name="undo"' in page
+    assert 'name="undo"' in visitor.post(url, {"undo": "1"}).content.decode()  # unsigned
+    undone = visitor.post(url, {"undo": "1", "signature": signature_of(page)})
+    assert (undone.status_code, undone["Location"]) == (302, url)
+    assert "Approve" in visitor.get(url).content.decode()
+    send(visitor, url, decision="reject", reason="after all")
+    assert Decision.objects.get(effective=True).reason == "after all"
+    Run.objects.update(resumes_at=Now() - timedelta(seconds=1))
+    late = visitor.get(url).content.decode()
+    assert 'name="undo"' not in late
+    assert "You rejected it." in late

@@ -1,0 +1,91 @@
+"""What real web servers write to their access logs about a link, and read of what is sent to it."""
+
+from __future__ import annotations
+
+import http.client
+from collections.abc import Callable, Iterator
+from contextlib import closing
+from pathlib import Path
+from urllib.parse import urlencode
+
+import pytest
+
+from hitl_django import services
+from hitl_django.contrib.links.services import make_link
+from hitl_django.models import Decision, Interrupt
+from hitl_django.worker import runner
+from tests.api.servers import HOST, PATIENCE, Server
+from tests.chaos.graphs import EMPTY
+
+from .conftest import DANA, signature_of
+
+pytestmark = [pytest.mark.crash, pytest.mark.django_db(transaction=True)]
+FORM = {"Content-Type": "application/x-www-form-urlencoded"}
+
+
+@pytest.fixture
+def serve(tmp_path: Path) -> Iterator[Callable[[str], Server]]:
+    started: list[Server] = []
+
+    def start(kind: str) -> Server:
+        started.append(Server(kind, tmp_path / "log"))
+        return started[-1]
+
+    yield start
+    for server in started:
+        server.stop()
+
+
+def new_link() -> str:
+    run = services.start("chaos line", EMPTY).id
+    runner.advance(str(run))
+    return make_link(Interrupt.objects.get(run=run).pk, name=DANA).url
+
+
+def ask(server: Server, method: str, url: str, body: str | None = None) -> tuple[int, str]:
+    line = http.client.HTTPConnection(HOST, server.port, timeout=PATIENCE)
+    with closing(line):
+        headers = {"Referer": f"http://{HOST}{url}", **(FORM if body is not None else {})}
+        line.request(method, url, body, headers)
+        answer = line.getresponse()
+        return answer.status, answer.read().decode()
+
+
+@pytest.mark.promise("P22")
+@pytest.mark.parametrize("kind", ["gunicorn with access log", "uvicorn with access log"])
+def test_the_access_log_has_no_address_of_a_link(kind: str, serve: Callable[[str], Server]) -> None:
+    server, url = serve(kind), new_link()
+    secret = url.rstrip("/").rpartition("/")[2]
+    status, page = ask(server, "GET", url)
+    assert status == 200
+    assert [
+        ask(server, "GET", url.rstrip("/"))[0],
+        ask(server, "GET", f"{url}more")[0],
+        ask(
+            server, "GET", url.replace(secret[:9], "".join(f"%{ord(one):X}" for one in secret[:9]))
+        )[0],
+        ask(server, "DELETE", url)[0],
+        ask(server, "POST", url, "decision=reject")[0],
+        ask(
+            server, "POST", url, urlencode({"signature": signature_of(page), "decision": "reject"})
+        )[0],
+    ] == [200, 404, 200, 405, 403, 302]
+    assert Decision.objects.count() == 1
+    server.wait()  # its one worker comes to this when it has written what was before
+    written = server.log.read_text()
+    accesses = [line for line in written.splitlines() if "HTTP/1.1" in line]
+    assert sum("/hitl/links/hidden" in line for line in accesses) == 7
+    assert secret not in written
+    assert secret[9:] not in written
+
+
+@pytest.mark.promise("P21")
+def test_who_sends_too_much_gets_to_see_why_it_is_refused(
+    serve: Callable[[str], Server],
+) -> None:
+    """A browser reads no answer before it has sent all of its form."""
+    server, url = serve("gunicorn sync"), new_link()
+    for megabytes in (3, 6):
+        status, page = ask(server, "POST", url, "reason=" + "x" * (megabytes * 1024 * 1024))
+        assert status == 413
+        assert "Nothing of yours was recorded." in page

@@ -1,0 +1,89 @@
+"""The core alone and with each optional app: nothing of the other apps is there or imported."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+@dataclass(frozen=True)
+class Additions:
+    """What an optional app adds: empty texts are for apps that don't add the like.
+
+    ``route`` is a part of a path of the API, ``entry`` of the admin's index, ``panel`` of the
+    request page; ``page`` is the name of a URL pattern beside the API.
+    """
+
+    table: str
+    route: str = ""
+    entry: str = ""
+    panel: str = ""
+    page: str = ""
+
+    def find(self, facts: dict[str, Any]) -> dict[str, bool]:
+        """Return of each addition whether the project has it."""
+        found = {"table": self.table in facts["tables"]}
+        if self.route:
+            found["route"] = any(self.route in each for each in facts["routes"])
+        if self.entry:
+            found["entry"] = self.entry in facts["index"]
+        if self.panel:
+            found["panel"] = self.panel in facts["request"]
+        if self.page:
+            found["page"] = self.page in facts["pages"]
+        return found
+
+
+#: The optional apps by the names of their packages.
+APPS = {
+    "links": Additions(
+        table="hitl_links_reviewlink",
+        route="/links/",
+        entry="hitl_links/reviewlink/",
+        panel="with a link",
+        page="link",
+    ),
+    "schedules": Additions(
+        table="hitl_schedules_schedule", route="/schedules/", entry="hitl_schedules/schedule/"
+    ),
+}
+
+pytestmark = [pytest.mark.process, pytest.mark.any_database]
+
+
+def use_project(*apps: str) -> dict[str, Any]:
+    """Run a project with these optional apps and return its facts."""
+    done = subprocess.run(
+        [sys.executable, "-m", "tests.contrib.optional_project"],
+        cwd=ROOT,
+        env={
+            **os.environ,
+            "OPTIONAL_APPS": " ".join(apps),
+            "DJANGO_SETTINGS_MODULE": "tests.contrib.optional_settings",
+        },
+        capture_output=True,
+        text=True,
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    facts: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
+    return facts
+
+
+@pytest.mark.parametrize("installed", [None, *APPS])
+def test_project_has_only_the_installed_optional_app(installed: str | None) -> None:
+    facts = use_project(*([installed] if installed else []))
+    for name, additions in APPS.items():
+        package = f"hitl_django.contrib.{name}."
+        modules = [each for each in facts["modules"] if f"{each}.".startswith(package)]
+        is_installed = name == installed
+        assert bool(modules) == is_installed, modules
+        assert {*additions.find(facts).values()} == {is_installed}, additions.find(facts)
