@@ -19,5 +19,6 @@ INSTALLED_APPS = [
     "hitl_django.contrib.langgraph",
     "hitl_django.contrib.schedules",
     "hitl_django.contrib.links",
+    "hitl_django.contrib.webhooks",
 ]
 Q_CLUSTER = {"orm": "default", "workers": 2, "timeout": 60, "retry": 90}

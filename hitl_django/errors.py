@@ -8,7 +8,6 @@
     ├─ RunNotFound(LookupError, Http404)
     ├─ InterruptNotFound(LookupError, Http404)
     ├─ CheckpointNotFound(LookupError, Http404)
-    ├─ WebhookNotFound(LookupError, Http404)
     ├─ EventsPrunedError(LookupError)
     ├─ HeldError
     ├─ IdempotencyKeyReusedError(ValueError)
@@ -136,7 +135,6 @@ __all__ = [
     "UnknownTagError",
     "UnknownVersionError",
     "UnserializableError",
-    "WebhookNotFound",
     "is_invalid_resume",
 ]
 
@@ -170,10 +168,6 @@ class InterruptNotFound(HitlError, LookupError, Http404):
 
 class CheckpointNotFound(HitlError, LookupError, Http404):
     """There is no such checkpoint of the thread."""
-
-
-class WebhookNotFound(HitlError, LookupError, Http404):
-    """There is no such webhook, or nothing of that kind is sent to one."""
 
 
 class AlreadyDecidedError(ResumeError):

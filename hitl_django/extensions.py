@@ -69,6 +69,9 @@ class Table:
             Empty for rows that belong to no thread.
         user_labels: each column with the name of a user, with the foreign key beside it. Both are
             erased by ``forget_person()``.
+        user_keys: each column that holds keys of users as text, with a function that lists those of
+            a row. ``export_person()`` returns the rows; ``forget_person()`` leaves them as they
+            are, so the app deletes them itself after a time.
         exported: the columns that ``export_person()`` returns; by default all but binary ones.
         erased: values that ``forget()`` writes into the rows of a thread, by column.
         guests: the columns that name a person without an account; None if no column does.
@@ -77,6 +80,7 @@ class Table:
     model: type[Model]
     thread: str = ""
     user_labels: Mapping[str, str] = field(default_factory=dict)
+    user_keys: Mapping[str, Callable[[Any], Iterable[str]]] = field(default_factory=dict)
     exported: Sequence[str] = ()
     erased: Mapping[str, Any] = field(default_factory=dict)
     guests: Guests | None = None
@@ -127,6 +131,9 @@ class Extension:
             it at which a sweep should have done something for the app, or None. The health of the
             workers is judged by it.
         doctor: functions without arguments that yield findings.
+        tasks: dotted paths of functions with one argument, a string, that messages to workers may
+            name. ``hitl_django.task_queue.dispatcher.enqueue_task`` adds such a message to a write
+            batch.
         events: the events that the app itself publishes, each name with its label. Webhooks can be
             sent for them.
         subscribers: functions that take a write batch and an event. They are called in the
@@ -144,6 +151,7 @@ class Extension:
     sweep: Sequence[Callable[[], object]] = ()
     overdue: Sequence[Callable[[Combinable], datetime | None]] = ()
     doctor: Sequence[Callable[[], Iterable[Finding]]] = ()
+    tasks: Sequence[str] = ()
     events: Mapping[str, str | Promise] = field(default_factory=dict)
     subscribers: Sequence[Subscriber] = ()
 

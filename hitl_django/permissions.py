@@ -27,7 +27,6 @@ from hitl_django.models import (
     Interrupt,
     Run,
     Thread,
-    WebhookEndpoint,
 )
 
 M = TypeVar("M", bound=Model)
@@ -39,7 +38,6 @@ _NARROWED_BY: dict[type[Model] | None, str] = {
     Run: "visible_runs",
     Interrupt: "visible_interrupts",
     ArchivedThread: "visible_archived_threads",
-    WebhookEndpoint: "visible_webhooks",
 }
 
 
@@ -94,15 +92,10 @@ class ModelPermissionPolicy:
             return seen
         return seen.filter(~Q(graph__in=list(reserved)) | _reserved_for(user))
 
-    def visible_webhooks(
-        self, user: Any, webhooks: QuerySet[WebhookEndpoint]
-    ) -> QuerySet[WebhookEndpoint]:
-        """Narrows a queryset to the webhooks that the user may see, with what is sent to them."""
-        return self._visible(user, "view_webhookendpoint", webhooks)
-
     def visible_rows(self, user: Any, rows: QuerySet[M]) -> QuerySet[M]:
         """Narrow a queryset of an optional app's model to the rows that the user may see."""
-        of = rows.model._meta
+        model: type[Model] = rows.model._meta.concrete_model or rows.model
+        of = model._meta
         sees = self.has_permission(user, f"{of.app_label}.view_{of.model_name}")
         return rows if sees else rows.none()
 
@@ -181,10 +174,6 @@ class ModelPermissionPolicy:
     def may_share_filters(self, user: Any) -> bool:
         """Says whether the user may share filters of the queue, and remove those that are."""
         return self._has(user, "share_savedfilter")
-
-    def may_manage_webhooks(self, user: Any) -> bool:
-        """Says whether the user may make, change and try webhooks, and send messages again."""
-        return self._has(user, "manage_webhooks")
 
     def may_send_payload(self, channel: str, interrupt: Interrupt) -> bool:
         """Says whether what is asked goes out over a channel, "email" or "slack", with the title.
@@ -265,7 +254,7 @@ def select_visible(rows: QuerySet[M], by: Any) -> QuerySet[M]:
 
 
 def select_visible_through(rows: QuerySet[M], name: str, by: Any) -> QuerySet[M]:
-    """Narrows a queryset to the rows whose thread, question or webhook ``by`` may see.
+    """Narrows a queryset to the rows whose related row ``by`` may see.
 
     ``name`` is the field that leads there.
     """

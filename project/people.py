@@ -10,6 +10,8 @@ from django.contrib.auth.models import Group, Permission
 #: Simple on purpose: the demo listens on this machine only.
 PASSWORD = "demo"
 
+#: The apps whose permissions the groups have.
+LABELS = ("hitl_django", "hitl_webhooks", "project")
 VIEW = (
     "view_auditentry",
     "view_customer",
@@ -58,9 +60,7 @@ def create() -> None:
     for name, codenames in GROUPS.items():
         group, _ = Group.objects.get_or_create(name=name)
         group.permissions.set(
-            Permission.objects.filter(
-                content_type__app_label__in=["hitl_django", "project"], codename__in=codenames
-            )
+            Permission.objects.filter(content_type__app_label__in=LABELS, codename__in=codenames)
         )
     for person in PEOPLE:
         _create(person)

@@ -28,6 +28,7 @@ INSTALLED_APPS = [
     "rest_framework",
     "django_q",
     "hitl_django",
+    "hitl_django.contrib.webhooks",
     "hitl_django.contrib.alerts",
     "hitl_django.contrib.langgraph",
     "hitl_django.contrib.schedules",

@@ -10,8 +10,8 @@ from django.db import connection
 from django.db.models.signals import post_migrate
 from django.utils import translation
 
+from hitl_django.contrib.webhooks import outbox
 from hitl_django.graph_registry import compatibility
-from hitl_django.notifications import outbox
 from tests import databases
 
 #: Nobody is told of anything by mail but in tests of that, which make the endpoint themselves.

@@ -43,6 +43,7 @@ INSTALLED_APPS = [
     "django_tasks_db",
     *(["tests.queue_app.QueueConfig"] if DATABASE_URL.startswith("postgres") else []),
     "hitl_django",
+    "hitl_django.contrib.webhooks",
     "hitl_django.contrib.alerts",
     "hitl_django.contrib.langgraph",
     "hitl_django.contrib.schedules",

@@ -51,6 +51,7 @@ PARTS: Mapping[str, Callable[[], str]] = {
     "hitl-states": states.page,
     "hitl-testing": lambda: names.module(sources.TESTING),
     "hitl-webhook-events": events.page,
+    "hitl-webhook-services": lambda: names.module(sources.WEBHOOK_SERVICES),
 }
 #: Those that are told which part.
 CHOSEN: Mapping[str, Callable[[str], str]] = {

@@ -7,13 +7,12 @@ from . import markdown, sources
 
 def page() -> str:
     """Return the names of the events."""
-    events = sources.load(sources.DELIVERY).Event
-    heard = sources.load(sources.WEBHOOK_CHANNEL).events
+    sent = {*sources.load(sources.WEBHOOK_EVENTS)(), sources.load(sources.WEBHOOK_TEST)}
     return markdown.table(
         ["event", "sent when"],
         (
-            [markdown.code(event.value), str(event.label)]
-            for event in events
-            if event in heard or event is events.TEST
+            [markdown.code(name), str(label)]
+            for name, label in sources.load(sources.EVENT_LABELS)().items()
+            if name in sent
         ),
     )

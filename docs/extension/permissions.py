@@ -73,7 +73,6 @@ def _rows(name: str) -> Any:
         "threads": sources.THREAD,
         "runs": sources.RUN,
         "interrupts": sources.QUESTION,
-        "webhooks": sources.WEBHOOK,
         "rows": "django.contrib.auth.models.Group",  # any model of an optional app
         "subjects": "django.contrib.auth.models.Group",  # any model of the product's
     }[name]
@@ -89,6 +88,17 @@ def labels() -> dict[str, str]:
     }
 
 
+def labels_of_optional_apps() -> dict[str, str]:
+    """Return the permissions that the models of optional apps declare, with the apps' labels."""
+    return {
+        f"{config.label}.{codename}": str(label)
+        for config in apps.get_app_configs()
+        if config.name.startswith("hitl_django.contrib.")
+        for model in config.get_models()
+        for codename, label in model._meta.permissions
+    }
+
+
 def page() -> str:
     """Return each permission with what it allows."""
     declared, asked = labels(), questions_of_the_policy()
@@ -96,12 +106,18 @@ def page() -> str:
         raise LookupError(f"Permissions that the policy never asks for: {sorted(unused)}")
     return markdown.table(
         ["permission", "Django's label", "what the policy decides by it"],
-        (
-            [
-                markdown.code(f"hitl_django.{codename}"),
-                declared.get(codename, "Django's own"),
-                markdown.from_docstring(" ".join(asked[codename])),
-            ]
-            for codename in sorted(asked)
-        ),
+        [
+            *(
+                [
+                    markdown.code(f"hitl_django.{codename}"),
+                    declared.get(codename, "Django's own"),
+                    markdown.from_docstring(" ".join(asked[codename])),
+                ]
+                for codename in sorted(asked)
+            ),
+            *(
+                [markdown.code(name), label, "`has_permission`, where the app is installed"]
+                for name, label in sorted(labels_of_optional_apps().items())
+            ),
+        ],
     )

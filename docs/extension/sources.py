@@ -18,6 +18,7 @@ ERRORS = (
     "hitl_django.errors",
     "hitl_django.contrib.links.errors",
     "hitl_django.contrib.schedules.errors",
+    "hitl_django.contrib.webhooks.errors",
 )
 #: How the API answers an error, by its class.
 HTTP_ERRORS = "hitl_django.api.problems.PROBLEM_TYPES"
@@ -31,7 +32,6 @@ RUN = "hitl_django.models.Run"
 QUESTION = "hitl_django.models.Interrupt"
 DECISION = "hitl_django.models.Decision"
 THREAD = "hitl_django.models.Thread"
-WEBHOOK = "hitl_django.models.WebhookEndpoint"
 #: The models whose rows others may read.
 MODELS = (
     "hitl_django.models.Thread",
@@ -58,9 +58,11 @@ DISPATCHERS = (
 SIGNALS = "hitl_django.signals"
 SERVICES = "hitl_django.services"
 TESTING = "hitl_django.testing"
-#: Names all events, and the channel that says which of them a webhook may be sent.
-DELIVERY = "hitl_django.models.Delivery"
-WEBHOOK_CHANNEL = "hitl_django.notifications.webhooks.WEBHOOK"
+#: The services of webhooks, the labels of all events, and the events of webhooks among them.
+WEBHOOK_SERVICES = "hitl_django.contrib.webhooks.services"
+EVENT_LABELS = "hitl_django.contrib.webhooks.event_labels.list_labels"
+WEBHOOK_EVENTS = "hitl_django.contrib.webhooks.messages.list_events"
+WEBHOOK_TEST = "hitl_django.contrib.webhooks.event_labels.TEST"
 #: What lays a graph out, and what draws that as SVG.
 LAYOUT = "hitl_django.graph_registry.svg.get_picture"
 SVG = "hitl_django.graph_registry.svg.draw_svg"

@@ -17,14 +17,12 @@ from hitl_django.models import (
     ChannelBlob,
     Checkpoint,
     Decision,
-    Delivery,
     Interrupt,
     PendingWrite,
     ReviewItem,
     Run,
     SecondLook,
     Thread,
-    WebhookEndpoint,
 )
 
 from .archive_admin import ArchivedThreadAdmin
@@ -36,14 +34,12 @@ from .run_admin import RunAdmin
 from .second_look_admin import SecondLookAdmin
 from .subject_reviews import SubjectReviews
 from .thread_admin import ThreadAdmin
-from .webhook_admin import DeliveryAdmin, WebhookEndpointAdmin
 
 __all__ = [
     "ArchivedThreadAdmin",
     "ChannelBlobAdmin",
     "CheckpointAdmin",
     "DecisionAdmin",
-    "DeliveryAdmin",
     "InterruptAdmin",
     "PendingWriteAdmin",
     "ReviewItemAdmin",
@@ -51,7 +47,6 @@ __all__ = [
     "SecondLookAdmin",
     "SubjectReviews",
     "ThreadAdmin",
-    "WebhookEndpointAdmin",
     "add_pages",
     "register",
 ]
@@ -61,14 +56,12 @@ PAGES: dict[type[Model], type[admin.ModelAdmin[Any]]] = {
     ChannelBlob: ChannelBlobAdmin,
     Checkpoint: CheckpointAdmin,
     Decision: DecisionAdmin,
-    Delivery: DeliveryAdmin,
     Interrupt: InterruptAdmin,
     PendingWrite: PendingWriteAdmin,
     ReviewItem: ReviewItemAdmin,
     Run: RunAdmin,
     SecondLook: SecondLookAdmin,
     Thread: ThreadAdmin,
-    WebhookEndpoint: WebhookEndpointAdmin,
 }
 
 

@@ -115,7 +115,7 @@ class ReadOnlyAdmin(admin.ModelAdmin):
     view_on_site = False
     #: Lookups that pages link to, besides those of the list's filters.
     linked_lookups: Sequence[str] = ()
-    #: The field that leads to the thread, question or webhook with which a row is seen.
+    #: The field that leads to the row with which a row is seen.
     visible_through = ""
 
     def url(self, page: str, request: HttpRequest, *args: Any) -> str:

@@ -16,7 +16,7 @@ from rest_framework.request import Request
 
 from hitl_django.db.json_member import JSONMember
 from hitl_django.dialects import DIALECTS
-from hitl_django.models import Delivery, Interrupt, Run
+from hitl_django.models import Interrupt, Run
 from hitl_django.services.reviews import queue_filters
 
 from .invalid_params import InvalidParam
@@ -244,14 +244,6 @@ class InterruptFilterSet(filters.FilterSet):
         if not self.form.cleaned_data.get("status"):
             self.form.cleaned_data["status"] = Interrupt.Status.PENDING
         return super().filter_queryset(queryset)
-
-
-class DeliveryFilterSet(filters.FilterSet):
-    """Messages by what became of them and what they tell of, newest first."""
-
-    state = filters.ChoiceFilter(choices=Delivery.State.choices, label="How far they have come.")
-    event = filters.ChoiceFilter(choices=Delivery.Event.choices, label="What they tell of.")
-    ordering = OrderFilter("created_at")
 
 
 class StrictFilterBackend(DjangoFilterBackend):

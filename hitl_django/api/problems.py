@@ -32,7 +32,6 @@ from hitl_django.errors import (
     NotAllowedError,
     RunNotFound,
     SelfApprovalError,
-    WebhookNotFound,
 )
 
 from . import invalid_params, problem_extensions
@@ -142,7 +141,6 @@ PROBLEM_TYPES: dict[type[Exception], ProblemType] = {
     CheckpointNotFound: ProblemType(404, "not_found"),
     errors.EventsPrunedError: ProblemType(410, "events_pruned", problem_extensions.LAST_EVENT),
     InterruptNotFound: ProblemType(404, "not_found"),
-    WebhookNotFound: ProblemType(404, "not_found"),
     Http404: ProblemType(404, "not_found", detail="There is nothing here that you may see."),
     PermissionDenied: ProblemType(403, "permission_denied", detail="You may not do that."),
     RequestDataTooBig: ProblemType(413, "too_large", detail="The body is too large."),

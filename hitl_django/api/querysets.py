@@ -13,9 +13,8 @@ from django.db.models import Case, OuterRef, Q, QuerySet, Subquery, When
 
 from hitl_django.db.alias import write_alias
 from hitl_django.graph_registry import registry
-from hitl_django.models import Delivery, Interrupt, Run, Thread, WebhookEndpoint
-from hitl_django.notifications.webhooks import WEBHOOK
-from hitl_django.permissions import may_start, select_visible, select_visible_through
+from hitl_django.models import Interrupt, Run, Thread
+from hitl_django.permissions import may_start, select_visible
 from hitl_django.services.reviews import queue_filters
 
 # All read from where writes go: a replica that lags would show a question as open that the
@@ -76,14 +75,3 @@ def visible_interrupts(user: Any) -> QuerySet[Interrupt]:
 
 def _holds_while_open(condition: Q) -> Case:
     return Case(When(queue_filters.PENDING & condition, then=True), default=False)
-
-
-def visible_webhooks(user: Any) -> QuerySet[WebhookEndpoint]:
-    """Returns the webhooks that ``user`` may see."""
-    rows = WebhookEndpoint.objects.using(write_alias()).filter(channel=WEBHOOK.name)
-    return select_visible(rows, user)
-
-
-def visible_deliveries(user: Any) -> QuerySet[Delivery]:
-    """Returns the messages to the webhooks that ``user`` may see."""
-    return select_visible_through(Delivery.objects.using(write_alias()), "endpoint", user)

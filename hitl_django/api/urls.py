@@ -19,7 +19,6 @@ from .views import (
     runs,
     schema,
     threads,
-    webhooks,
     workers,
 )
 
@@ -80,25 +79,6 @@ urlpatterns = [
     path("stats/", queue.QueueStatsDetail.as_view(), name="stats"),
     path("decisions/bulk/", bulk.view, name="decisions-bulk"),
     path("schema/", schema.SchemaDetail.as_view(), name="schema"),
-    path("webhooks/", webhooks.WebhookList.as_view(), name="webhooks"),
-    path("webhooks/<uuid:webhook_id>/", webhooks.WebhookDetail.as_view(), name="webhook"),
-    path(
-        "webhooks/<uuid:webhook_id>/secret/",
-        webhooks.WebhookSecret.as_view(),
-        name="webhook-secret",
-    ),
-    path("webhooks/<uuid:webhook_id>/test/", webhooks.WebhookTest.as_view(), name="webhook-test"),
-    path(
-        "webhooks/<uuid:webhook_id>/deliveries/",
-        webhooks.DeliveryList.as_view(),
-        name="deliveries",
-    ),
-    path("deliveries/<uuid:delivery_id>/", webhooks.DeliveryDetail.as_view(), name="delivery"),
-    path(
-        "deliveries/<uuid:delivery_id>/redeliver/",
-        webhooks.Redelivery.as_view(),
-        name="redeliver",
-    ),
     path("workers/health/", workers.WorkerHealthDetail.as_view(), name="worker-health"),
 ]
 for _extension in list_extensions():

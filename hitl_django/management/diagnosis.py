@@ -9,7 +9,7 @@ from typing import Any
 from django.core import checks
 from django.db import connections
 from django.db.migrations.executor import MigrationExecutor
-from django.db.models import Model, QuerySet
+from django.db.models import Model
 from django.template.defaultfilters import filesizeformat
 from django.utils import timezone
 from django.utils.timesince import timesince
@@ -26,11 +26,9 @@ from hitl_django.models import (
     Decision,
     Interrupt,
     Run,
-    WebhookEndpoint,
     WorkerHeartbeat,
 )
 from hitl_django.models.functions import Now
-from hitl_django.notifications import channels
 from hitl_django.services.record_comparison import find_forged_rows
 from hitl_django.task_queue import dispatcher
 from hitl_django.worker import reencryption
@@ -72,7 +70,6 @@ def examine_installation(*, audited: bool) -> Iterator[Finding]:
         _keys,
         _clock,
         _clock_set_back,
-        _site,
         _waiting,
         _queue,
         _workers,
@@ -253,26 +250,6 @@ def _settings() -> Iterator[Finding]:
         yield Finding("ok", "The settings have nothing that is known to hurt.")
 
 
-def _site() -> Iterator[Finding]:
-    """Yields whether links are sent out that lack the name of a host."""
-    if hitl.SITE_URL:
-        return
-    endpoints = WebhookEndpoint._default_manager.using(write_alias()).filter(is_active=True)
-    others = [channel.name for channel in channels.list_channels() if channel.name != "webhook"]
-    rows: dict[str, QuerySet[Any]] = {
-        "webhooks": endpoints.filter(channel="webhook"),
-        "notifications": endpoints.filter(channel__in=others),
-    }
-    used = [name for name, found in rows.items() if found.exists()]
-    if used:
-        yield Finding(
-            "warning",
-            f"HITL['SITE_URL'] isn't set, and there are {' and '.join(used)}: messages hold no "
-            "links.",
-            "Set it to the address of the site, such as 'https://shop.example'.",
-        )
-
-
 def _waiting() -> Iterator[Finding]:
     slots = hitl.EVENT_WAITERS
     if slots:
@@ -369,7 +346,7 @@ def _growth() -> Iterator[Finding]:
         f"{name} = {days}" if isinstance(days, Mapping) else f"{name} = {days:g}"
         for name, days in given.items()
     )
-    yield Finding("note", words, advice or f"{kept} bounds it. DELIVERY_DAYS does so to webhooks.")
+    yield Finding("note", words, advice or f"{kept} bounds it.")
 
 
 def _format_ago(words: str, moment: datetime) -> str:

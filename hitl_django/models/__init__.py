@@ -12,7 +12,6 @@ from .saved_filters import SavedFilter
 from .second_looks import SecondLook
 from .store import StoreItem
 from .threads import Run, Thread
-from .webhooks import Delivery, WebhookEndpoint
 from .workers import WorkerHeartbeat
 
 __all__ = [
@@ -22,7 +21,6 @@ __all__ = [
     "Checkpoint",
     "Comment",
     "Decision",
-    "Delivery",
     "GraphShape",
     "Interrupt",
     "KeyedRequest",
@@ -34,6 +32,5 @@ __all__ = [
     "SecondLook",
     "StoreItem",
     "Thread",
-    "WebhookEndpoint",
     "WorkerHeartbeat",
 ]

@@ -333,8 +333,8 @@ class QuestionColumn:
     large: bool = False
     #: Whether it changes without another version of the question, and the ETag with it.
     in_etag: bool = False
-    #: Whether webhooks' messages have it.
-    in_webhook: bool = False
+    #: Whether messages to other systems may have it.
+    in_message: bool = False
     #: What erasing the thread leaves in its place.
     erased: Any = KEPT
 
@@ -355,13 +355,13 @@ QUESTION_COLUMNS = {
     "task_path": QuestionColumn(),
     "index": QuestionColumn(),
     "key": QuestionColumn(erased=None),
-    "title": QuestionColumn(api="list", in_queue=True, in_webhook=True, erased=""),
+    "title": QuestionColumn(api="list", in_queue=True, in_message=True, erased=""),
     "why": QuestionColumn(api="detail", erased=""),
-    "payload": QuestionColumn(api="detail", large=True, in_webhook=True, erased=None),
+    "payload": QuestionColumn(api="detail", large=True, in_message=True, erased=None),
     "payload_digest": QuestionColumn(api="detail", in_queue=True),
     "search_text": QuestionColumn(large=True, erased=None),
     "search_grams": QuestionColumn(large=True, erased=None),
-    "response_schema": QuestionColumn(api="detail", large=True, in_webhook=True, erased=None),
+    "response_schema": QuestionColumn(api="detail", large=True, in_message=True, erased=None),
     # A payload that is gone is of no other dialect.
     "dialect": QuestionColumn(api="list", erased="raw"),
     "allowed_decisions": QuestionColumn(api="list"),
@@ -401,7 +401,7 @@ QUESTION_COLUMNS = {
 QUEUE_COLUMNS = tuple(name for name, column in QUESTION_COLUMNS.items() if column.in_queue)
 LARGE_COLUMNS = tuple(name for name, column in QUESTION_COLUMNS.items() if column.large)
 ETAG_COLUMNS = tuple(name for name, column in QUESTION_COLUMNS.items() if column.in_etag)
-WEBHOOK_COLUMNS = tuple(name for name, column in QUESTION_COLUMNS.items() if column.in_webhook)
+MESSAGE_COLUMNS = tuple(name for name, column in QUESTION_COLUMNS.items() if column.in_message)
 ERASED_COLUMNS = {
     name: column.erased for name, column in QUESTION_COLUMNS.items() if column.erased is not KEPT
 }

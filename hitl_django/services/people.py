@@ -29,12 +29,10 @@ from hitl_django.models import (
     AuditEntry,
     Comment,
     Decision,
-    Delivery,
     Interrupt,
     Run,
     SecondLook,
     Thread,
-    WebhookEndpoint,
 )
 
 #: Columns with the names of users as they were then, each with the foreign key beside it.
@@ -44,7 +42,6 @@ LABELS: Mapping[type[Model], Mapping[str, str]] = {
     Decision: {"by_label": "by"},
     SecondLook: {"by_label": "by"},
     Comment: {"by_label": "by"},
-    WebhookEndpoint: {"created_by_label": "created_by"},
     AuditEntry: {"actor_label": "actor"},
 }
 
@@ -70,16 +67,6 @@ _SHOWN: Mapping[type[Model], tuple[str, ...]] = {
         "created_at",
         "closed_at",
     ),
-    WebhookEndpoint: (
-        "id",
-        "url",
-        "description",
-        "events",
-        "graphs",
-        "created_by_label",
-        "created_at",
-    ),
-    Delivery: ("id", "event", "data", "created_at"),
 }
 
 
@@ -231,8 +218,8 @@ class Person:
                 found += [Q(**{f"{column}__contains": text}) for text in {name, said}]
         if model is Thread:
             found.append(Q(**self.subject))
-        if model is Delivery:
-            found.append(Q(data__contains=str(self.user.pk)))
+        for column in get_user_keys(model):
+            found.append(Q(**{f"{column}__contains": str(self.user.pk)}))
         return reduce(or_, found) if found else None
 
     def find_columns(self, row: Any) -> Iterator[str]:
@@ -258,8 +245,9 @@ class Person:
             getattr(row, name) == value for name, value in self.subject.items()
         ):
             yield "subject"
-        if model is Delivery and str(self.user.pk) in _list_user_keys(row):
-            yield "data"
+        for column, list_of_row in get_user_keys(model).items():
+            if str(self.user.pk) in list_of_row(row):
+                yield column
 
     def find_places(self, entry: AuditEntry, *, keyed: bool = True) -> list[str]:
         """Lists the places of an entry of the record in which the user stands.
@@ -350,10 +338,10 @@ def list_keys(model: type[Model]) -> list[str]:
     return [field.name for field in model._meta.concrete_fields if field.related_model is users]
 
 
-def _list_user_keys(delivery: Delivery) -> list[str]:
-    """Lists the keys of the users that a message is about, or for."""
-    data = delivery.data
-    return [*(data.get(name, "") for name in ("to", "by", "user")), *data.get("users", "").split()]
+def get_user_keys(model: type[Model]) -> Mapping[str, Callable[[Any], Iterable[str]]]:
+    """Return the columns of a model that hold keys of users as text, each with its reader."""
+    table = find_table(model)
+    return {} if table is None else table.user_keys
 
 
 def _list_shown(model: type[Model]) -> tuple[str, ...]:

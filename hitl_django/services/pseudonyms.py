@@ -24,7 +24,15 @@ from hitl_django.errors import NoSuchThread, NotAllowedError
 from hitl_django.models import ArchivedThread, AuditEntry, Comment, Decision, Thread
 from hitl_django.models.functions import Now
 
-from .people import NAMES, Person, find_guests, list_keys, list_labels, list_models
+from .people import (
+    NAMES,
+    Person,
+    find_guests,
+    get_user_keys,
+    list_keys,
+    list_labels,
+    list_models,
+)
 from .reviews.mentions import split_at_mentions
 
 #: Rows that one query reads.
@@ -227,6 +235,8 @@ class _Forgetting:
         guests = find_guests(type(row))
         changes: dict[str, Any] = {}
         for column in self.person.find_columns(row):
+            if column in get_user_keys(type(row)):
+                continue
             if column in labels:
                 if keyed:
                     changes |= {f"{column}_id": None, labels[column]: self.pseudonym}

@@ -1,6 +1,6 @@
 """The seam to the task queue: messages by which a worker learns that something is due.
 
-A message names a function and carries the id of a run or of a webhook endpoint, and nothing else.
+A message names a function and carries the id of a run or of a row of an app, and nothing else.
 It may be lost, repeated or late: the rows are the truth, and the sweep enqueues another message for
 every row that waits too long. The functions go by their dotted paths, so that nothing on the
 reviewer's side imports the worker.
@@ -22,13 +22,11 @@ from hitl_django.conf import hitl
 from hitl_django.db.alias import write_alias
 from hitl_django.db.bulk_insert import BulkInsert, insertable_columns
 from hitl_django.db.write_batch import WriteBatch
+from hitl_django.extensions import list_extensions
 
 ADVANCE = "hitl_django.worker.advance"
-DELIVER = "hitl_django.notifications.webhooks.deliver"
 SWEEP = "hitl_django.worker.sweep"
 REPORT = "hitl_django.task_queue.heartbeat.report_idle"
-#: All that messages with an argument name.
-FUNCTIONS = frozenset({ADVANCE, DELIVER, REPORT})
 #: Calls within one another of a dispatcher that calls at once; each is some twenty frames.
 DEEPEST = 10
 
@@ -154,9 +152,14 @@ def enqueue(run_id: object, batch: WriteBatch) -> None:
     _add_message(ADVANCE, run_id, batch)
 
 
-def enqueue_webhook(endpoint_id: object, batch: WriteBatch) -> None:
-    """Adds a message that an endpoint has deliveries due to what is written."""
-    _add_message(DELIVER, endpoint_id, batch)
+def enqueue_task(function: str, argument: object, batch: WriteBatch) -> None:
+    """Add a message to the batch that has a worker call a task of an optional app."""
+    _add_message(function, argument, batch)
+
+
+def list_functions() -> frozenset[str]:
+    """Return the functions that messages with an argument may name."""
+    return frozenset({ADVANCE, REPORT}).union(*(each.tasks for each in list_extensions()))
 
 
 def enqueue_report(batch: WriteBatch) -> None:

@@ -18,7 +18,7 @@ run_ids: list[str] = []
 class CollectingDispatcher(dispatcher.Dispatcher):
     """Keeps the ids of runs that are due, and drops all other messages.
 
-    A test sends no webhooks unless it calls ``webhooks.deliver`` itself.
+    A test sends no webhooks unless it calls ``contrib.webhooks.delivery.deliver`` itself.
     """
 
     def reports_when_idle(self) -> bool:

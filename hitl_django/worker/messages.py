@@ -23,7 +23,7 @@ def perform(function: str, argument: str) -> None:
     what messages are for: ValueError otherwise. SIGTERM leaves the run at its next step's edge, and
     then does what the queue has it do.
     """
-    if function not in dispatcher.FUNCTIONS:
+    if function not in dispatcher.list_functions():
         raise ValueError(f"No message is for {function!r}.")
     begin_task()
     try:

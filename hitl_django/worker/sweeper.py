@@ -25,7 +25,6 @@ from hitl_django.extensions import list_extensions
 from hitl_django.graph_registry import compatibility
 from hitl_django.models import Run
 from hitl_django.models.functions import Now
-from hitl_django.notifications import channels, webhooks
 from hitl_django.services import keyed_requests
 from hitl_django.services.reviews.expire import select_expired
 from hitl_django.services.reviews.resumption import select_due
@@ -41,17 +40,15 @@ def sweep() -> list[UUID]:
     """Enqueue again every run that waits for a worker, up to SWEEP_BATCH of them; return their ids.
 
     Before that, questions expire, reviewers are warned, overdue questions move to the front of the
-    queue, and runs resume whose decisions can no longer be undone. After it, webhooks are sent,
-    expired items of the store, old idempotency keys and unused graph shapes are deleted, and
-    RETENTION_DAYS, ARCHIVE_DAYS and EVENT_RETENTION_DAYS are applied, a batch each. The steps of
-    optional apps come last. Several sweeps may run at once.
+    queue, and runs resume whose decisions can no longer be undone. After it, expired items of the
+    store, old idempotency keys and unused graph shapes are deleted, and RETENTION_DAYS,
+    ARCHIVE_DAYS and EVENT_RETENTION_DAYS are applied, a batch each. The steps of optional apps come
+    last. Several sweeps may run at once.
     """
     _run_steps("questions", services.expire_due, services.warn_expiring, services.mark_overdue)
     _run_steps("undo", services.resume_due)
     run_ids = _enqueue_overdue()
     _run_steps("workers", _request_report)
-    _run_steps("channels", channels.sweep_channels)
-    _run_steps("webhooks", webhooks.enqueue_due, webhooks.remove_old)
     _run_steps("shapes", compatibility.remove_unused_shapes)
     _run_steps("keys", keyed_requests.remove_old)
     _run_steps("store", partial(delete_expired, hitl.SWEEP_BATCH))

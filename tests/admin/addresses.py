@@ -14,16 +14,16 @@ from django.urls.resolvers import URLResolver
 from hitl_django import services
 from hitl_django.contrib.links.services import make_link
 from hitl_django.contrib.schedules.services import create_schedule
+from hitl_django.contrib.webhooks import services as webhook_services
+from hitl_django.contrib.webhooks.models import Delivery, WebhookEndpoint
 from hitl_django.models import (
     ArchivedThread,
     ChannelBlob,
     Checkpoint,
     Decision,
-    Delivery,
     Interrupt,
     PendingWrite,
     SecondLook,
-    WebhookEndpoint,
 )
 from hitl_django.worker import retention
 from tests.reading import name_app
@@ -53,7 +53,9 @@ def patterns(found: Any, before: str = "") -> Iterator[tuple[str, str]]:
             yield from patterns(pattern.url_patterns, before + str(pattern.pattern))
             continue
         route = before + str(pattern.pattern)
-        if found := re.match(r"(hitl_django|hitl_links|hitl_schedules)/(\w+)/", route):
+        if found := re.match(
+            r"(hitl_django|hitl_links|hitl_schedules|hitl_webhooks)/(\w+)/", route
+        ):
             app, model = found.groups()
             yield (pattern.name or f"{app}_{model}_row").removeprefix(f"{app}_"), route
 
@@ -71,9 +73,9 @@ def rows(asked: Callable[..., Interrupt], admin_user: Any) -> dict[str, Any]:
     services.decide(decided.pk, "approve")
     look = SecondLook.objects.create(interrupt=decided, decision=Decision.objects.get())
     schedule = create_schedule("approval", "0 7 * * *", {"text": "x"})
-    hook = services.create_webhook("https://crm.example/hooks")
-    services.try_webhook(hook.id)
     link = make_link(item.pk, name="Lena", by=admin_user)
+    hook = webhook_services.create_webhook("https://crm.example/hooks")
+    webhook_services.try_webhook(hook.id)
     return {
         "archivedthread": ArchivedThread.objects.get(),
         "reviewitem": item,

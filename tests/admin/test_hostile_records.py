@@ -17,18 +17,18 @@ from hitl_django.contrib.links.models import ReviewLink
 from hitl_django.contrib.links.services import make_link
 from hitl_django.contrib.schedules.models import Schedule
 from hitl_django.contrib.schedules.services import create_schedule
+from hitl_django.contrib.webhooks import services as webhook_services
+from hitl_django.contrib.webhooks.models import Delivery, WebhookEndpoint
 from hitl_django.json_text.sanitize import escape_invisible
 from hitl_django.models import (
     AuditEntry,
     ChannelBlob,
     Comment,
     Decision,
-    Delivery,
     GraphShape,
     Interrupt,
     Run,
     Thread,
-    WebhookEndpoint,
 )
 from tests.contrib.links.conftest import signature_of
 
@@ -94,8 +94,8 @@ def test_what_is_stored_and_searched_for(admin_client: Client) -> None:
 @pytest.mark.any_database
 @pytest.mark.parametrize("text", LONG, ids=range(len(LONG)))
 def test_webhooks_and_what_is_sent_to_them(text: str, admin_client: Client) -> None:
-    hook = services.create_webhook(URL, description=escape_invisible(text)[:255])
-    services.try_webhook(hook.id)
+    hook = webhook_services.create_webhook(URL, description=escape_invisible(text)[:255])
+    webhook_services.try_webhook(hook.id)
     WebhookEndpoint.objects.update(
         stopped=text[:255], description=text[:255], created_by_label=text[:255],
         is_active=False, url=f"https://crm.example/{text}", graphs=[text], events=[text],
@@ -112,7 +112,7 @@ def test_webhooks_and_what_is_sent_to_them(text: str, admin_client: Client) -> N
         assert response.status_code == 200
         assert_inert(text_of(response))
     refused = admin_client.post(
-        reverse("admin:hitl_django_webhookendpoint_add"), {"url": f"http://{text}"}
+        reverse("admin:hitl_webhooks_webhookendpoint_add"), {"url": f"http://{text}"}
     )
     assert refused.status_code == 200
     assert_inert(text_of(refused), says="Add webhook")
@@ -204,7 +204,7 @@ def test_what_can_not_be_stored_is_answered_with_a_page(
 ) -> None:
     item = asked()
     link = make_link(item.pk, name="Lena", by=admin_user)
-    hook = services.create_webhook(URL)
+    hook = webhook_services.create_webhook(URL)
     base, run = f"{list_of()}{item.pk}", f"{list_of('run')}{item.run_id}"
     digests = {"digest": item.payload_digest, "version": item.version}
     sent: dict[str, dict[str, Any]] = {

@@ -195,7 +195,7 @@ def test_no_word_of_a_page_is_out_of_reach_for_translators(
         page_of(link.id, "reviewlink"),
         page_of(schedule.id, "schedule"),
         page_of(Decision.objects.get().pk, "decision"),
-        reverse("admin:hitl_django_webhookendpoint_add"),
+        reverse("admin:hitl_webhooks_webhookendpoint_add"),
         reverse("admin:hitl_django_run_cancel", args=[item.run_id]),
         f"{list_of()}?q=nothing",
     ):

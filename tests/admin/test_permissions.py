@@ -114,7 +114,7 @@ def test_the_engines_tables_are_in_no_index_unless_that_is_asked_for(
         "run/?traceback__contains=x", "run/?error__startswith=x", "interrupt/?payload__contains=x",
         "interrupt/?title__regex=(x%2B)%2B", "decision/?value__contains=x",
         "decision/?reason__contains=x", "thread/?metadata__contains=x",
-        "webhookendpoint/?secret__startswith=x",
+        "../hitl_webhooks/webhookendpoint/?secret__startswith=x",
         "../hitl_links/reviewlink/?secret_digest__startswith=x",
     ],
 )  # fmt: skip

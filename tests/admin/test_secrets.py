@@ -25,6 +25,8 @@ from hitl_django.contrib.alerts import mails
 from hitl_django.contrib.links.services import make_link
 from hitl_django.contrib.schedules.models import Schedule
 from hitl_django.contrib.schedules.services import create_schedule
+from hitl_django.contrib.webhooks import services as webhook_services
+from hitl_django.contrib.webhooks.models import Delivery, WebhookEndpoint
 from hitl_django.errors import IdempotencyKeyReusedError
 from hitl_django.graph_registry import registry
 from hitl_django.graph_registry.registry import ReviewPolicy
@@ -35,13 +37,11 @@ from hitl_django.models import (
     ChannelBlob,
     Checkpoint,
     Decision,
-    Delivery,
     Interrupt,
     PendingWrite,
     Run,
     RunEvent,
     SecondLook,
-    WebhookEndpoint,
 )
 from hitl_django.models.events import KINDS
 from hitl_django.worker import retention
@@ -193,7 +193,7 @@ def planted(
 ) -> dict[str, Any]:
     """Give secrets everywhere that one can be given; return one row of each kind."""
     settings.HITL = {**settings.HITL, "ENCRYPTION_KEYS": [Fernet.generate_key().decode()]}
-    hook = services.create_webhook("https://crm.example/hooks")
+    hook = webhook_services.create_webhook("https://crm.example/hooks")
     ann = get_user_model().objects.create_superuser("ann")
 
     # One that is decided after an answer that the graph refused, and archived.

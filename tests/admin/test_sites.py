@@ -16,10 +16,10 @@ from django.urls import include, path, reverse
 
 from hitl_django import admin as ours
 from hitl_django import services
+from hitl_django.contrib.webhooks.messages import build_body
+from hitl_django.contrib.webhooks.services import create_webhook
 from hitl_django.models import Interrupt, ReviewItem, Run
-from hitl_django.notifications.webhooks.messages import build_body
 from hitl_django.page_urls import find_admin_page
-from hitl_django.services import create_webhook
 
 from .addresses import ADDRESSES, address_of, rows
 

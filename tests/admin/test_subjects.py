@@ -15,7 +15,8 @@ from django.urls import reverse
 
 from hitl_django import services
 from hitl_django.admin import SubjectReviews
-from hitl_django.models import Delivery, Interrupt, ReviewItem, Run
+from hitl_django.contrib.webhooks.models import Delivery
+from hitl_django.models import Interrupt, ReviewItem, Run
 
 from .browsing import post_of, text_of
 from .conftest import page_of

@@ -10,13 +10,13 @@ from django.contrib.auth.models import Permission
 from django.test import Client
 from django.urls import reverse
 
-from hitl_django import services
-from hitl_django.models import Delivery, WebhookEndpoint
+from hitl_django.contrib.webhooks import services as webhook_services
+from hitl_django.contrib.webhooks.models import Delivery, WebhookEndpoint
 
 from .conftest import list_of, page_of
 
 URL = "https://crm.example/hooks"
-ADD = "admin:hitl_django_webhookendpoint_add"
+ADD = "admin:hitl_webhooks_webhookendpoint_add"
 
 
 @pytest.fixture
@@ -25,7 +25,7 @@ def integrator(browse: Callable[[str], Client]) -> Client:
 
 
 def made(**options: Any) -> WebhookEndpoint:
-    return WebhookEndpoint.objects.get(pk=services.create_webhook(URL, **options).id)
+    return WebhookEndpoint.objects.get(pk=webhook_services.create_webhook(URL, **options).id)
 
 
 def test_the_secret_is_shown_when_a_webhook_is_made_and_never_again(integrator: Client) -> None:
@@ -70,7 +70,7 @@ def test_a_webhook_is_changed_and_deleted_through_the_services(integrator: Clien
     hook.refresh_from_db()
     assert (hook.events, hook.is_active) == (["run.parked"], False)
 
-    gone = reverse("admin:hitl_django_webhookendpoint_delete", args=[hook.pk])
+    gone = reverse("admin:hitl_webhooks_webhookendpoint_delete", args=[hook.pk])
     assert integrator.get(gone).status_code == 200
     assert integrator.post(gone, {"post": "yes"}).status_code == 302
     assert not WebhookEndpoint.objects.exists()
@@ -78,7 +78,7 @@ def test_a_webhook_is_changed_and_deleted_through_the_services(integrator: Clien
 
 def test_another_secret_is_made_by_a_post_only(integrator: Client) -> None:
     hook = made()
-    url = reverse("admin:hitl_django_webhookendpoint_secret", args=[hook.pk])
+    url = reverse("admin:hitl_webhooks_webhookendpoint_secret", args=[hook.pk])
     assert hook.secret not in integrator.get(url).content.decode()
     assert WebhookEndpoint.objects.get().secret == hook.secret
     shown = integrator.post(url).content.decode()
@@ -113,7 +113,7 @@ def test_a_test_is_sent_and_a_message_sent_again_by_actions(integrator: Client) 
 @pytest.mark.promise("P18")
 def test_who_may_not_see_webhooks_finds_none(browse: Callable[[str], Client]) -> None:
     hook = made()
-    message = services.try_webhook(hook.pk)
+    message = webhook_services.try_webhook(hook.pk)
     for role in ("reviewer", "operator", "nobody"):
         client = browse(role)
         assert client.get(list_of("webhookendpoint")).status_code == 403
@@ -130,12 +130,12 @@ def test_who_may_only_look_changes_nothing(
     looker.user_permissions.add(Permission.objects.get(codename="view_webhookendpoint"))
     client = browse("nobody")
     hook = made()
-    message = services.try_webhook(hook.pk)
+    message = webhook_services.try_webhook(hook.pk)
     Delivery.objects.update(state="dead")
     assert client.get(page_of(hook, "webhookendpoint")).status_code == 200
     assert client.post(page_of(hook, "webhookendpoint"), {"url": URL}).status_code == 403
     assert client.get(reverse(ADD)).status_code == 403
-    secret = reverse("admin:hitl_django_webhookendpoint_secret", args=[hook.pk])
+    secret = reverse("admin:hitl_webhooks_webhookendpoint_secret", args=[hook.pk])
     assert client.post(secret).status_code == 403
     for model, action, pk in (
         ("webhookendpoint", "try_them", hook.pk),
@@ -152,7 +152,7 @@ class TestWhomAMessageIsFor:
         """A message to each of two people, and the one about the event that they come from."""
         mail = WebhookEndpoint.objects.create(url="mailto:", description="Mail", channel="webhook")
         people = [{"user": str(person(name).pk)} for name in ("reader", "reviewer")]
-        event = Delivery.Event.INTERRUPT_CREATED
+        event = "interrupt.created"
         return [
             Delivery.objects.create(endpoint=mail, event=event, data=data) for data in (*people, {})
         ]
@@ -191,7 +191,7 @@ class TestWhomAMessageIsFor:
 
     def test_is_no_column_where_all_went_to_webhooks(self, integrator: Client) -> None:
         hook = made()
-        services.try_webhook(hook.pk)
+        webhook_services.try_webhook(hook.pk)
         page = integrator.get(list_of("delivery")).content.decode()
         assert "column-created_at" in page
         assert "column-recipient" not in page

@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from hitl_django import services
 from hitl_django.contrib.links.services import make_link
 from hitl_django.contrib.schedules.services import create_schedule
+from hitl_django.contrib.webhooks import services as webhook_services
 from hitl_django.models import Checkpoint, Run
 
 #: An id that nothing has.
@@ -48,7 +48,7 @@ def arguments(invoice: Any, asked: Callable[..., Any], make_run: Any) -> dict[st
     question = asked()
     failed, ended = make_run(state=Run.State.FAILED), make_run(state=Run.State.SUCCEEDED)
     schedule = create_schedule("invoice", "0 7 * * *", {"amount": 12})
-    hook = services.create_webhook("https://hooks.example/")
+    hook = webhook_services.create_webhook("https://hooks.example/")
     return {
         "graphs": (),
         "graph": ("invoice",),
@@ -78,6 +78,6 @@ def arguments(invoice: Any, asked: Callable[..., Any], make_run: Any) -> dict[st
         "schedule": (schedule.id,),
         "webhooks": (),
         **dict.fromkeys(["webhook", "webhook-secret", "webhook-test", "deliveries"], (hook.id,)),
-        **dict.fromkeys(["delivery", "redeliver"], (services.try_webhook(hook.id).id,)),
+        **dict.fromkeys(["delivery", "redeliver"], (webhook_services.try_webhook(hook.id).id,)),
         "worker-health": (),
     }

@@ -25,8 +25,8 @@ from hypothesis import HealthCheck, given, settings
 from schemathesis import GenerationMode
 from schemathesis.specs.openapi import checks
 
+from hitl_django.contrib.webhooks import addresses
 from hitl_django.models import Interrupt, Run
-from hitl_django.notifications.webhooks import addresses
 
 from .document import document
 

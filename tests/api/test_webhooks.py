@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from hitl_django import services
-from hitl_django.models import Delivery, WebhookEndpoint
+from hitl_django.contrib.webhooks import services as webhook_services
+from hitl_django.contrib.webhooks.models import Delivery, WebhookEndpoint
 
 URL = "https://crm.example/hooks"
 
@@ -54,7 +54,7 @@ def test_what_is_wrong_is_named(api: Any, body: Any, status: int, pointers: list
 
 
 def test_a_change_leaves_alone_what_it_does_not_name(api: Any, invoice: str) -> None:
-    hook = services.create_webhook(URL, events=["run.failed"], description="CRM")
+    hook = webhook_services.create_webhook(URL, events=["run.failed"], description="CRM")
     WebhookEndpoint.objects.update(failures=7, stopped="It answered 410: it is gone.")
     body = {"graphs": [invoice], "active": True}
     changed = api.call("PATCH", "webhook", hook.id, body=body).json()
@@ -64,7 +64,7 @@ def test_a_change_leaves_alone_what_it_does_not_name(api: Any, invoice: str) -> 
 
 
 def test_a_message_is_tried_listed_and_sent_again(api: Any) -> None:
-    hook = services.create_webhook(URL)
+    hook = webhook_services.create_webhook(URL)
     tried = api.post("webhook-test", hook.id, body={})
     assert (tried.status_code, tried["Location"]) == (202, tried.json()["url"])
     first = Delivery.objects.get()
@@ -83,8 +83,8 @@ def test_a_message_is_tried_listed_and_sent_again(api: Any) -> None:
 
 
 def test_what_is_deleted_takes_its_messages_along(api: Any) -> None:
-    hook = services.create_webhook(URL)
-    services.try_webhook(hook.id)
+    hook = webhook_services.create_webhook(URL)
+    webhook_services.try_webhook(hook.id)
     assert api.call("DELETE", "webhook", hook.id).status_code == 204
     assert not WebhookEndpoint.objects.exists()
     assert not Delivery.objects.exists()
@@ -95,8 +95,8 @@ def test_what_is_deleted_takes_its_messages_along(api: Any) -> None:
 def test_who_may_only_look_changes_nothing(make_user: Any) -> None:
     from .conftest import API
 
-    hook = services.create_webhook(URL)
-    message = services.try_webhook(hook.id)
+    hook = webhook_services.create_webhook(URL)
+    message = webhook_services.try_webhook(hook.id)
     looker = API(make_user("view_webhookendpoint"))
     assert looker.get("webhook", hook.id).status_code == 200
     for name, what in (

@@ -15,9 +15,10 @@ from django.utils import timezone
 from hitl_django import services
 from hitl_django.contrib.alerts import mail_channel
 from hitl_django.contrib.alerts.preferences import save_preferences
+from hitl_django.contrib.webhooks import outbox
+from hitl_django.contrib.webhooks.delivery import deliver
 from hitl_django.db.alias import write_alias
 from hitl_django.models import Interrupt, Run
-from hitl_django.notifications import outbox, webhooks
 from hitl_django.worker.sweeper import sweep
 from tests.contrib.alerts.conftest import use_server
 from tests.contrib.alerts.mail_server import MailServer
@@ -47,7 +48,7 @@ def mails(site: str, settings: Any, start: Any) -> Iterator[MailServer]:
 
 
 def send() -> None:
-    webhooks.deliver(str(mail_channel.ENDPOINT))
+    deliver(str(mail_channel.ENDPOINT))
 
 
 def give_address(name: str, *codenames: str) -> None:

@@ -15,8 +15,8 @@ from django.contrib.auth.models import Permission
 from django.contrib.sessions.models import Session
 
 from hitl_django import services
+from hitl_django.contrib.webhooks.services import create_webhook
 from hitl_django.models import Comment, Decision, Interrupt, Run
-from hitl_django.services import create_webhook
 
 from .conftest import PASSWORD, leads_on
 from .test_item import open_question
@@ -339,7 +339,7 @@ def test_a_form_with_a_field_called_action_is_sent_without_a_complaint(
     page = log_in("ravi")
     rights = Permission.objects.filter(codename__in=["view_webhookendpoint", "manage_webhooks"])
     get_user_model().objects.get(username="ravi").user_permissions.add(*rights)
-    page.goto("/admin/hitl_django/webhookendpoint/")
+    page.goto("/admin/hitl_webhooks/webhookendpoint/")
     page.locator("[name=_selected_action]").check()
     page.locator("select[name=action]").select_option("try_them")
     with leads_on(page):

@@ -11,8 +11,9 @@ from django.contrib.auth.models import Group
 from django.utils import timezone
 
 from hitl_django import START, StateGraph, interrupt, services
+from hitl_django.contrib.webhooks.models import Delivery, WebhookEndpoint
 from hitl_django.graph_registry import registry
-from hitl_django.models import Delivery, Interrupt, Run, WebhookEndpoint
+from hitl_django.models import Interrupt, Run
 from hitl_django.worker import runner
 
 from .conftest import PASSWORD, leads_on, wait_until
@@ -103,7 +104,7 @@ def test_nothing_of_a_list_is_cut_off_however_long_it_is(
     mail = WebhookEndpoint.objects.create(url="mailto:", description="E-mail")
     for state in Delivery.State.values:
         Delivery.objects.create(
-            endpoint=mail, event=Delivery.Event.INTERRUPT_CREATED, state=state, attempts=3,
+            endpoint=mail, event="interrupt.created", state=state, attempts=3,
             data={"user": str(rita.pk)}, fault=f"The recipient was refused ({word[:150]}).",
         )  # fmt: skip
     page = log_in("rita", **look)
@@ -112,7 +113,7 @@ def test_nothing_of_a_list_is_cut_off_however_long_it_is(
         RUNS,
         "/admin/hitl_django/thread/",
         "/admin/hitl_django/interrupt/",
-        "/admin/hitl_django/delivery/",
+        "/admin/hitl_webhooks/delivery/",
     ):
         page.goto(url)
         assert page.evaluate(CUT) == [], url
@@ -143,12 +144,12 @@ def test_why_a_message_did_not_arrive_has_room_in_the_list(log_in: Callable[...,
     rita, _ = people(PASSWORD)
     mail = WebhookEndpoint.objects.create(url="mailto:", description="E-mail")
     Delivery.objects.create(
-        endpoint=mail, event=Delivery.Event.INTERRUPT_CREATED, attempts=3,
+        endpoint=mail, event="interrupt.created", attempts=3,
         data={"user": str(rita.pk)},
         fault="The recipient was refused (550 5.1.1 <dana@example.com>: User unknown in table).",
     )  # fmt: skip
     page = log_in("rita", **DESK)
-    page.goto("/admin/hitl_django/delivery/")
+    page.goto("/admin/hitl_webhooks/delivery/")
     assert page.evaluate(CUT) == []
     assert page.locator("#result_list tbody tr").bounding_box()["height"] < 90
     assert page.locator("#result_list td.field-recipient").inner_text() == "rita"

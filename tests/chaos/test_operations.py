@@ -19,15 +19,10 @@ from hitl_django.contrib.schedules.models import Schedule
 from hitl_django.contrib.schedules.registered import unschedule
 from hitl_django.contrib.schedules.services import create_schedule
 from hitl_django.contrib.schedules.start_due import start_due
+from hitl_django.contrib.webhooks import services as webhook_services
+from hitl_django.contrib.webhooks.models import WebhookEndpoint
 from hitl_django.graph_registry import registry
-from hitl_django.models import (
-    ArchivedThread,
-    GraphShape,
-    Interrupt,
-    Run,
-    Thread,
-    WebhookEndpoint,
-)
+from hitl_django.models import ArchivedThread, GraphShape, Interrupt, Run, Thread
 from hitl_django.store import DjangoStore
 from hitl_django.testing.clock import move_back
 from hitl_django.worker import reencryption, retention
@@ -161,7 +156,7 @@ def test_sweep_killed_at_any_commit_does_all_that_is_due(
     talks: list[Thread], advance: Advance, settings: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     rita = User.objects.create_superuser("rita")
-    webhook = services.create_webhook("https://hooks.example/")
+    webhook = webhook_services.create_webhook("https://hooks.example/")
     for name in ("Night", "Day"):
         Group.objects.create(name=name)
     graphs.PATIENCE.clear()
@@ -178,7 +173,7 @@ def test_sweep_killed_at_any_commit_does_all_that_is_due(
     services.act_once(lambda: 7, str, key="key-1", request={"a": 1}, by=rita)
     for number in range(2):
         DjangoStore().put(("a",), str(number), {"n": number}, ttl=1)
-    services.try_webhook(webhook.id)
+    webhook_services.try_webhook(webhook.id)
     move_back(timedelta(days=40))
     Interrupt.objects.filter(graph="reviewed").update(warn_at=Now(), expires_at=None)
     settings.HITL = {

@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from hitl_django import services
-from hitl_django.models import Delivery
-from tests.notifications.receiver import Behaviour, Receiver, answering, silent
+from hitl_django.contrib.webhooks import services as webhook_services
+from hitl_django.contrib.webhooks.models import Delivery
+from tests.contrib.webhooks.receiver import Behaviour, Receiver, answering, silent
 
 from .conftest import IMPATIENT, Cluster, start_laps
 
@@ -37,8 +37,8 @@ def test_what_a_killed_worker_was_sending_is_sent_again_and_nothing_is_lost(
     started.append(Receiver(behaviours))
     receiver = started[0]
     try:
-        hook = services.create_webhook(receiver.url)
-        messages = {str(services.try_webhook(hook.id).id) for _ in range(5)}
+        hook = webhook_services.create_webhook(receiver.url)
+        messages = {str(webhook_services.try_webhook(hook.id).id) for _ in range(5)}
         first = cluster("hitl", "worker", TEST_HITL=json.dumps(HITL)).ready()
         hanging = receiver.next().headers["webhook-id"]
         first.clear_up()  # SIGKILL, to all of its processes
@@ -61,8 +61,8 @@ def test_runs_go_on_beside_a_receiver_that_hangs(
     started.append(Receiver([silent(lambda: started[0])]))
     alive = Receiver([answering(200)])
     try:
-        services.create_webhook(started[0].url)
-        services.create_webhook(alive.url)
+        webhook_services.create_webhook(started[0].url)
+        webhook_services.create_webhook(alive.url)
         runs = start_laps(book, 6, laps=2, seconds=0.01)
         workers = cluster("hitl", "worker", TEST_HITL=json.dumps(HITL)).ready()
         workers.wait_for(delivered(len(runs)))

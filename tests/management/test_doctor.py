@@ -27,16 +27,10 @@ from hitl_django import audit, services, testing
 from hitl_django.archive import partitions
 from hitl_django.audit import verification
 from hitl_django.conf import hitl
+from hitl_django.contrib.webhooks import services as webhook_services
+from hitl_django.contrib.webhooks.models import WebhookEndpoint
 from hitl_django.management import diagnosis, tables
-from hitl_django.models import (
-    ArchivedThread,
-    AuditEntry,
-    Interrupt,
-    Run,
-    Thread,
-    WebhookEndpoint,
-    WorkerHeartbeat,
-)
+from hitl_django.models import ArchivedThread, AuditEntry, Interrupt, Run, Thread, WorkerHeartbeat
 from hitl_django.worker.sweeper import sweep
 
 pytestmark = pytest.mark.django_db
@@ -266,7 +260,7 @@ def test_runs_that_wait_or_are_parked_are_counted(worker: WorkerHeartbeat) -> No
 
 def test_links_that_lead_nowhere_are_a_warning(worker: WorkerHeartbeat, settings: Any) -> None:
     assert "SITE_URL" not in examined()[1]
-    services.create_webhook("https://crm.example/hooks/hitl")
+    webhook_services.create_webhook("https://crm.example/hooks/hitl")
     assert "warning  HITL['SITE_URL'] isn't set, and there are webhooks" in examined()[1]
     settings.HITL = {**settings.HITL, "SITE_URL": "https://shop.example"}
     assert "SITE_URL" not in examined()[1]
@@ -394,7 +388,7 @@ def test_the_months_of_the_archive_count_as_one_table() -> None:
 def test_site_url_is_not_missed_for_disabled_or_uninstalled_channels(
     worker: WorkerHeartbeat,
 ) -> None:
-    services.create_webhook("https://crm.example/hooks/hitl")
+    webhook_services.create_webhook("https://crm.example/hooks/hitl")
     WebhookEndpoint.objects.update(is_active=False)
     assert "SITE_URL" not in examined()[1]
     WebhookEndpoint.objects.update(is_active=True, channel="uninstalled")

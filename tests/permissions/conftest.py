@@ -77,7 +77,7 @@ def everything_of_ours() -> dict[str, list[Any]]:
             {name: value for name, value in row.items() if not name.startswith("audit_")}
             for row in model._default_manager.order_by("pk").values()
         ]
-        for app in ("hitl_django", "hitl_alerts")
-        for model in apps.get_app_config(app).get_models()
+        for model in apps.get_models()
+        if model._meta.app_label.startswith("hitl_")
         if model is not AuditEntry and not model._meta.proxy
     }

@@ -144,7 +144,7 @@ def test_what_is_hidden_changes_no_list_count_search_or_order(empty_world: World
     world.fill("shut")
     differing += [key for key, text in look("shut").items() if text != before[key]]
     # What was sent to a webhook is for who sees the webhook: ids, and nothing that was said.
-    sent = reverse("admin:hitl_django_delivery_changelist")
+    sent = reverse("admin:hitl_webhooks_delivery_changelist")
     differing = [(who, path) for who, path in differing if not path.startswith(sent)]
     assert not differing, "\n".join(map(str, differing))
 

@@ -25,6 +25,8 @@ from hitl_django.contrib.links.models import ReviewLink
 from hitl_django.contrib.links.services import make_link
 from hitl_django.contrib.schedules.models import Schedule
 from hitl_django.contrib.schedules.services import create_schedule
+from hitl_django.contrib.webhooks import services as webhook_services
+from hitl_django.contrib.webhooks.models import Delivery, WebhookEndpoint
 from hitl_django.graph_registry import registry
 from hitl_django.graph_registry.registry import ReviewPolicy
 from hitl_django.models import (
@@ -32,13 +34,11 @@ from hitl_django.models import (
     ChannelBlob,
     Checkpoint,
     Decision,
-    Delivery,
     Interrupt,
     PendingWrite,
     Run,
     SecondLook,
     Thread,
-    WebhookEndpoint,
 )
 
 from .people import KEEPERS, MINTERS, SHUT
@@ -227,10 +227,10 @@ def asked(area: str, what: str, advance: Callable[[], int]) -> Interrupt:
 
 def hook() -> Hooks:
     """Makes a webhook, a message to it, which has come to its end, a schedule and a channel."""
-    made = services.create_webhook(
+    made = webhook_services.create_webhook(
         f"https://{canary('hook', 'url')}.example/", description=canary("hook", "description")
     )
-    sent = services.try_webhook(made.id)
+    sent = webhook_services.try_webhook(made.id)
     Delivery.objects.filter(pk=sent.id).update(
         state=Delivery.State.DEAD, fault=canary("hook", "fault"), finished_at=timezone.now()
     )

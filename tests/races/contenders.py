@@ -20,10 +20,10 @@ from django.test import Client
 from hitl_django import leases, services
 from hitl_django.contrib.links.services import decide_by_link, follow_link, revoke_link
 from hitl_django.contrib.schedules.start_due import start_due
+from hitl_django.contrib.webhooks import delivery
 from hitl_django.engine.errors import HitlError
 from hitl_django.errors import AlreadyDecidedError, HeldError, StaleQuestionError
 from hitl_django.models import Decision, Interrupt, Run
-from hitl_django.notifications import webhooks
 from hitl_django.worker import runner
 from tests.admin.browsing import press, sheet_of, text_of
 
@@ -176,7 +176,7 @@ def follow(number: int, token: str) -> str:
 
 def deliver(number: int, endpoint: str) -> str:
     """Send what is due to an endpoint."""
-    webhooks.deliver(endpoint)
+    delivery.deliver(endpoint)
     return "sent:"
 
 

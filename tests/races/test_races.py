@@ -16,22 +16,23 @@ from hitl_django.checkpoints import DjangoSaver
 from hitl_django.contrib.links.services import follow_link, make_link
 from hitl_django.contrib.schedules.models import Schedule
 from hitl_django.contrib.schedules.services import create_schedule
+from hitl_django.contrib.webhooks import services as webhook_services
+from hitl_django.contrib.webhooks.delivery import deliver
+from hitl_django.contrib.webhooks.models import Delivery
 from hitl_django.errors import IdempotencyKeyReusedError
 from hitl_django.graph_registry import registry
 from hitl_django.models import (
     AuditEntry,
     Comment,
     Decision,
-    Delivery,
     Interrupt,
     PendingWrite,
     Run,
     Thread,
 )
-from hitl_django.notifications import webhooks
 from tests import processes
 from tests.chaos import invariants, recovery
-from tests.notifications.receiver import Receiver, answering
+from tests.contrib.webhooks.receiver import Receiver, answering
 
 from . import contenders
 
@@ -437,12 +438,12 @@ def test_many_processes_send_each_message_once(settings: Any) -> None:
     settings.HITL = {"WEBHOOK_NETWORKS": ["127.0.0.1"], "WEBHOOK_TIMEOUT_SECONDS": 120}
     receiver = Receiver([answering(204)])
     try:
-        hook = services.create_webhook(receiver.url)
-        messages = [services.try_webhook(hook.id) for _ in range(20)]
+        hook = webhook_services.create_webhook(receiver.url)
+        messages = [webhook_services.try_webhook(hook.id) for _ in range(20)]
         race("deliver", [str(hook.id)], count=10)
         # On a slow machine a task's time is up before all is sent; the rest is another's.
         for _ in messages:
-            webhooks.deliver(str(hook.id))
+            deliver(str(hook.id))
     finally:
         receiver.close()
     assert set(Delivery.objects.values_list("state", "attempts")) == {("delivered", 1)}

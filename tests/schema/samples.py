@@ -34,16 +34,18 @@ add_column = migrations.AddField("thread", "sample", models.TextField(null=True,
 #: A new choice of a column, refused by the old constraint when the migration is reversed.
 add_choice = (
     migrations.AlterField(
-        "delivery",
-        "state",
-        models.CharField(max_length=20, choices=[("pending", ""), ("delivered", ""), ("new", "")]),
+        "interrupt",
+        "status",
+        models.CharField(max_length=20, choices=[("pending", ""), ("decided", ""), ("new", "")]),
     ),
-    migrations.RemoveConstraint("delivery", "hitl_delivery_state"),
+    migrations.RemoveConstraint("interrupt", "hitl_interrupt_status"),
     migrations.AddConstraint(
-        "delivery",
+        "interrupt",
         models.CheckConstraint(
-            condition=models.Q(state__in=["pending", "delivered", "dead", "new"]),
-            name="hitl_delivery_state",
+            condition=models.Q(
+                status__in=["pending", "decided", "expired", "superseded", "cancelled", "new"]
+            ),
+            name="hitl_interrupt_status",
         ),
     ),
 )

@@ -16,7 +16,7 @@ from django.db.migrations.loader import MigrationLoader
 from . import samples
 from .harness import MIGRATING, Databases, Trial, list_parents
 
-LABELS = ("hitl_django", "hitl_alerts", "hitl_schedules")
+LABELS = ("hitl_django", "hitl_alerts", "hitl_schedules", "hitl_webhooks")
 GRAPH = MigrationLoader(None, ignore_no_migrations=True).graph
 #: The newest come first: the first cases of a test run in every run of the suite.
 MIGRATIONS = sorted(

@@ -14,7 +14,8 @@ from django.db.models import Model
 from hitl_django import services, testing
 from hitl_django.contrib.alerts.models import AlertPreferences
 from hitl_django.contrib.links.services import make_link
-from hitl_django.models import AuditEntry, Interrupt, SavedFilter, Thread, WebhookEndpoint
+from hitl_django.contrib.webhooks.models import WebhookEndpoint
+from hitl_django.models import AuditEntry, Interrupt, SavedFilter, Thread
 
 
 @pytest.fixture

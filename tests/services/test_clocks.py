@@ -51,7 +51,7 @@ def _zone(db: None, request: Any, settings: Any) -> Iterator[None]:
 
 def list_moments() -> Iterator[tuple[str, Any]]:
     for model in apps.get_models():
-        if model._meta.app_label not in ("hitl_django", "hitl_alerts"):
+        if not model._meta.app_label.startswith("hitl_"):
             continue
         fields = [f.attname for f in model._meta.fields if isinstance(f, models.DateTimeField)]
         for row in model._default_manager.values(*fields) if fields else ():

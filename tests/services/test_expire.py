@@ -13,8 +13,10 @@ from django.db.models.functions import Now
 
 from hitl_django import Expiry, services, signals
 from hitl_django.audit import entries
+from hitl_django.contrib.webhooks import services as webhook_services
+from hitl_django.contrib.webhooks.models import Delivery
 from hitl_django.errors import AlreadyDecidedError, RunStateError
-from hitl_django.models import AuditEntry, Decision, Delivery, Interrupt, Run, RunEvent, Thread
+from hitl_django.models import AuditEntry, Decision, Interrupt, Run, RunEvent, Thread
 from hitl_django.services.reviews import expire
 from hitl_django.task_queue import dispatcher
 from hitl_django.worker.sweeper import sweep
@@ -286,7 +288,7 @@ def test_what_else_a_parked_run_asks_waits_until_it_goes_on(
 def test_what_becomes_of_a_question_is_told_and_recorded(
     question: Callable[..., Interrupt], then: str, state: str, told: set[str]
 ) -> None:
-    services.create_webhook("https://example.com/")
+    webhook_services.create_webhook("https://example.com/")
     row = question(DAY, then)
     pass_(DAY)
     sweep()

@@ -16,6 +16,7 @@ from rest_framework.views import APIView
 
 from hitl_django import errors, services
 from hitl_django.contrib.links.services import follow_link
+from hitl_django.contrib.webhooks import services as webhook_services
 from hitl_django.engine.errors import ThreadNotFound
 from hitl_django.models import Run
 
@@ -25,7 +26,7 @@ Call = Callable[[User], Any]
 FORBIDDEN: dict[str, Call] = {
     "start": lambda user: services.start("approval", {"text": "x"}, by=user),
     "workers": lambda user: services.worker_health(by=user),
-    "webhooks": lambda user: services.create_webhook("https://a.example/", by=user),
+    "webhooks": lambda user: webhook_services.create_webhook("https://a.example/", by=user),
 }
 ABSENT: dict[str, Call] = {
     "a run": lambda user: services.cancel(NOBODYS, by=user),
@@ -36,8 +37,8 @@ ABSENT: dict[str, Call] = {
     "a claim": lambda user: services.claim(NOBODYS, by=user),
     "a thread": lambda user: services.thread_state("nobody's", by=user),
     "a fork": lambda user: services.fork("nobody's", NOBODYS, by=user),
-    "a webhook": lambda user: services.delete_webhook(NOBODYS, by=user),
     "a link": lambda user: follow_link("nobody's"),
+    "a webhook": lambda user: webhook_services.delete_webhook(NOBODYS, by=user),
 }
 CALLS = FORBIDDEN | ABSENT
 
@@ -83,5 +84,5 @@ def test_each_is_what_it_was_and_what_django_knows() -> None:
         kind = getattr(errors, name)
         assert issubclass(kind, Http404)
         assert issubclass(kind, LookupError)
-    assert len(found) == 6
+    assert len(found) == 5
     assert issubclass(errors.NoSuchThread, ThreadNotFound)

@@ -13,15 +13,10 @@ from django.core.management import CommandError, call_command
 from django.db import models
 
 from hitl_django import audit, services
+from hitl_django.contrib.webhooks.models import Delivery, WebhookEndpoint
 from hitl_django.db.alias import write_alias
 from hitl_django.errors import NotAllowedError
-from hitl_django.models import (
-    AuditEntry,
-    Delivery,
-    Run,
-    Thread,
-    WebhookEndpoint,
-)
+from hitl_django.models import AuditEntry, Run, Thread
 from hitl_django.services.people import NAMES, list_labels, list_models
 from hitl_django.worker import retention
 

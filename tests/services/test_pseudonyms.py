@@ -27,6 +27,7 @@ from hitl_django import archive, audit, leases, services
 from hitl_django.contrib.links.models import ReviewLink
 from hitl_django.contrib.links.services import decide_by_link, make_link, revoke_link
 from hitl_django.contrib.schedules.models import Schedule
+from hitl_django.contrib.webhooks.models import WebhookEndpoint
 from hitl_django.engine.errors import InvalidInputError
 from hitl_django.errors import NotAllowedError
 from hitl_django.management import verify_audit
@@ -38,7 +39,6 @@ from hitl_django.models import (
     Interrupt,
     Run,
     Thread,
-    WebhookEndpoint,
 )
 from hitl_django.services import pseudonyms
 from hitl_django.services.people import Person, list_keys, list_labels, list_models

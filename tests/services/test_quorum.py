@@ -10,6 +10,7 @@ from django.contrib.auth.models import User
 from django.db.models.functions import Now
 
 from hitl_django import audit, services, signals
+from hitl_django.contrib.webhooks.models import Delivery
 from hitl_django.engine.errors import InvalidAnswerError
 from hitl_django.errors import (
     AlreadyApprovedError,
@@ -20,7 +21,7 @@ from hitl_django.errors import (
     NotAllowedError,
     StaleQuestionError,
 )
-from hitl_django.models import AuditEntry, Decision, Delivery, Interrupt, PendingWrite, Run, Thread
+from hitl_django.models import AuditEntry, Decision, Interrupt, PendingWrite, Run, Thread
 from hitl_django.models.fields import digest_json
 from tests.chaos import invariants
 from tests.reading import values_of

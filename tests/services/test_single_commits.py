@@ -14,6 +14,7 @@ from hitl_django import services
 from hitl_django.checkpoints import DjangoSaver
 from hitl_django.contrib.links.services import make_link, revoke_link
 from hitl_django.contrib.schedules.services import change_schedule, create_schedule, delete_schedule
+from hitl_django.contrib.webhooks import services as webhook_services
 from hitl_django.models import Checkpoint, Interrupt, Run
 from hitl_django.store import DjangoStore
 from hitl_django.worker import retention
@@ -86,15 +87,15 @@ def test_each_service_that_changes_something_commits_once(
     call(services.restore_thread, "first", by=rita)
     call(services.forget, "first", by=rita)
 
-    webhook = call(services.create_webhook, "https://hooks.example/", by=rita)
-    call(services.change_webhook, webhook.id, description="ours", by=rita)
-    call(services.rotate_secret, webhook.id, by=rita)
-    delivery = call(services.try_webhook, webhook.id, by=rita)
-    call(services.redeliver, delivery.id, by=rita)
-    call(services.delete_webhook, webhook.id, by=rita)
     schedule = call(create_schedule, "approval", "0 7 * * *", {"text": "x"}, by=rita)
     call(change_schedule, schedule.id, is_active=False, by=rita)
     call(delete_schedule, schedule.id, by=rita)
+    webhook = call(webhook_services.create_webhook, "https://hooks.example/", by=rita)
+    call(webhook_services.change_webhook, webhook.id, description="ours", by=rita)
+    call(webhook_services.rotate_secret, webhook.id, by=rita)
+    delivery = call(webhook_services.try_webhook, webhook.id, by=rita)
+    call(webhook_services.redeliver, delivery.id, by=rita)
+    call(webhook_services.delete_webhook, webhook.id, by=rita)
     saved = call(services.save_filter, "Mine", {"q": "x"}, by=rita)
     call(services.remove_filter, saved, by=rita)
     call(services.act_once, lambda: 7, str, key="key-1", request={"a": 1}, by=rita)

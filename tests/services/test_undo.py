@@ -20,6 +20,8 @@ from hitl_django.contrib.links.services import (
     make_link,
     undo_by_link,
 )
+from hitl_django.contrib.webhooks import services as webhook_services
+from hitl_django.contrib.webhooks.models import Delivery
 from hitl_django.errors import (
     AlreadyDecidedError,
     InterruptNotFound,
@@ -29,7 +31,6 @@ from hitl_django.errors import (
 from hitl_django.models import (
     AuditEntry,
     Decision,
-    Delivery,
     Interrupt,
     PendingWrite,
     Run,
@@ -150,7 +151,7 @@ def test_an_undone_question_is_open_again_and_takes_another_decision(
 def test_an_undo_is_in_the_record_and_who_listens_hears_of_it(
     question: Interrupt, reviewer: User, django_capture_on_commit_callbacks: Any
 ) -> None:
-    webhook = services.create_webhook("https://shop.example/hook")
+    webhook = webhook_services.create_webhook("https://shop.example/hook")
     heard: list[Any] = []
 
     def hear(decision: Any, **kwargs: Any) -> None:

@@ -15,10 +15,11 @@ from django.test import override_settings
 
 from hitl_django import Expiry, audit, services
 from hitl_django.audit import entries
+from hitl_django.contrib.webhooks.models import Delivery
 from hitl_django.db.write_batch import WriteBatch
 from hitl_django.errors import NotAllowedError
 from hitl_django.graph_registry import compatibility
-from hitl_django.models import Checkpoint, Decision, Delivery, Interrupt, PendingWrite, Run, Thread
+from hitl_django.models import Checkpoint, Decision, Interrupt, PendingWrite, Run, Thread
 from tests import graphs
 
 from .conftest import asked

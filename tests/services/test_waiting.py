@@ -14,19 +14,12 @@ from django.db import InterfaceError, OperationalError
 from django.db.models.functions import Now
 
 from hitl_django import END, START, StateGraph, audit, interrupt, services, signals, testing
+from hitl_django.contrib.webhooks import services as webhook_services
+from hitl_django.contrib.webhooks.models import Delivery
 from hitl_django.engine.errors import InvalidInputError
 from hitl_django.errors import NotAllowedError, RunStateError
 from hitl_django.graph_registry import compatibility, registry
-from hitl_django.models import (
-    AuditEntry,
-    Checkpoint,
-    Delivery,
-    GraphShape,
-    Interrupt,
-    Run,
-    RunEvent,
-    Thread,
-)
+from hitl_django.models import AuditEntry, Checkpoint, GraphShape, Interrupt, Run, RunEvent, Thread
 from hitl_django.services.runs import waiting
 from hitl_django.worker import retention, runner
 from hitl_django.worker.sweeper import sweep
@@ -297,7 +290,7 @@ def test_of_one_that_can_not_begin_everybody_is_told(
 
     free_with_one_waiting()
     bad = Run.objects.get(state="waiting")
-    services.create_webhook("https://hooks.example/")
+    webhook_services.create_webhook("https://hooks.example/")
     monkeypatch.setattr(
         type(registry.get_graph("approval").graph), "validate_input", lambda *given: 1 / 0
     )

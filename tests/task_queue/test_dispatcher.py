@@ -16,8 +16,8 @@ from django_q.tasks import async_task
 from hitl_django import services, worker
 from hitl_django.apps import install_schedules
 from hitl_django.contrib.django_q2 import Dispatcher, schedules
+from hitl_django.contrib.webhooks import delivery, tasks
 from hitl_django.models import Interrupt, Run
-from hitl_django.notifications import webhooks
 from hitl_django.task_queue import dispatcher
 from tests.messages import enqueue_run
 
@@ -107,7 +107,7 @@ def test_a_queue_of_ones_own_needs_one_method() -> None:
     ("message", "module", "name"),
     [
         (dispatcher.ADVANCE, worker, "advance"),
-        (dispatcher.DELIVER, webhooks, "deliver"),
+        (tasks.DELIVER, delivery, "deliver"),
         (dispatcher.SWEEP, worker, "sweep"),
     ],
 )

@@ -16,7 +16,7 @@ from hitl_django.contrib.django_tasks import Dispatcher as TasksDispatcher
 from hitl_django.contrib.procrastinate import Dispatcher as ProcrastinateDispatcher
 from hitl_django.models import WorkerHeartbeat
 from hitl_django.task_queue import heartbeat
-from hitl_django.task_queue.dispatcher import ADVANCE, FUNCTIONS, REPORT
+from hitl_django.task_queue.dispatcher import ADVANCE, REPORT, list_functions
 from hitl_django.worker import messages
 from hitl_django.worker.sweeper import sweep
 from tests.celery_app import make_app
@@ -113,4 +113,4 @@ def test_idle_worker_reports_when_the_sweep_asks_for_it(settings: Any) -> None:
 @pytest.mark.parametrize("kind", [CeleryDispatcher, ProcrastinateDispatcher, TasksDispatcher])
 def test_queue_without_a_task_for_idle_workers_gets_one(kind: Any) -> None:
     assert not kind().reports_when_idle()
-    assert REPORT in FUNCTIONS
+    assert REPORT in list_functions()

@@ -83,7 +83,9 @@ def sample(tmp_path: Path) -> Path:
     files = {
         "hitl_django/__init__.py": "",
         "hitl_django/contrib/__init__.py": "",
-        "hitl_django/contrib/alerts/__init__.py": "",  # which the suite's settings install
+        # The suite's settings install these.
+        "hitl_django/contrib/alerts/__init__.py": "",
+        "hitl_django/contrib/webhooks/__init__.py": "",
         "hitl_django/sample.py": SAMPLE,
         "tests/__init__.py": "",
         "tests/settings.py": SETTINGS,

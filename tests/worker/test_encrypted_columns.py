@@ -22,19 +22,12 @@ from django.urls import reverse
 import hitl_django
 from hitl_django import audit, services
 from hitl_django.contrib.links.services import make_link
+from hitl_django.contrib.webhooks import services as webhook_services
+from hitl_django.contrib.webhooks.models import Delivery
 from hitl_django.encryption import decrypt_text, encrypt_text
 from hitl_django.engine.errors import CorruptPayloadError
 from hitl_django.management.diagnosis import examine_installation
-from hitl_django.models import (
-    ArchivedThread,
-    Comment,
-    Decision,
-    Delivery,
-    Interrupt,
-    Run,
-    RunEvent,
-    Thread,
-)
+from hitl_django.models import ArchivedThread, Comment, Decision, Interrupt, Run, RunEvent, Thread
 from hitl_django.models.fields import EncryptedField
 from hitl_django.worker import reencryption, retention
 from tests.archive.conftest import advance, age, ended, rows_of
@@ -173,7 +166,7 @@ def test_a_whole_life_leaves_nothing_to_be_read(
     keys(NEW)
     boss = User.objects.create_superuser("boss")
     client.force_login(boss)
-    services.create_webhook("https://example.com/", by=boss)
+    webhook_services.create_webhook("https://example.com/", by=boss)
     text = f"it is {SECRET}"
     asks = {"payload": {"text": text}}
     run = services.start("plain", asks, events=["updates", "values"], metadata={})
@@ -433,7 +426,9 @@ def test_a_column_that_is_changed_meanwhile_keeps_the_change(
 
 def test_messages_of_webhooks_have_no_content(keys: Any, advance: Callable[[], int]) -> None:
     keys(NEW)
-    services.create_webhook("https://example.com/", by=User.objects.create_superuser("boss"))
+    webhook_services.create_webhook(
+        "https://example.com/", by=User.objects.create_superuser("boss")
+    )
     services.start("approval", {"text": SECRET})
     advance()
     assert all(SECRET not in json.dumps(row.data) for row in Delivery.objects.all())

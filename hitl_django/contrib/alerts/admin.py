@@ -14,8 +14,9 @@ from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
 from django.utils.translation import get_language_info
 from django.utils.translation import gettext_lazy as _
 
+from hitl_django.admin import add_pages
 from hitl_django.admin.base import ReadOnlyAdmin, format_entry
-from hitl_django.admin.webhook_admin import EndpointAdmin, EndpointForm
+from hitl_django.contrib.webhooks.admin import EndpointAdmin, EndpointForm
 from hitl_django.engine.errors import InvalidInputError
 from hitl_django.forms.json_input import escape_hidden
 from hitl_django.models import Interrupt
@@ -163,5 +164,4 @@ class SlackChannelAdmin(EndpointAdmin):
         slack_channel.delete_channel(obj, by=request.user)
 
 
-admin.site.register(AlertPreferences, AlertPreferencesAdmin)
-admin.site.register(SlackChannel, SlackChannelAdmin)
+add_pages({AlertPreferences: AlertPreferencesAdmin, SlackChannel: SlackChannelAdmin})

@@ -13,24 +13,21 @@ from django.db import transaction
 from django.db.models import F
 from django.utils import timezone
 
-from hitl_django import events
 from hitl_django.conf import hitl
+from hitl_django.contrib.webhooks import outbox
 from hitl_django.db.alias import write_alias
 from hitl_django.db.retry import retry_on_conflict
 from hitl_django.db.write_batch import WriteBatch
+from hitl_django.extensions import Event
 from hitl_django.forms.local_time import to_local
-from hitl_django.models import Delivery, Interrupt
+from hitl_django.models import Interrupt
 from hitl_django.models.functions import Now
 
+from . import topics
 from .models import SweepMark
+from .topics import DUE_SOON
 
 DUE, DIGEST = "due", "digest"
-
-
-def sweep() -> None:
-    """Writes the messages that have become due by the clock."""
-    publish_due()
-    publish_digest()
 
 
 @retry_on_conflict
@@ -57,7 +54,9 @@ def publish_due() -> int:
         if _move_mark(DUE, until, last):
             batch = WriteBatch(write_alias())
             for row in found:
-                events.publish_about(batch, Delivery.Event.INTERRUPT_DUE, row)
+                about = {"graph": row.graph, "interrupt_id": row.pk}
+                event = Event(DUE_SOON, row.graph, about, row.group_label)
+                outbox.write_messages(batch, event)
             batch.run()
             return len(found)
     return 0
@@ -74,7 +73,8 @@ def publish_digest() -> bool:
         if not _move_mark(DIGEST, until, now):
             return False
         batch = WriteBatch(write_alias())
-        events.publish(batch, Delivery.Event.DIGEST, "", after=until, until=now)
+        data = {"graph": "", "after": until, "until": now}
+        outbox.write_messages(batch, Event(topics.DIGEST, "", data))
         batch.run()
     return True
 

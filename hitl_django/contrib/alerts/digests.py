@@ -10,8 +10,10 @@ from typing import Any
 from django.db.models import Q, QuerySet
 
 from hitl_django.conf import hitl
+from hitl_django.contrib.webhooks.models import Delivery
 from hitl_django.db.alias import write_alias
-from hitl_django.models import Delivery, Interrupt
+from hitl_django.events import EventName
+from hitl_django.models import Interrupt
 from hitl_django.models.functions import Now
 from hitl_django.models.review import QUEUE_COLUMNS, queue_order
 from hitl_django.permissions import select_visible
@@ -84,7 +86,7 @@ def _find_mentions(seen: QuerySet[Interrupt], user: Any, delivery: Delivery) -> 
     after, until = (datetime.fromisoformat(delivery.data[name]) for name in ("after", "until"))
     told = Delivery.objects.using(write_alias()).filter(
         endpoint=delivery.endpoint_id,
-        event=Delivery.Event.INTERRUPT_MENTIONED,
+        event=EventName.INTERRUPT_MENTIONED,
         created_at__gt=after,
         created_at__lte=until,
     )

@@ -19,15 +19,15 @@ from django.core.mail import EmailMessage
 
 from hitl_django.audit import SYSTEM
 from hitl_django.conf import hitl
+from hitl_django.contrib.webhooks.channels import Answer, Channel
+from hitl_django.contrib.webhooks.models import Delivery, WebhookEndpoint
 from hitl_django.db.alias import write_alias
-from hitl_django.models import Delivery, WebhookEndpoint
-from hitl_django.notifications.channels import Answer, Channel
 
-from . import clock, digests, mails, recipients
+from . import digests, mails, recipients
 from .models import AlertPreferences
 from .preferences import read_preferences
 from .recipients import Recipient
-from .topics import TOPICS
+from .topics import DIGEST, LABELS, TOPICS
 
 logger = logging.getLogger("hitl_django")
 
@@ -55,7 +55,7 @@ def send(delivery: Delivery, endpoint: WebhookEndpoint, deadline: float) -> Answ
     if "user" in delivery.data:
         mail = _build_mail(delivery)
         return mail if isinstance(mail, Answer) else _hand_over(mail, deadline - monotonic())
-    if delivery.event == Delivery.Event.DIGEST:
+    if delivery.event == DIGEST:
         found = [Recipient(pk, When.NOW) for pk in digests.list_readers()]
         return _fan_out(delivery, found)
     item = recipients.find_item(delivery)
@@ -96,7 +96,7 @@ def _build_mail(delivery: Delivery) -> EmailMessage | Answer:
     if user is None:
         return _drop("The account is gone, is not active, or has no address.")
     wanted = read_preferences(user)
-    if delivery.event == Delivery.Event.DIGEST:
+    if delivery.event == DIGEST:
         digest = digests.build_digest(user, wanted, delivery)
         return (
             mails.build_digest_mail(delivery, user, wanted, digest)
@@ -161,5 +161,5 @@ def _drop(reason: str) -> Answer:
     return Answer(fault=reason, ends=Delivery.State.DEAD)
 
 
-EVENTS = frozenset({*TOPICS, Delivery.Event.DIGEST})
-MAIL = Channel("email", EVENTS, send, clock.sweep, is_personal=True)
+EVENTS = frozenset({*TOPICS, DIGEST})
+MAIL = Channel("email", lambda: EVENTS, send, is_personal=True, labels=LABELS)

@@ -20,11 +20,12 @@ from django.utils.translation import gettext, ngettext
 
 from hitl_django.audit import label_user
 from hitl_django.conf import hitl
+from hitl_django.contrib.webhooks.models import Delivery
 from hitl_django.db.alias import write_alias
 from hitl_django.forms.local_time import format_with_zone
 from hitl_django.graph_registry import registry
 from hitl_django.json_text.sanitize import escape_invisible, shorten
-from hitl_django.models import Delivery, Interrupt, ReviewItem
+from hitl_django.models import Interrupt, ReviewItem
 from hitl_django.notifications.redaction import redact_value
 from hitl_django.page_urls import build_url, find_admin_page
 from hitl_django.permissions import get_policy

@@ -11,7 +11,7 @@ from django.db import models
 from django.utils.translation import gettext_lazy as _
 
 from hitl_django.conf import hitl
-from hitl_django.models import WebhookEndpoint
+from hitl_django.contrib.webhooks.models import WebhookEndpoint
 
 from .topics import AlertTopic
 

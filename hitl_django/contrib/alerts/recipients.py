@@ -10,8 +10,9 @@ from django.contrib.auth import get_user_model
 from django.db.models import F, Q, QuerySet
 from django.utils import timezone
 
+from hitl_django.contrib.webhooks.models import Delivery
 from hitl_django.db.alias import write_alias
-from hitl_django.models import AuditEntry, Delivery, Interrupt
+from hitl_django.models import AuditEntry, Interrupt
 from hitl_django.permissions import select_visible
 
 from .topics import TOPICS, AlertTopic
@@ -27,7 +28,7 @@ class Recipient:
 
 def find_topic(delivery: Delivery, item: Interrupt) -> AlertTopic | None:
     """Returns what an event is for those who are told of it; None where nobody is, any more."""
-    topic = TOPICS[Delivery.Event(delivery.event)]
+    topic = TOPICS[delivery.event]
     if topic == AlertTopic.MENTIONED:
         return topic
     if item.status != Interrupt.Status.PENDING:

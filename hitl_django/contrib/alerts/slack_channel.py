@@ -10,31 +10,34 @@ from urllib.parse import urlsplit
 from django.db import transaction
 
 from hitl_django import audit
+from hitl_django.contrib.webhooks import outbox
+from hitl_django.contrib.webhooks.addresses import AddressRefused, check_url
+from hitl_django.contrib.webhooks.channels import Answer, Channel
+from hitl_django.contrib.webhooks.event_labels import TEST
+from hitl_django.contrib.webhooks.http_post import post_body
+from hitl_django.contrib.webhooks.messages import select_visible_to_maker
+from hitl_django.contrib.webhooks.models import Delivery, WebhookEndpoint
+from hitl_django.contrib.webhooks.services import may_manage
 from hitl_django.db.alias import write_alias
 from hitl_django.db.retry import retry_on_conflict
 from hitl_django.db.write_batch import WriteBatch
 from hitl_django.engine.errors import InvalidInputError
 from hitl_django.errors import NotAllowedError
+from hitl_django.events import EventName
 from hitl_django.json_text.sanitize import escape_unstorable
-from hitl_django.models import Delivery, Interrupt, WebhookEndpoint
-from hitl_django.notifications import outbox
-from hitl_django.notifications.channels import Answer, Channel
-from hitl_django.notifications.webhooks import check_url
-from hitl_django.notifications.webhooks.addresses import AddressRefused
-from hitl_django.notifications.webhooks.http_post import post_body
-from hitl_django.notifications.webhooks.messages import select_visible_to_maker
-from hitl_django.permissions import get_policy
+from hitl_django.models import Interrupt
 
 from . import slack_messages
 from .models import SlackChannel
+from .topics import DUE_SOON
 
 EVENTS = frozenset(
     {
-        Delivery.Event.INTERRUPT_CREATED,
-        Delivery.Event.INTERRUPT_ASSIGNED,
-        Delivery.Event.INTERRUPT_DUE,
-        Delivery.Event.INTERRUPT_OVERDUE,
-        Delivery.Event.INTERRUPT_EXPIRED,
+        EventName.INTERRUPT_CREATED,
+        EventName.INTERRUPT_ASSIGNED,
+        DUE_SOON,
+        EventName.INTERRUPT_OVERDUE,
+        EventName.INTERRUPT_EXPIRED,
     }
 )
 #: Why Slack doesn't take a message, by the status that it answers.
@@ -102,13 +105,13 @@ def try_channel(channel: SlackChannel, *, by: Any) -> None:
         rows = WebhookEndpoint.objects.using(write_alias()).filter(pk=channel.pk)
         rows.update(rests_until=None)
         batch = WriteBatch(write_alias())
-        outbox.add_messages(batch, Delivery.Event.TEST, {}, [channel.pk])
+        outbox.add_messages(batch, TEST, {}, [channel.pk])
         batch.run()
 
 
 def send(delivery: Delivery, endpoint: WebhookEndpoint, deadline: float) -> Answer:
     """Posts a question to the channel, unless it was closed meanwhile; or a test."""
-    if delivery.event == Delivery.Event.TEST:
+    if delivery.event == TEST:
         return _post(endpoint, slack_messages.build_test(), deadline)
     rows = Interrupt.objects.using(write_alias()).select_related("thread", "run")
     seen = select_visible_to_maker(endpoint, rows)
@@ -118,7 +121,7 @@ def send(delivery: Delivery, endpoint: WebhookEndpoint, deadline: float) -> Answ
     if item.status != Interrupt.Status.PENDING:
         return _drop("The question was closed meanwhile.")
     is_for_somebody = item.group_id is not None or item.assignee_id is not None
-    if delivery.event == Delivery.Event.INTERRUPT_ASSIGNED and not is_for_somebody:
+    if delivery.event == EventName.INTERRUPT_ASSIGNED and not is_for_somebody:
         return _drop("The question is no longer assigned to anybody.")
     return _post(endpoint, slack_messages.build_body(delivery, item), deadline)
 
@@ -129,7 +132,7 @@ def _post(endpoint: WebhookEndpoint, body: bytes, deadline: float) -> Answer:
 
 
 def _refuse_if_not_allowed(by: Any) -> None:
-    if by is not None and not get_policy().may_manage_webhooks(by):
+    if by is not None and not may_manage(by):
         raise NotAllowedError("You may not manage channels of Slack.")
 
 
@@ -146,4 +149,4 @@ def _drop(reason: str) -> Answer:
     return Answer(fault=reason, ends=Delivery.State.DEAD)
 
 
-SLACK = Channel(SlackChannel.CHANNEL, EVENTS, send)
+SLACK = Channel(SlackChannel.CHANNEL, lambda: EVENTS, send)

@@ -13,11 +13,13 @@ from django.conf import settings
 from django.utils import translation
 from django.utils.translation import gettext
 
+from hitl_django.contrib.webhooks.models import Delivery
+from hitl_django.events import EventName
 from hitl_django.forms.local_time import format_with_zone
-from hitl_django.models import Delivery, Interrupt
+from hitl_django.models import Interrupt
 
 from .mails import find_question_url, make_line, name_place, read_payload
-from .topics import is_escalation
+from .topics import DUE_SOON, is_escalation
 
 #: What Slack takes of a text in a block.
 TEXT_LENGTH = 2900
@@ -76,13 +78,13 @@ def _build(delivery: Delivery, item: Interrupt) -> dict[str, Any]:
 
 def _headline(delivery: Delivery, item: Interrupt) -> str:
     event = delivery.event
-    if event == Delivery.Event.INTERRUPT_DUE:
+    if event == DUE_SOON:
         return gettext("Due soon")
-    if event == Delivery.Event.INTERRUPT_ASSIGNED:
+    if event == EventName.INTERRUPT_ASSIGNED:
         return gettext("Assigned")
     if is_escalation(delivery, item):
         return gettext("Escalated")
-    if event in (Delivery.Event.INTERRUPT_OVERDUE, Delivery.Event.INTERRUPT_EXPIRED):
+    if event in (EventName.INTERRUPT_OVERDUE, EventName.INTERRUPT_EXPIRED):
         return gettext("Overdue")
     return gettext("Asked")
 

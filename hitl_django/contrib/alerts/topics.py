@@ -5,7 +5,9 @@ from __future__ import annotations
 from django.db import models
 from django.utils.translation import gettext_lazy as _
 
-from hitl_django.models import Delivery, Interrupt
+from hitl_django.contrib.webhooks.models import Delivery
+from hitl_django.events import EventName
+from hitl_django.models import Interrupt
 
 
 class AlertTopic(models.TextChoices):
@@ -18,20 +20,24 @@ class AlertTopic(models.TextChoices):
     OVERDUE = "overdue", _("A question of mine is overdue, or nobody answered it in time")
 
 
+#: Messages that the sweep writes: before an interrupt is due, and at the hour of the digest.
+DUE_SOON, DIGEST = "interrupt.due", "digest"
+LABELS = {DUE_SOON: _("a question is due soon"), DIGEST: _("the daily digest")}
+
 #: The topic of each event that people are told of, where the event itself says it.
-TOPICS = {
-    Delivery.Event.INTERRUPT_CREATED: AlertTopic.ASKED,
-    Delivery.Event.INTERRUPT_ASSIGNED: AlertTopic.ASSIGNED,
-    Delivery.Event.INTERRUPT_MENTIONED: AlertTopic.MENTIONED,
-    Delivery.Event.INTERRUPT_DUE: AlertTopic.DUE,
-    Delivery.Event.INTERRUPT_OVERDUE: AlertTopic.OVERDUE,
-    Delivery.Event.INTERRUPT_EXPIRED: AlertTopic.OVERDUE,
+TOPICS: dict[str, AlertTopic] = {
+    EventName.INTERRUPT_CREATED: AlertTopic.ASKED,
+    EventName.INTERRUPT_ASSIGNED: AlertTopic.ASSIGNED,
+    EventName.INTERRUPT_MENTIONED: AlertTopic.MENTIONED,
+    DUE_SOON: AlertTopic.DUE,
+    EventName.INTERRUPT_OVERDUE: AlertTopic.OVERDUE,
+    EventName.INTERRUPT_EXPIRED: AlertTopic.OVERDUE,
 }
 
 
 def is_escalation(delivery: Delivery, item: Interrupt) -> bool:
     """Says whether an event gave a question to another group, because nobody answered in time."""
-    if delivery.event != Delivery.Event.INTERRUPT_EXPIRED or item.then != "escalate":
+    if delivery.event != EventName.INTERRUPT_EXPIRED or item.then != "escalate":
         return False
     # Where there was no such group, it is overdue and no more.
     return item.group_label == (item.expiry or {}).get("group")

@@ -28,8 +28,6 @@ from hitl_django.worker import runner
 
 ENDED = 128 + signal.SIGTERM  # as a shell reports a process that SIGTERM has ended
 
-OURS = dispatcher.FUNCTIONS | {dispatcher.SWEEP}
-
 #: qcluster forks its sentinel, and that forks workers, monitor and pusher: two generations. What a
 #: node forks lives as long as the node likes.
 FORKS = 2
@@ -82,8 +80,12 @@ def _begins(task: dict[str, Any], **kwargs: Any) -> None:
     _Process.until = time.monotonic() + Conf.TIMEOUT if Conf.TIMEOUT else float("inf")
     # A task of the product's may have a timeout of its own, which isn't told here; django-q2 ends
     # the process that goes beyond it.
-    limit = Conf.TIMEOUT if _Process.task in OURS else None
+    limit = Conf.TIMEOUT if _Process.task in _list_functions() else None
     supervisor_pipe.report_status("busy", float(limit or 0))
+
+
+def _list_functions() -> frozenset[str]:
+    return dispatcher.list_functions() | {dispatcher.SWEEP}
 
 
 def _ends(**kwargs: Any) -> None:

@@ -12,10 +12,10 @@ from django.core import mail
 
 from hitl_django import services, testing
 from hitl_django.contrib.alerts import mail_channel
+from hitl_django.contrib.webhooks import delivery, outbox
+from hitl_django.contrib.webhooks.delivery import deliver
 from hitl_django.db.alias import write_alias
 from hitl_django.models import Interrupt
-from hitl_django.notifications import outbox, webhooks
-from hitl_django.notifications.webhooks import delivery
 
 from .mail_server import MailServer
 
@@ -62,7 +62,7 @@ def mails(db: None, settings: Any) -> Iterator[MailServer]:
 @pytest.fixture
 def send(mails: MailServer) -> Callable[[], None]:
     """Sends what is due by mail, as a worker does."""
-    return lambda: webhooks.deliver(str(mail_channel.ENDPOINT))
+    return lambda: deliver(str(mail_channel.ENDPOINT))
 
 
 @pytest.fixture

@@ -14,7 +14,8 @@ from hitl_django import services
 from hitl_django.contrib.alerts import clock
 from hitl_django.contrib.alerts.models import SweepMark
 from hitl_django.contrib.alerts.preferences import save_preferences
-from hitl_django.models import Delivery, Interrupt
+from hitl_django.contrib.webhooks.models import Delivery
+from hitl_django.models import Interrupt
 from hitl_django.worker.sweeper import sweep
 
 from .mail_server import MailServer

@@ -17,12 +17,12 @@ from hitl_django import services
 from hitl_django.contrib.alerts import clock, slack_channel
 from hitl_django.contrib.alerts.models import SweepMark
 from hitl_django.contrib.alerts.preferences import save_preferences
+from hitl_django.contrib.webhooks import messages, outbox
+from hitl_django.contrib.webhooks.channels import Answer
+from hitl_django.contrib.webhooks.models import Delivery, WebhookEndpoint
 from hitl_django.graph_registry import registry
 from hitl_django.graph_registry.review_policy import ReviewPolicy
-from hitl_django.models import Delivery, Interrupt, WebhookEndpoint
-from hitl_django.notifications import outbox
-from hitl_django.notifications.channels import Answer
-from hitl_django.notifications.webhooks import messages
+from hitl_django.models import Interrupt
 from hitl_django.permissions import ModelPermissionPolicy
 from hitl_django.worker.sweeper import sweep
 from tests import graphs

@@ -16,7 +16,7 @@ from hitl_django.contrib.alerts.models import SweepMark
 from hitl_django.contrib.alerts.preferences import save_preferences
 from hitl_django.models import Interrupt
 from tests.chaos import commits
-from tests.notifications.test_interruptions import end_claims
+from tests.contrib.webhooks.test_interruptions import end_claims
 
 from .mail_server import MailServer
 

@@ -15,10 +15,13 @@ from django.utils import timezone
 
 from hitl_django import services
 from hitl_django.contrib.alerts import mail_channel
+from hitl_django.contrib.alerts.apps import make_mail_endpoint
 from hitl_django.contrib.alerts.models import AlertPreferences
 from hitl_django.contrib.alerts.preferences import save_preferences
-from hitl_django.models import Delivery, Interrupt, WebhookEndpoint
-from hitl_django.notifications import outbox, webhooks
+from hitl_django.contrib.webhooks import messages, outbox
+from hitl_django.contrib.webhooks import services as webhook_services
+from hitl_django.contrib.webhooks.models import Delivery, WebhookEndpoint
+from hitl_django.models import Interrupt
 from hitl_django.permissions import ModelPermissionPolicy
 from hitl_django.worker.sweeper import sweep
 
@@ -305,7 +308,7 @@ def test_a_mail_is_sent_once_however_often_its_event_is_sent_out(
     # As after a worker that died when it had written the messages to people, and said so nowhere.
     mail_channel.send(event, endpoint, 0)
     send()
-    services.redeliver(event.pk)
+    webhook_services.redeliver(event.pk)
     send()
     assert recipients(mails) == ["ravi@shop.example", "rita@shop.example"]
 
@@ -317,7 +320,7 @@ def test_a_mail_that_is_sent_again_has_the_id_it_had(
     ask(group="Night")
     send()
     [told] = [row for row in Delivery.objects.all() if "user" in row.data]
-    services.redeliver(told.pk)
+    webhook_services.redeliver(told.pk)
     send()
     first, second = mails.all()
     assert first["Message-ID"] == second["Message-ID"] == f"<{told.pk}@shop.example>"
@@ -419,10 +422,17 @@ def test_webhooks_know_nothing_of_what_is_for_people(
     mails: MailServer, person: Person, ask: Ask
 ) -> None:
     rita, ravi = person("rita", "Night"), person("ravi", "Night")
-    made = services.create_webhook("https://hooks.example/")
+    made = webhook_services.create_webhook("https://hooks.example/")
     item = ask(group="Night")
     services.assign(item.pk, to=ravi, by=rita)
     services.comment(item.pk, "@ravi, look.", by=rita)
     events = Delivery.objects.filter(endpoint=made.id).values_list("event", flat=True)
     assert list(events) == ["interrupt.created"]
-    assert webhooks.WEBHOOK.events.isdisjoint({"interrupt.assigned", "interrupt.mentioned"})
+    assert messages.EVENTS.isdisjoint({"interrupt.assigned", "interrupt.mentioned"})
+
+
+@pytest.mark.django_db
+def test_mail_endpoint_is_made_again_after_a_flush() -> None:
+    # ``manage.py flush`` sends post_migrate without the state of the apps.
+    make_mail_endpoint(using="default")
+    assert WebhookEndpoint.objects.filter(pk=mail_channel.ENDPOINT, channel="email").exists()

@@ -17,13 +17,14 @@ from django.utils import timezone
 from hitl_django import services
 from hitl_django.contrib.alerts import slack_channel
 from hitl_django.contrib.alerts.models import SlackChannel
+from hitl_django.contrib.webhooks import delivery, outbox
+from hitl_django.contrib.webhooks.models import Delivery, WebhookEndpoint
 from hitl_django.engine.errors import InvalidInputError
 from hitl_django.errors import NotAllowedError
-from hitl_django.models import Delivery, Interrupt, WebhookEndpoint
-from hitl_django.notifications import outbox, webhooks
+from hitl_django.models import Interrupt
 from hitl_django.worker.sweeper import sweep
-from tests.notifications import receiver as faults
-from tests.notifications.receiver import Receiver, all_closed, answering
+from tests.contrib.webhooks import receiver as faults
+from tests.contrib.webhooks.receiver import Receiver, all_closed, answering
 
 from .conftest import SITE
 
@@ -60,7 +61,7 @@ def connect(db: None) -> Connect:
 
 
 def deliver(channel: SlackChannel) -> Delivery:
-    webhooks.deliver(str(channel.pk))
+    delivery.deliver(str(channel.pk))
     return Delivery.objects.filter(endpoint=channel.pk).latest("created_at")
 
 
@@ -268,9 +269,9 @@ def test_the_address_is_a_secret_that_nothing_shows(
     pages = [
         "/admin/hitl_alerts/slackchannel/",
         f"/admin/hitl_alerts/slackchannel/{channel.pk}/change/",
-        "/admin/hitl_django/delivery/",
-        f"/admin/hitl_django/delivery/{delivery.pk}/change/",
-        "/admin/hitl_django/webhookendpoint/",
+        "/admin/hitl_webhooks/delivery/",
+        f"/admin/hitl_webhooks/delivery/{delivery.pk}/change/",
+        "/admin/hitl_webhooks/webhookendpoint/",
         "/hitl/api/v1/webhooks/",
     ]
     for page in pages:
@@ -279,7 +280,7 @@ def test_the_address_is_a_secret_that_nothing_shows(
         assert b"B000" not in response.content, page
     assert admin_client.get(f"/hitl/api/v1/webhooks/{channel.pk}/").status_code == 404
     assert admin_client.get(
-        f"/admin/hitl_django/webhookendpoint/{channel.pk}/change/"
+        f"/admin/hitl_webhooks/webhookendpoint/{channel.pk}/change/"
     ).status_code in (302, 404)
 
 
@@ -306,7 +307,7 @@ def test_an_operator_makes_changes_and_removes_a_channel(
     ask()
     deliver(channel)
     again = {"action": "send_again", "_selected_action": [Delivery.objects.get().pk]}
-    assert client.post("/admin/hitl_django/delivery/", again).status_code == 302
+    assert client.post("/admin/hitl_webhooks/delivery/", again).status_code == 302
     assert Delivery.objects.get().state == "pending"
     receiver.all()
     trial = {"action": "try_them", "_selected_action": [channel.pk]}

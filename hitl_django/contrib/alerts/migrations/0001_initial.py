@@ -8,7 +8,7 @@ class Migration(migrations.Migration):
 
     dependencies = [
         ("auth", "0012_alter_user_first_name_max_length"),
-        ("hitl_django", "0001_initial"),
+        ("hitl_webhooks", "0001_initial"),
     ]
 
     operations = [
@@ -101,6 +101,6 @@ class Migration(migrations.Migration):
                 "indexes": [],
                 "constraints": [],
             },
-            bases=("hitl_django.webhookendpoint",),
+            bases=("hitl_webhooks.webhookendpoint",),
         ),
     ]

@@ -1,0 +1,282 @@
+"""Webhook endpoints, and the deliveries to them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+from uuid import UUID
+
+from django import forms
+from django.contrib import admin, messages
+from django.contrib.admin.utils import unquote
+from django.contrib.admin.views.main import ChangeList
+from django.contrib.auth import get_user_model
+from django.db.models import QuerySet
+from django.http import HttpRequest, HttpResponse
+from django.utils.html import format_html
+from django.utils.translation import gettext_lazy as _
+from django.utils.translation import ngettext
+
+from hitl_django.admin import add_pages
+from hitl_django.admin.base import (
+    LinkedChangeList,
+    ReadOnlyAdmin,
+    View,
+    format_entry,
+    name_graph,
+)
+from hitl_django.admin.list_columns import format_subject
+from hitl_django.admin.payload_display import display_raw
+from hitl_django.admin.subject_links import SubjectLink, link_subjects
+from hitl_django.engine.errors import InvalidInputError
+from hitl_django.forms.json_input import escape_hidden
+from hitl_django.graph_registry import registry
+
+from . import services
+from .event_labels import list_labels
+from .messages import WEBHOOK, list_events
+from .models import Delivery, WebhookEndpoint
+
+
+def _list_choices() -> list[tuple[str, Any]]:
+    offered = list_events()
+    return [(name, label) for name, label in list_labels().items() if name in offered]
+
+
+class EndpointForm(forms.ModelForm):
+    """Asks which graphs an endpoint hears of."""
+
+    graphs = forms.MultipleChoiceField(
+        label=_("Graphs"),
+        required=False,
+        widget=forms.CheckboxSelectMultiple,
+        help_text=_("None chosen: all of them."),
+    )
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        known = dict.fromkeys([*registry.list_names(), *(self.instance.graphs or ())])
+        graphs: Any = self.fields["graphs"]
+        graphs.choices = [(name, name_graph(name)) for name in known]
+
+
+class WebhookForm(EndpointForm):
+    """What a person says of a webhook; the service says whether it can be."""
+
+    url = forms.CharField(
+        label=_("Address"),
+        max_length=2000,
+        help_text=_("Where messages are posted to: https, and a public address."),
+        widget=forms.URLInput(attrs={"class": "vLargeTextField"}),
+    )
+    events = forms.MultipleChoiceField(
+        label=_("Events"),
+        required=False,
+        choices=_list_choices,
+        widget=forms.CheckboxSelectMultiple,
+        help_text=_("None chosen: all of them."),
+    )
+
+    class Meta:
+        model = WebhookEndpoint
+        fields = ("url", "description", "events", "graphs", "with_question", "is_active")
+
+    def clean(self) -> dict[str, Any]:
+        values: dict[str, Any] = super().clean() or {}
+        given = {name: value for name, value in values.items() if name in self.changed_data}
+        try:
+            services.check_webhook(**given)
+        except InvalidInputError as error:
+            for name, reason in error.faults:
+                self.add_error(name, reason)
+        return values
+
+
+class EndpointAdmin(ReadOnlyAdmin):
+    """Endpoints of one channel, for those who manage webhooks."""
+
+    actions = ("try_them",)
+    # They are changed here, so their page is Django's own form.
+    change_view = admin.ModelAdmin.change_view
+
+    def send_test(self, row: Any, user: Any) -> object:
+        """Has a worker send a test message."""
+        raise NotImplementedError
+
+    def has_add_permission(self, request: HttpRequest, obj: Any = None) -> bool:
+        return services.may_manage(request.user)
+
+    has_change_permission = has_delete_permission = has_add_permission
+
+    @admin.display(description=_("state"), ordering="is_active")
+    def state(self, row: WebhookEndpoint) -> Any:
+        if row.stopped and not row.is_active:
+            return escape_hidden(row.stopped)
+        if not row.is_active:
+            return _("off")
+        if row.failures:
+            count = ngettext("%(n)d failure in a row", "%(n)d failures in a row", row.failures)
+            return count % {"n": row.failures}
+        return _("on")
+
+    @admin.action(description=_("Send a test message"), permissions=["change"])
+    def try_them(self, request: HttpRequest, rows: QuerySet[Any]) -> None:
+        for row in rows:
+            self.send_test(row, request.user)
+        self.message_user(request, _("A worker sends the test now."), messages.SUCCESS)
+
+    def delete_queryset(self, request: HttpRequest, queryset: QuerySet[Any]) -> None:
+        for row in queryset:
+            self.delete_model(request, row)
+
+    def get_deleted_objects(self, objs: Any, request: HttpRequest) -> Any:
+        # Its messages go with it, however many; nobody wants to read a list of them.
+        return [str(row) for row in objs], {}, set(), []
+
+
+class WebhookEndpointAdmin(EndpointAdmin):
+    """Webhook endpoints, which are changed through the services."""
+
+    form = WebhookForm
+    list_display = ("webhook", "state", "created_at")
+    empty_text = _("There is no webhook yet.")
+    add_form_template = change_form_template = "hitl_django/admin/webhook.html"
+
+    def visible(self, request: HttpRequest, rows: QuerySet[Any]) -> QuerySet[Any]:
+        return super().visible(request, rows.filter(channel=WEBHOOK.name))
+
+    @admin.display(description=_("webhook"), ordering="url")
+    def webhook(self, row: WebhookEndpoint) -> str:
+        return format_entry(row, str(row), escape_hidden(row.url))
+
+    def send_test(self, row: Any, user: Any) -> object:
+        return services.try_webhook(row.pk, by=user)
+
+    def own_pages(self) -> dict[str, tuple[str, View]]:
+        return {"secret": ("<path:object_id>/secret/", self.secret_view)}
+
+    def save_model(self, request: HttpRequest, obj: Any, form: Any, change: bool) -> None:
+        """Has the service make or change it; the row that the form filled in isn't saved."""
+        values = {name: form.cleaned_data[name] for name in form.fields}
+        if change:
+            given = {name: values[name] for name in form.changed_data}
+            services.change_webhook(obj.pk, by=request.user, **given)
+            return
+        made = services.create_webhook(values.pop("url"), by=request.user, **values)
+        obj.pk, obj.new_secret = made.id, made.secret
+
+    def delete_model(self, request: HttpRequest, obj: Any) -> None:
+        services.delete_webhook(obj.pk, by=request.user)
+
+    def render_change_form(
+        self, request: HttpRequest, context: dict[str, Any], *args: Any, **options: Any
+    ) -> HttpResponse:
+        # Each leads to its secret when it is made, so there is one way to save it.
+        context |= {"show_save_and_add_another": False, "show_save_and_continue": False}
+        return super().render_change_form(request, context, *args, **options)
+
+    def response_add(
+        self, request: HttpRequest, obj: Any, post_url_continue: str | None = None
+    ) -> HttpResponse:
+        """Shows the secret at once, on no page that can be come back to."""
+        return self._secret(request, obj, obj.new_secret)
+
+    def secret_view(self, request: HttpRequest, object_id: str) -> HttpResponse:
+        """Asks whether there is to be another secret, and shows it."""
+        row = self.get_object(request, unquote(object_id))
+        if not self.has_change_permission(request, row):
+            return HttpResponse(status=403)
+        if request.method != "POST":
+            return self.page(request, row, "secret.html", secret="")
+        rotated = services.rotate_secret(row.pk, by=request.user)
+        return self._secret(request, row, rotated.secret)
+
+    def _secret(self, request: HttpRequest, row: Any, secret: str) -> HttpResponse:
+        response = self.page(request, row, "secret.html", secret=secret)
+        response.headers["Cache-Control"] = "no-store"
+        return response
+
+
+class DeliveryChangeList(LinkedChangeList):
+    """A page of messages, each with whom it is for."""
+
+    def complete_rows(self, request: HttpRequest) -> None:
+        super().complete_rows(request)
+        people = link_recipients(request, self.result_list)
+        for row in self.result_list:
+            row.subject = people.get(row.pk, SubjectLink(""))
+
+
+class DeliveryAdmin(ReadOnlyAdmin):
+    """Messages, newest first; those that came to their end can be sent again."""
+
+    list_display = ("message", "recipient", "outcome", "attempts", "created_at")
+    list_filter = ("state", "event")
+    linked_lookups = ("endpoint__id__exact",)
+    list_select_related = ("endpoint",)
+    visible_through = "endpoint"
+    empty_text = _("No message was sent yet.")
+    actions = ("send_again",)
+
+    def rows(self) -> QuerySet[Any]:
+        return Delivery.objects.select_related("endpoint")
+
+    def get_changelist(self, request: HttpRequest, **kwargs: Any) -> type[ChangeList]:
+        return DeliveryChangeList
+
+    def has_send_permission(self, request: HttpRequest) -> bool:
+        return services.may_manage(request.user)
+
+    @admin.display(description=_("message"), ordering="event")
+    def message(self, row: Delivery) -> str:
+        return format_entry(row, row.get_event_display(), escape_hidden(str(row.endpoint)))
+
+    @admin.display(description=_("recipient"))
+    def recipient(self, row: Delivery) -> str:
+        return format_subject(row)
+
+    @admin.display(description=_("state"), ordering="state")
+    def outcome(self, row: Delivery) -> str:
+        return format_html(
+            '{}<span class="hitl-sub">{}</span>', row.get_state_display(), escape_hidden(row.fault)
+        )
+
+    @admin.action(description=_("Send again"), permissions=["send"])
+    def send_again(self, request: HttpRequest, rows: QuerySet[Any]) -> None:
+        chosen = list(rows.exclude(state=Delivery.State.PENDING).values_list("pk", flat=True))
+        for pk in chosen:
+            services.redeliver(pk, by=request.user)
+        count = ngettext(
+            "%(n)d message is sent again.", "%(n)d messages are sent again.", len(chosen)
+        )
+        self.message_user(request, count % {"n": len(chosen)}, messages.SUCCESS)
+
+    def show(self, request: HttpRequest, row: Delivery) -> HttpResponse:
+        """Shows a message: its event, and how far it has come."""
+        title = row.get_event_display()
+        return self.page(
+            request,
+            row,
+            "delivery.html",
+            title=title,
+            raw=display_raw(row.data),
+            recipient=link_recipients(request, [row]).get(row.pk),
+        )
+
+
+def link_recipients(request: HttpRequest, rows: Iterable[Delivery]) -> dict[UUID, SubjectLink]:
+    """Returns the people whom messages are for, by message: in their names for who may see users.
+
+    A message to an endpoint, or one that becomes messages to people, is for no person.
+    """
+    users = get_user_model()._meta
+    keys = {
+        row.pk: (users.app_label, users.model_name, str(row.data["user"]))
+        for row in rows
+        if "user" in row.data
+    }
+    found = link_subjects(request, keys.values())
+    return {pk: found[key] for pk, key in keys.items()}
+
+
+add_pages({Delivery: DeliveryAdmin, WebhookEndpoint: WebhookEndpointAdmin})

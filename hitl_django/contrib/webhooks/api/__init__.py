@@ -1,0 +1,3 @@
+"""Routes of webhooks and deliveries, below ``api/v1/``."""
+
+from __future__ import annotations

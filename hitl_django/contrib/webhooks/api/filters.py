@@ -1,0 +1,18 @@
+"""The query parameters of the list of deliveries."""
+
+from __future__ import annotations
+
+import django_filters as filters
+
+from hitl_django.api.filters import OrderFilter
+
+from ..event_labels import list_choices
+from ..models import Delivery
+
+
+class DeliveryFilterSet(filters.FilterSet):
+    """Messages by their state and event, newest first."""
+
+    state = filters.ChoiceFilter(choices=Delivery.State.choices, label="How far they have come.")
+    event = filters.ChoiceFilter(choices=list_choices(), label="Their event.")
+    ordering = OrderFilter("created_at")

@@ -1,0 +1,209 @@
+"""Views of webhooks and their deliveries: create, change, rotate the secret, test, redeliver."""
+
+from __future__ import annotations
+
+from uuid import UUID
+
+from django.db.models import QuerySet
+from rest_framework.request import Request
+from rest_framework.response import Response
+
+from hitl_django.api.operations import MADE, ResponseSpec, operation
+from hitl_django.api.serializers.fields import EmptyBody, build_url
+from hitl_django.api.views.base import Collection, Resource
+from hitl_django.engine import errors
+
+from .. import services
+from ..models import Delivery
+from . import querysets
+from .filters import DeliveryFilterSet
+from .serializers import (
+    DeliverySerializer,
+    NewWebhookSerializer,
+    WebhookBody,
+    WebhookChange,
+    WebhookSerializer,
+)
+
+#: A secret is for one pair of eyes, and for no cache on the way.
+SECRET = {"Cache-Control": "no-store"}
+
+QUEUED = {202: ResponseSpec("A worker has yet to send it.", DeliverySerializer, headers=(MADE,))}
+
+EXAMPLE = {
+    "url": "https://crm.example/hooks/hitl",
+    "events": ["interrupt.created", "run.succeeded"],
+    "graphs": [],
+}
+
+
+class WebhookResource(Resource):
+    """A view that changes webhooks or messages to them."""
+
+    def find_webhook(self, webhook_id: str) -> services.WebhookInfo:
+        """Returns a webhook as a service does, without its secret."""
+        return services.WebhookInfo.from_row(self.find(querysets.visible_webhooks, pk=webhook_id))
+
+    def find_delivery(self, delivery_id: str) -> services.DeliveryInfo:
+        """Returns a message as a service does."""
+        return services.DeliveryInfo.from_row(
+            self.find(querysets.visible_deliveries, pk=delivery_id)
+        )
+
+
+class WebhookList(WebhookResource):
+    """The webhooks; posting to them makes one."""
+
+    @operation(
+        "list_webhooks",
+        responses={200: ResponseSpec("All of them.", WebhookSerializer, paged=True)},
+    )
+    def get(self, request: Request) -> Response:
+        """Lists the webhooks that you may see, newest first; all on one page."""
+        return self.render_all(WebhookSerializer, querysets.visible_webhooks(request.user))
+
+    @operation(
+        "create_webhook",
+        body=WebhookBody,
+        keyed=True,
+        responses={
+            201: ResponseSpec(
+                "Made; hears of what happens soon.", NewWebhookSerializer, headers=(MADE,)
+            )
+        },
+        errors=(errors.InvalidInputError,),
+        example=EXAMPLE,
+    )
+    def post(self, request: Request) -> Response:
+        """Makes a webhook; its secret is in the answer and nowhere else again."""
+        wanted = self.read_body()
+        return self.act_once(
+            lambda: services.create_webhook(by=request.user, **wanted),
+            self.find_webhook,
+            self._show,
+        )
+
+    def _show(self, made: services.WebhookInfo) -> Response:
+        location = build_url(self.request, "webhook", made.id)
+        shown = self.render(NewWebhookSerializer, made)
+        return Response(shown, status=201, headers={"Location": location, **SECRET})
+
+
+class WebhookDetail(WebhookResource):
+    """One webhook."""
+
+    @operation("get_webhook", responses={200: ResponseSpec("The webhook.", WebhookSerializer)})
+    def get(self, request: Request, webhook_id: UUID) -> Response:
+        """Says where a webhook leads, what it hears of, and how it is."""
+        webhook = self.find(querysets.visible_webhooks, pk=webhook_id)
+        return Response(self.render(WebhookSerializer, webhook))
+
+    @operation(
+        "change_webhook",
+        body=WebhookChange,
+        responses={200: ResponseSpec("As it is now.", WebhookSerializer)},
+        errors=(errors.InvalidInputError,),
+        example={"active": False},
+    )
+    def patch(self, request: Request, webhook_id: UUID) -> Response:
+        """Changes what the body names; one that is turned on again begins afresh."""
+        changed = services.change_webhook(webhook_id, by=request.user, **self.read_body())
+        return Response(self.render(WebhookSerializer, changed))
+
+    @operation(
+        "delete_webhook", responses={204: ResponseSpec("It is gone, and every message to it.")}
+    )
+    def delete(self, request: Request, webhook_id: UUID) -> Response:
+        """Removes a webhook and all that was or is to be sent to it."""
+        services.delete_webhook(webhook_id, by=request.user)
+        return Response(status=204)
+
+
+class WebhookSecret(WebhookResource):
+    """The secret, of which only another one can be had."""
+
+    @operation(
+        "rotate_secret",
+        body=EmptyBody,
+        responses={200: ResponseSpec("The webhook with its new secret.", NewWebhookSerializer)},
+        keyed=True,
+        example={},
+    )
+    def post(self, request: Request, webhook_id: UUID) -> Response:
+        """Gives a webhook another secret; for a day messages are signed with both."""
+        self.read_body()
+        return self.act_once(
+            lambda: services.rotate_secret(webhook_id, by=request.user),
+            self.find_webhook,
+            lambda made: Response(self.render(NewWebhookSerializer, made), headers=SECRET),
+        )
+
+
+class WebhookTest(WebhookResource):
+    """A message that tells of nothing."""
+
+    @operation(
+        "try_webhook",
+        body=EmptyBody,
+        responses=QUEUED,
+        keyed=True,
+        example={},
+    )
+    def post(self, request: Request, webhook_id: UUID) -> Response:
+        """Sends a message that tells of nothing, to see whether it arrives."""
+        self.read_body()
+        return self.act_once(
+            lambda: services.try_webhook(webhook_id, by=request.user),
+            self.find_delivery,
+            lambda made: self.render_made(DeliverySerializer, made),
+        )
+
+
+class DeliveryList(Collection):
+    """What was and is to be sent to a webhook."""
+
+    serializer_class = DeliverySerializer
+    filterset_class = DeliveryFilterSet
+
+    def get_queryset(self) -> QuerySet[Delivery]:
+        webhook = self.find(querysets.visible_webhooks, pk=self.kwargs["webhook_id"])
+        rows = querysets.visible_deliveries(self.request.user).filter(endpoint=webhook)
+        return rows.order_by("-created_at")
+
+    @operation(
+        "list_deliveries",
+        responses={200: ResponseSpec("A page of messages.", DeliverySerializer, paged=True)},
+    )
+    def get(self, request: Request, webhook_id: UUID) -> Response:
+        """Lists the messages to a webhook, newest first."""
+        return self.render_page()
+
+
+class DeliveryDetail(Resource):
+    """One message."""
+
+    @operation("get_delivery", responses={200: ResponseSpec("The message.", DeliverySerializer)})
+    def get(self, request: Request, delivery_id: UUID) -> Response:
+        """Says how far a message has come."""
+        delivery = self.find(querysets.visible_deliveries, pk=delivery_id)
+        return Response(self.render(DeliverySerializer, delivery))
+
+
+class Redelivery(WebhookResource):
+    """A message once more."""
+
+    @operation(
+        "redeliver",
+        body=EmptyBody,
+        responses=QUEUED,
+        keyed=True,
+        example={},
+    )
+    def post(self, request: Request, delivery_id: UUID) -> Response:
+        """Sends a message again that was delivered or given up, under the id it had."""
+        self.read_body()
+        return self.act_once(
+            lambda: services.redeliver(delivery_id, by=request.user),
+            self.find_delivery,
+            lambda made: self.render_made(DeliverySerializer, made),
+        )

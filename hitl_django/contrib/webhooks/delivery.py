@@ -1,0 +1,186 @@
+"""deliver: sends what is due to an endpoint, and notes what became of it."""
+
+from __future__ import annotations
+
+import logging
+import random
+from collections.abc import Mapping
+from datetime import UTC, datetime, timedelta
+from email.utils import parsedate_to_datetime
+from time import monotonic
+from typing import Any
+from uuid import UUID
+
+from django.db import transaction
+from django.db.models import F
+
+from hitl_django.conf import hitl
+from hitl_django.db.alias import write_alias
+from hitl_django.db.retry import retry_on_conflict
+from hitl_django.db.write_batch import WriteBatch
+from hitl_django.models.functions import Now
+from hitl_django.task_queue import dispatcher
+
+from . import channels, claims, outbox, tasks
+from .channels import Answer
+from .claims import Claim
+from .models import Delivery, WebhookEndpoint
+
+logger = logging.getLogger("hitl_django")
+
+#: Seconds that one task sends for, so that a worker comes back to its runs.
+SLICE = 20.0
+#: Seconds before the second attempt at a message, how much longer each further one waits, and the
+#: most of any: twelve attempts are a day and a half.
+FIRST, FACTOR, LONGEST = 10.0, 3, 6 * 3600.0
+#: Seconds that everything to an endpoint rests when it fails, doubled each time, and the most.
+REST, LONGEST_REST = 5.0, 300.0
+FAULT_LENGTH = 255
+#: Answers that say something about the receiver as a whole, and not about this message.
+UNWELL = frozenset({408, 425, 429})
+GONE = 410
+NO_CHANGES: Mapping[str, Any] = {}
+
+
+def deliver(endpoint_id: str) -> None:
+    """Sends what is due to the endpoint, the longest due first, until nothing is or time is up.
+
+    Returns at once where another worker is at it or the endpoint rests. Nothing is raised: what
+    can't be noted is due again when its claim is over.
+    """
+    try:
+        endpoint = claims.claim_endpoint(UUID(str(endpoint_id)))
+        while endpoint is not None:
+            if not _send_all(endpoint, monotonic() + _slice()):
+                return
+            # A worker that got a message meanwhile found us at work and left it to us.
+            again = claims.select_due(endpoint).exists()
+            endpoint = claims.claim_endpoint(endpoint.pk) if again else None
+    except Exception:
+        logger.exception("webhook %s: deliveries could not be looked after", endpoint_id)
+
+
+def _send_all(endpoint: WebhookEndpoint, until: float) -> bool:
+    """Sends what is due; returns whether to look again once the endpoint was let go."""
+    while (claim := claims.claim_next(endpoint)) is not None:
+        answer = _attempt(claim, endpoint)
+        if not _settle(claim, endpoint, answer):
+            return False
+        if monotonic() >= until:
+            claims.release_endpoint(endpoint)
+            batch = WriteBatch(write_alias())
+            tasks.enqueue_delivery(endpoint.pk, batch)
+            batch.run()
+            return False
+    claims.release_endpoint(endpoint)
+    return True
+
+
+def _attempt(claim: Claim, endpoint: WebhookEndpoint) -> Answer | None:
+    """Sends a message once; None where there was one attempt too many, and nobody to say so."""
+    if claim.attempt > hitl.WEBHOOK_ATTEMPTS:
+        return None
+    channel = channels.find_channel(endpoint.channel)
+    if channel is None:
+        return Answer(fault="The app that brings its channel is not installed.")
+    return channel.send(claim.delivery, endpoint, claim.deadline)
+
+
+def _settle(claim: Claim, endpoint: WebhookEndpoint, answer: Answer | None) -> bool:
+    """Notes what came of an attempt; returns whether to go on with the next message."""
+    if answer is None:
+        fault = "No worker lived to say what came of the last attempt."
+        _end(claim, endpoint, state=Delivery.State.DEAD, attempts=F("attempts") - 1, fault=fault)
+        return True
+    status = answer.status
+    if answer.ends is not None:
+        _end(claim, endpoint, state=answer.ends, status=status, fault=answer.fault[:FAULT_LENGTH])
+        return True
+    if status is not None and 200 <= status < 300:
+        well = {"failures": 0, "rests_until": None} if endpoint.failures else {}
+        _end(claim, endpoint, well, state=Delivery.State.DELIVERED, status=status, fault="")
+        endpoint.failures = 0
+        return True
+    logger.info("delivery %s: attempt %s failed (%s)", claim.delivery.pk, claim.attempt, status)
+    if status == GONE:
+        _stop(claim, endpoint)
+        return False
+    return _put_off(claim, endpoint, answer)
+
+
+def _put_off(claim: Claim, endpoint: WebhookEndpoint, answer: Answer) -> bool:
+    asked = _retry_after(answer.retry_after)
+    goes_on = answer.status is not None and answer.status < 500 and answer.status not in UNWELL
+    resting: dict[str, Any] = {}
+    if not goes_on:
+        # Trying the others now would only hold up this worker, which others wait for.
+        rest = max(_jittered(_growing(REST, 2, endpoint.failures + 1, LONGEST_REST)), asked)
+        until = Now() + timedelta(seconds=rest)
+        resting = {"held_until": None, "failures": F("failures") + 1, "rests_until": until}
+    noted: dict[str, Any] = {"status": answer.status, "fault": _fault_of(answer)}
+    if claim.attempt >= hitl.WEBHOOK_ATTEMPTS:
+        _end(claim, endpoint, resting, state=Delivery.State.DEAD, **noted)
+    else:
+        wait = max(_jittered(_growing(FIRST, FACTOR, claim.attempt, LONGEST)), asked)
+        _store(claim, endpoint, resting, due_at=Now() + timedelta(seconds=wait), **noted)
+    return goes_on
+
+
+def _stop(claim: Claim, endpoint: WebhookEndpoint) -> None:
+    """Turns off an endpoint that has answered that it is gone for good."""
+    stopped = "It answered 410: it is gone."
+    off = {"held_until": None, "is_active": False, "stopped": stopped}
+    _end(claim, endpoint, off, state=Delivery.State.DEAD, status=GONE, fault=stopped)
+    outbox.clear_listeners()
+    logger.warning("webhook %s is turned off: it answered 410", endpoint.pk)
+
+
+def _end(
+    claim: Claim, endpoint: WebhookEndpoint, changes: Mapping[str, Any] = NO_CHANGES, **noted: Any
+) -> None:
+    _store(claim, endpoint, changes, finished_at=Now(), **noted)
+
+
+@retry_on_conflict
+def _store(
+    claim: Claim, endpoint: WebhookEndpoint, changes: Mapping[str, Any], **noted: Any
+) -> None:
+    """Store the result of an attempt in the delivery and the endpoint, in one transaction."""
+    with transaction.atomic(using=write_alias()):
+        claim.row().update(**noted)
+        if changes:
+            claims.select_claimed(endpoint).update(**changes)
+
+
+def _fault_of(answer: Answer) -> str:
+    if answer.fault:
+        return answer.fault[:FAULT_LENGTH]
+    if answer.status is not None and 300 <= answer.status < 400:
+        return f"It answered {answer.status}; redirects are not followed."
+    return f"It answered {answer.status}."
+
+
+def _growing(first: float, factor: int, count: int, most: float) -> float:
+    return min(first * factor ** min(count - 1, 30), most)
+
+
+def _jittered(seconds: float) -> float:
+    # So that what failed together isn't tried together for ever.
+    return seconds * random.uniform(0.75, 1.25)
+
+
+def _retry_after(header: str) -> float:
+    """Returns the seconds that a receiver asks for, as far as we go along with it; 0 for none."""
+    try:
+        seconds = float(min(int(header), LONGEST))
+    except ValueError:
+        try:
+            seconds = (parsedate_to_datetime(header) - datetime.now(UTC)).total_seconds()
+        except (ValueError, TypeError, IndexError, OverflowError):
+            return 0.0
+    return min(max(seconds, 0.0), LONGEST)
+
+
+def _slice() -> float:
+    given = dispatcher.get_time_slice()
+    return SLICE if given is None else min(SLICE, given)

@@ -1,0 +1,137 @@
+"""One POST, to an address that was checked, within one deadline.
+
+The standard library does it: what matters here is that the socket is connected to the very address
+that was looked at, which clients made for comfort (their pools, redirects and proxies from the
+environment) have to be talked into. The answer's body is never read, so it can't be too long; each
+read of its head has what is left of the deadline, so it can't drip.
+"""
+
+from __future__ import annotations
+
+import io
+import socket
+import ssl
+from collections.abc import Mapping, Sequence
+from functools import cache
+from http.client import HTTPException, HTTPResponse, RemoteDisconnected
+from time import monotonic
+from typing import Any
+
+from . import addresses
+from .addresses import AddressRefused
+from .channels import Answer
+
+
+def post_body(url: str, headers: Mapping[str, str], body: bytes, seconds: float) -> Answer:
+    """Sends the body and returns the head of the answer; whatever goes wrong is in ``fault``."""
+    deadline = monotonic() + seconds
+    try:
+        target = addresses.check_url(url)
+        found = addresses.resolve_host(target, seconds)
+        with _connect(target, found, deadline) as connection:
+            _send(connection, target, headers, body, deadline)
+            return _receive(connection, deadline)
+    except AddressRefused as refusal:
+        return Answer(fault=str(refusal))
+    except TimeoutError:
+        return Answer(fault="There was no answer in time.")
+    except ssl.SSLCertVerificationError as error:
+        return Answer(fault=f"The certificate is not good: {error.verify_message}.")
+    except ssl.SSLError as error:
+        return Answer(fault=f"TLS failed: {error.reason or 'closed'}.")
+    except RemoteDisconnected:
+        return Answer(fault="The connection was closed before the answer was whole.")
+    except HTTPException as error:
+        # Its words may quote what was received.
+        return Answer(fault=f"The answer was not HTTP ({type(error).__name__}).")
+    except OSError as error:
+        return Answer(fault=f"The connection failed: {error.strerror or error}.")
+
+
+def _connect(target: addresses.Target, found: Sequence[str], deadline: float) -> socket.socket:
+    plain = _dial(target, found, deadline)
+    if not target.is_tls:
+        return plain
+    try:
+        plain.settimeout(_left(deadline))
+        # The certificate has to be that of the name, although the address is what was dialled.
+        return _context().wrap_socket(plain, server_hostname=target.host)
+    except BaseException:
+        plain.close()
+        raise
+
+
+def _dial(target: addresses.Target, found: Sequence[str], deadline: float) -> socket.socket:
+    *others, last = found
+    for address in others:
+        try:
+            return socket.create_connection((address, target.port), timeout=_left(deadline) / 2)
+        except OSError:
+            pass  # one family of addresses may lead nowhere from here
+    return socket.create_connection((last, target.port), timeout=_left(deadline))
+
+
+def _send(
+    connection: socket.socket,
+    target: addresses.Target,
+    headers: Mapping[str, str],
+    body: bytes,
+    deadline: float,
+) -> None:
+    lines = [f"POST {target.path} HTTP/1.1", f"Host: {target.authority}", "Connection: close"]
+    lines += [f"{name}: {value}" for name, value in headers.items()]
+    lines += [f"Content-Length: {len(body)}", "", ""]
+    rest = memoryview("\r\n".join(lines).encode("ascii") + body)
+    while rest:
+        connection.settimeout(_left(deadline))
+        rest = rest[connection.send(rest) :]
+
+
+def _receive(connection: socket.socket, deadline: float) -> Answer:
+    made: Any = _Readable(connection, deadline)
+    response = HTTPResponse(made, method="POST")
+    try:
+        response.begin()
+        return Answer(response.status, response.headers.get("Retry-After", ""))
+    finally:
+        response.close()
+
+
+class _Readable:
+    """A connection as HTTPResponse takes one: it asks for a file."""
+
+    def __init__(self, connection: socket.socket, deadline: float) -> None:
+        self._raw = _Reading(connection, deadline)
+
+    def makefile(self, mode: str) -> io.BufferedReader:
+        return io.BufferedReader(self._raw)
+
+
+class _Reading(io.RawIOBase):
+    """Reads from a connection, each time with what is left until the deadline."""
+
+    def __init__(self, connection: socket.socket, deadline: float) -> None:
+        self._connection, self._deadline = connection, deadline
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: Any) -> int:
+        self._connection.settimeout(_left(self._deadline))
+        count = self._connection.recv_into(buffer)
+        if not count:
+            # Only the head is read, so its end is missing; http.client would make do without.
+            raise RemoteDisconnected("")
+        return count
+
+
+def _left(deadline: float) -> float:
+    left = deadline - monotonic()
+    if left <= 0:
+        raise TimeoutError
+    return left
+
+
+@cache
+def _context() -> ssl.SSLContext:
+    return ssl.create_default_context()

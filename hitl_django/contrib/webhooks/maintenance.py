@@ -1,0 +1,73 @@
+"""Maintenance of webhooks by the sweep: enqueues what is due, and removes old messages."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from uuid import UUID
+
+from django.db import transaction
+from django.db.models import Exists, OuterRef, Q
+
+from hitl_django.conf import hitl
+from hitl_django.db.alias import write_alias
+from hitl_django.db.retry import retry_on_conflict
+from hitl_django.db.write_batch import WriteBatch
+from hitl_django.models.functions import Now
+
+from . import claims, tasks
+from .models import Delivery
+
+#: How long a message waits before somebody looks whether its endpoint still exists.
+LEFT_OVER = timedelta(hours=1)
+
+
+@retry_on_conflict
+def enqueue_due() -> list[UUID]:
+    """Enqueues a message for each endpoint that has deliveries due; returns the endpoints' ids.
+
+    Those that rest or that a worker is at are left out, and none is enqueued again within
+    SWEEP_SECONDS: with no worker around, the queue doesn't fill with repetitions.
+    """
+    using = write_alias()
+    due = claims.select_deliveries().filter(
+        endpoint=OuterRef("pk"), state=Delivery.State.PENDING, due_at__lte=Now()
+    )
+    waiting = claims.select_endpoints().filter(
+        Q(held_until__isnull=True) | Q(held_until__lte=Now()),
+        Q(rests_until__isnull=True) | Q(rests_until__lte=Now()),
+        Exists(due),
+        is_active=True,
+        hinted_at__lt=Now() - timedelta(seconds=hitl.SWEEP_SECONDS),
+    )
+    found = list(waiting.order_by("hinted_at").values_list("pk", flat=True)[: hitl.SWEEP_BATCH])
+    if not found:
+        return found
+    with transaction.atomic(using=using):
+        claims.select_endpoints().filter(pk__in=found).update(hinted_at=Now())
+        batch = WriteBatch(using)
+        for endpoint in found:
+            tasks.enqueue_delivery(endpoint, batch)
+        batch.run()
+    return found
+
+
+def remove_old() -> int:
+    """Removes messages that came to their end long ago, and those that nobody is going to get.
+
+    A batch of them; returns how many.
+    """
+    before = Now() - timedelta(days=hitl.DELIVERY_DAYS)
+    finished = claims.select_deliveries().filter(finished_at__lt=before)
+    # What was written by a process that hadn't heard yet that the endpoint is gone.
+    there = claims.select_endpoints().filter(pk=OuterRef("endpoint"))
+    waiting = claims.select_deliveries().filter(
+        state=Delivery.State.PENDING, due_at__lt=Now() - LEFT_OVER
+    )
+    wanted = there.filter(is_active=True)
+    unwanted = waiting.filter(~Exists(there) | Q(~Exists(wanted), due_at__lt=before))
+    removed = 0
+    for rows in (finished, unwanted):
+        found = list(rows.values_list("pk", flat=True)[: hitl.SWEEP_BATCH])
+        if found:
+            removed += claims.select_deliveries().filter(pk__in=found).delete()[0]
+    return removed

@@ -1,0 +1,135 @@
+"""The channel of webhooks: body and headers of a message, which are ids, a moment and links.
+
+The question itself is added for endpoints that want it, and read when the message is sent: it is
+left out where it has changed since, was erased, or may not be seen by whoever made the endpoint.
+"""
+
+from __future__ import annotations
+
+import json
+import time
+from time import monotonic
+from typing import Any
+from uuid import UUID
+
+from django.db.models import QuerySet
+from django.utils import timezone
+
+from hitl_django.audit import SYSTEM
+from hitl_django.conf import hitl
+from hitl_django.db.alias import write_alias
+from hitl_django.db.clock import to_utc
+from hitl_django.events import EventName
+from hitl_django.extensions import list_extensions
+from hitl_django.models import Interrupt, ReviewItem
+from hitl_django.models.review import MESSAGE_COLUMNS
+from hitl_django.page_urls import build_url, find_admin_page, find_url
+from hitl_django.permissions import get_policy
+
+from .channels import Answer, Channel
+from .http_post import post_body
+from .models import Delivery, WebhookEndpoint
+from .signatures import sign_message
+
+#: Names of links, the view each leads to, and the id that the view takes.
+LINKS = (
+    ("interrupt", "hitl_django:interrupt", "interrupt_id"),
+    ("run", "hitl_django:run", "run_id"),
+)
+
+
+#: The events of this package that programs go on with.
+EVENTS = frozenset(
+    {
+        EventName.INTERRUPT_CREATED,
+        EventName.INTERRUPT_DECIDED,
+        EventName.INTERRUPT_UNDONE,
+        EventName.INTERRUPT_EXPIRED,
+        EventName.RUN_SUCCEEDED,
+        EventName.RUN_FAILED,
+        EventName.RUN_PARKED,
+        EventName.RUN_CANCELLED,
+    }
+)
+
+
+def list_events() -> frozenset[str]:
+    """Return the events that a webhook may be sent, and is sent unless it names some."""
+    return EVENTS.union(*(extension.events for extension in list_extensions()))
+
+
+def send_webhook(delivery: Delivery, endpoint: WebhookEndpoint, deadline: float) -> Answer:
+    """Posts a message to a webhook, signed."""
+    body = build_body(delivery, endpoint)
+    headers = build_headers(delivery, endpoint, body)
+    return post_body(endpoint.url, headers, body, deadline - monotonic())
+
+
+WEBHOOK = Channel("webhook", list_events, send_webhook)
+
+
+def build_body(delivery: Delivery, endpoint: WebhookEndpoint) -> bytes:
+    """Returns the body of a message, as JSON in ASCII."""
+    data: dict[str, Any] = {**delivery.data}
+    if links := _links(data):
+        data["links"] = links
+    if endpoint.with_question and (question := _question(data, endpoint)) is not None:
+        data["question"] = question
+    happened = to_utc(delivery.created_at)
+    body = {
+        "type": delivery.event,
+        "timestamp": happened.isoformat().replace("+00:00", "Z"),
+        "data": data,
+    }
+    return json.dumps(body, separators=(",", ":")).encode("ascii")
+
+
+def build_headers(delivery: Delivery, endpoint: WebhookEndpoint, body: bytes) -> dict[str, str]:
+    """Returns the headers of a message: its id, and signatures with the endpoint's secrets."""
+    message_id, now = str(delivery.pk), int(time.time())
+    secrets = [endpoint.secret]
+    if endpoint.old_secret_until is not None and endpoint.old_secret_until > timezone.now():
+        secrets.append(endpoint.old_secret)
+    return {
+        "Content-Type": "application/json",
+        "User-Agent": "hitl-django",
+        "Webhook-Id": message_id,
+        "Webhook-Timestamp": str(now),
+        "Webhook-Signature": " ".join(
+            sign_message(secret, message_id, now, body) for secret in secrets
+        ),
+    }
+
+
+def _links(data: dict[str, Any]) -> dict[str, str]:
+    found: dict[str, str] = {}
+    if not hitl.SITE_URL:
+        return found
+    for name, view, key in LINKS:
+        if key in data and (url := find_url(view, data[key])) is not None:
+            found[name] = url
+    if "interrupt_id" in data and (
+        page := find_admin_page(ReviewItem, "change", data["interrupt_id"])
+    ):
+        found["review"] = build_url(page)
+    return found
+
+
+def _question(data: dict[str, Any], endpoint: WebhookEndpoint) -> dict[str, Any] | None:
+    if "interrupt_id" not in data:
+        return None
+    rows = Interrupt.objects.using(write_alias()).filter(pk=UUID(data["interrupt_id"]))
+    question = select_visible_to_maker(endpoint, rows).first()
+    if question is None or question.payload_digest != data.get("digest"):
+        return None
+    return {name: getattr(question, name) for name in MESSAGE_COLUMNS}
+
+
+def select_visible_to_maker(
+    endpoint: WebhookEndpoint, rows: QuerySet[Interrupt]
+) -> QuerySet[Interrupt]:
+    """Narrows a queryset to the questions that whoever made the endpoint may see by now."""
+    if endpoint.created_by is not None:
+        return get_policy().visible_interrupts(endpoint.created_by, rows)
+    # Without a maker it was made by code, or the account is gone.
+    return rows if endpoint.created_by_label == SYSTEM else rows.none()

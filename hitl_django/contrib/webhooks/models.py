@@ -1,0 +1,152 @@
+"""Endpoints that messages are sent to, and the deliveries to them."""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+from django.apps import apps
+from django.conf import settings
+from django.core.exceptions import ImproperlyConfigured
+from django.db import models
+from django.utils.translation import gettext_lazy as _
+
+from hitl_django.engine.ids import new_id
+from hitl_django.json_text.sanitize import escape_invisible
+from hitl_django.models.fields import JSONTextField
+from hitl_django.models.functions import Now
+
+from .event_labels import list_choices
+
+if not apps.is_installed("hitl_django.contrib.webhooks"):
+    # Django would take the models for hitl_django's, whose package they are in.
+    raise ImproperlyConfigured("Add 'hitl_django.contrib.webhooks' to INSTALLED_APPS to use it.")
+
+
+class WebhookEndpoint(models.Model):
+    """An address that events are sent to, and the secret that the messages are signed with.
+
+    It is a webhook's, unless its ``channel`` says that an app reaches it in another way.
+
+    One worker at a time sends to it: ``held_until`` and ``epoch`` are that worker's lease. Where
+    the endpoint doesn't answer, ``rests_until`` keeps everybody off for a while that grows with
+    ``failures``. Secrets are kept as they are, because signing needs them; nothing shows one again.
+    """
+
+    id = models.UUIDField(primary_key=True, default=new_id, editable=False)
+    #: The name of its channel (channels.py).
+    channel = models.CharField(
+        max_length=20, default="webhook", db_default="webhook", editable=False
+    )
+    url = models.CharField(_("address"), max_length=2000)
+    description = models.CharField(_("description"), max_length=255, blank=True)
+    #: Which events, of which graphs, are sent to it; all where the list is empty.
+    events = JSONTextField(_("events"), default=list, blank=True)
+    graphs = JSONTextField(_("graphs"), default=list, blank=True)
+    #: The group whose questions alone it hears of; all where it is empty.
+    group_label = models.CharField(max_length=150, blank=True, db_default="", editable=False)
+    #: Whether messages about a question hold what it asks.
+    with_question = models.BooleanField(_("send what is asked"), default=False)
+    #: What messages are signed with, or an address that is a secret itself.
+    secret = models.CharField(max_length=2000, editable=False)
+    #: The secret before the last change: messages are signed with both until then.
+    old_secret = models.CharField(max_length=100, blank=True, editable=False)
+    old_secret_until = models.DateTimeField(null=True, blank=True, editable=False)
+
+    is_active = models.BooleanField(_("active"), default=True)
+    #: Why it is not, where nobody turned it off.
+    stopped = models.CharField(_("stopped"), max_length=255, blank=True, editable=False)
+    failures = models.PositiveIntegerField(_("failures in a row"), default=0, editable=False)
+    rests_until = models.DateTimeField(_("rests until"), null=True, blank=True, editable=False)
+    held_until = models.DateTimeField(null=True, blank=True, editable=False)
+    epoch = models.BigIntegerField(default=0, editable=False)
+    #: When a message for it was last enqueued; the sweep enqueues another after a while.
+    hinted_at = models.DateTimeField(db_default=Now(), editable=False)
+
+    created_by = models.ForeignKey(
+        settings.AUTH_USER_MODEL,
+        on_delete=models.SET_NULL,
+        null=True,
+        blank=True,
+        related_name="+",
+        editable=False,
+    )
+    created_by_label = models.CharField(_("made by"), max_length=255, editable=False)
+    created_at = models.DateTimeField(_("made"), db_default=Now(), editable=False)
+
+    class Meta:
+        verbose_name = _("webhook")
+        verbose_name_plural = _("webhooks")
+        ordering: ClassVar = ["-created_at", "-id"]
+        permissions: ClassVar = [
+            ("manage_webhooks", _("Can make, change and try webhooks and send messages again"))
+        ]
+
+    def __str__(self) -> str:
+        return escape_invisible(self.description or self.url)
+
+
+class Delivery(models.Model):
+    """A message to an endpoint, written in the transaction of the event that it is about.
+
+    ``attempts`` counts claims and not answers, so a worker that dies counts too. ``due_at`` is when
+    somebody may try: a claim moves it to where the claim is over, whatever becomes of the claimer.
+    """
+
+    class State(models.TextChoices):
+        """The state of a message."""
+
+        PENDING = "pending", _("pending")
+        DELIVERED = "delivered", _("delivered")
+        DEAD = "dead", _("given up")
+
+    id = models.UUIDField(primary_key=True, default=new_id, editable=False)
+    #: Without a constraint: a process may not have heard yet that the endpoint is gone, and what
+    #: it is about must not fail for that. The sweep removes what is left over.
+    endpoint = models.ForeignKey(
+        WebhookEndpoint,
+        on_delete=models.CASCADE,
+        related_name="deliveries",
+        verbose_name=_("webhook"),
+        db_constraint=False,
+        db_index=False,
+    )
+    event = models.CharField(_("event"), max_length=50, choices=list_choices)
+    #: Ids, and nothing that a graph or a person said.
+    data = JSONTextField(_("data"))
+    state = models.CharField(
+        _("state"), max_length=20, choices=State.choices, default=State.PENDING
+    )
+    attempts = models.PositiveIntegerField(_("attempts"), default=0)
+    #: What the last attempt came to: the answer's status, and why it doesn't count as received.
+    status = models.PositiveIntegerField(_("answer"), null=True, blank=True)
+    fault = models.CharField(_("what went wrong"), max_length=255, blank=True)
+    created_at = models.DateTimeField(_("written"), db_default=Now(), editable=False)
+    due_at = models.DateTimeField(_("due"), db_default=Now(), editable=False)
+    finished_at = models.DateTimeField(_("finished"), null=True, blank=True, editable=False)
+
+    class Meta:
+        verbose_name = _("delivery")
+        verbose_name_plural = _("deliveries")
+        ordering: ClassVar = ["-created_at", "-id"]
+        constraints: ClassVar = [
+            models.CheckConstraint(
+                condition=models.Q(state__in=["pending", "delivered", "dead"]),
+                name="hitl_delivery_state",
+            ),
+        ]
+        indexes: ClassVar = [
+            models.Index(
+                fields=["endpoint", "due_at"],
+                condition=models.Q(state="pending"),
+                name="hitl_delivery_due",
+            ),
+            models.Index(fields=["endpoint", "-created_at", "-id"], name="hitl_delivery_newest"),
+            models.Index(
+                fields=["finished_at"],
+                condition=models.Q(finished_at__isnull=False),
+                name="hitl_delivery_finished",
+            ),
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.event} {self.id}"

@@ -1,0 +1,263 @@
+"""Services of webhooks: create, change and test them, and send messages again."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+from typing import Any
+from uuid import UUID
+
+from django.db import transaction
+from django.db.models import F, QuerySet
+
+from hitl_django import audit
+from hitl_django.db.alias import write_alias
+from hitl_django.db.retry import retry_on_conflict
+from hitl_django.db.write_batch import WriteBatch
+from hitl_django.dialects import UNSET
+from hitl_django.engine.errors import InvalidInputError
+from hitl_django.errors import NotAllowedError
+from hitl_django.graph_registry import registry
+from hitl_django.json_text.sanitize import escape_unstorable
+from hitl_django.models.functions import Now
+from hitl_django.permissions import find_row, get_policy, select_visible, select_visible_through
+from hitl_django.services.results import read_fields
+
+from . import messages, outbox, tasks
+from .addresses import AddressRefused, check_url
+from .errors import WebhookNotFound
+from .event_labels import TEST
+from .models import Delivery, WebhookEndpoint
+from .signatures import make_secret
+
+logger = logging.getLogger("hitl_django")
+
+#: How long messages are signed with the secret before, too.
+OVERLAP = timedelta(hours=24)
+DESCRIPTION_LENGTH = 255
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WebhookInfo:
+    """A webhook as it stands; ``secret`` only just after it was made."""
+
+    id: UUID
+    url: str
+    description: str
+    events: Sequence[str]
+    graphs: Sequence[str]
+    with_question: bool
+    is_active: bool
+    stopped: str
+    failures: int
+    rests_until: datetime | None
+    created_by_label: str
+    created_at: datetime
+    secret: str = field(default="", repr=False)
+
+    @classmethod
+    def from_row(cls, endpoint: WebhookEndpoint, *, secret: str = "") -> WebhookInfo:
+        """Returns an endpoint's row as a plain value."""
+        return cls(**read_fields(cls, endpoint, but=["secret"]), secret=secret)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DeliveryInfo:
+    """A message to a webhook, and how far it has come."""
+
+    id: UUID
+    endpoint_id: UUID
+    event: str
+    data: dict[str, Any]
+    state: str
+    attempts: int
+    status: int | None
+    fault: str
+    created_at: datetime
+    due_at: datetime
+    finished_at: datetime | None
+
+    @classmethod
+    def from_row(cls, delivery: Delivery) -> DeliveryInfo:
+        """Returns a delivery's row as a plain value."""
+        return cls(**read_fields(cls, delivery))
+
+
+def create_webhook(
+    url: str,
+    *,
+    events: Collection[str] = (),
+    graphs: Collection[str] = (),
+    description: str = "",
+    with_question: bool = False,
+    is_active: bool = True,
+    by: Any = None,
+) -> WebhookInfo:
+    """Makes a webhook; the answer is the only place where its secret is to be seen.
+
+    Without ``events`` or ``graphs`` it hears of all. ``with_question`` sends what is asked along;
+    otherwise messages hold ids and links. It hears of what happens from five seconds on, which is
+    how long other processes go by what they have read.
+    """
+    _refuse_if_not_allowed(by)
+    secret = make_secret()
+    row = WebhookEndpoint(
+        **_check_values(url=url, events=events, graphs=graphs, description=description),
+        with_question=with_question,
+        is_active=is_active,
+        secret=secret,
+        created_by=by,
+        created_by_label=audit.label_user(by),
+    )
+    row.save(using=write_alias(), force_insert=True)
+    outbox.clear_listeners()
+    logger.info("webhook %s made by %s", row.pk, _name(by))
+    row.refresh_from_db(write_alias())
+    return WebhookInfo.from_row(row, secret=secret)
+
+
+def check_webhook(**given: Any) -> None:
+    """Raises InvalidInputError, with what is wrong with each, where no webhook can have these."""
+    _check_values(**given)
+
+
+def change_webhook(webhook_id: UUID | str, *, by: Any = None, **changes: Any) -> WebhookInfo:
+    """Changes what ``create_webhook`` was given; one that is turned on again begins afresh.
+
+    Whoever gives it another address, or has it send the questions along, counts as its maker from
+    then on: it sends no question that they may not see.
+    """
+    row = _managed(webhook_id, by)
+    known = {"url", "events", "graphs", "description", "with_question", "is_active"}
+    if unknown := changes.keys() - known:
+        raise TypeError(f"A webhook has no {', '.join(sorted(unknown))} to change.")
+    values = {**changes, **_check_values(**{key: changes.get(key, UNSET) for key in known})}
+    if values.get("is_active") or "url" in values:
+        values |= {"failures": 0, "rests_until": None, "stopped": ""}
+    moves = values.get("url", row.url) != row.url
+    sends_more = values.get("with_question", False) and not row.with_question
+    if moves or sends_more:
+        values |= {"created_by": by, "created_by_label": audit.label_user(by)}
+    if not _rows().filter(pk=row.pk).update(**values):
+        raise WebhookNotFound  # it was deleted since it was read
+    outbox.clear_listeners()
+    logger.info("webhook %s changed by %s: %s", row.pk, _name(by), ", ".join(sorted(changes)))
+    row.refresh_from_db(write_alias())
+    if row.is_active:
+        batch = WriteBatch(write_alias())
+        tasks.enqueue_delivery(row.pk, batch)  # what had to wait for this
+        batch.run()
+    return WebhookInfo.from_row(row)
+
+
+@retry_on_conflict
+def delete_webhook(webhook_id: UUID | str, *, by: Any = None) -> None:
+    """Removes a webhook and every message to it."""
+    row = _managed(webhook_id, by)
+    row.delete(using=write_alias())  # with its messages, which Django does in one transaction
+    outbox.clear_listeners()
+    logger.info("webhook %s deleted by %s", webhook_id, _name(by))
+
+
+@retry_on_conflict
+def rotate_secret(webhook_id: UUID | str, *, by: Any = None) -> WebhookInfo:
+    """Gives a webhook another secret, and returns it; for a day messages are signed with both."""
+    row = _managed(webhook_id, by)
+    secret = make_secret()
+    # One statement: of two at the same moment one comes after the other, and both secrets are kept.
+    changes = {"old_secret": F("secret"), "old_secret_until": Now() + OVERLAP, "secret": secret}
+    if not _rows().filter(pk=row.pk).update(**changes):
+        raise WebhookNotFound  # it was deleted since it was read
+    logger.info("webhook %s has another secret, by %s", row.pk, _name(by))
+    return WebhookInfo.from_row(row, secret=secret)
+
+
+@retry_on_conflict
+def try_webhook(webhook_id: UUID | str, *, by: Any = None) -> DeliveryInfo:
+    """Sends a test message without an event, at once even where the endpoint rests."""
+    row = _managed(webhook_id, by)
+    with transaction.atomic(using=write_alias()):
+        _rows().filter(pk=row.pk).update(rests_until=None)
+        batch = WriteBatch(write_alias())
+        [added] = outbox.add_messages(batch, TEST, {}, [row.pk])
+        batch.run()
+    return DeliveryInfo.from_row(_deliveries().get(pk=added))
+
+
+@retry_on_conflict
+def redeliver(delivery_id: UUID | str, *, by: Any = None) -> DeliveryInfo:
+    """Sends a message again that was delivered or given up, under the id it had."""
+    seen = select_visible_through(_deliveries(), "endpoint", by)
+    delivery = find_row(seen, WebhookNotFound, pk=delivery_id)
+    _refuse_if_not_allowed(by)
+    with transaction.atomic(using=write_alias()):
+        # Zero rows: it is pending already, so it will be sent anyway.
+        _deliveries().filter(pk=delivery.pk).exclude(state=Delivery.State.PENDING).update(
+            state=Delivery.State.PENDING, attempts=0, due_at=Now(), finished_at=None, fault=""
+        )
+        # Its endpoint need not be a webhook: messages of all channels are sent again here.
+        endpoints = WebhookEndpoint.objects.using(write_alias())
+        endpoints.filter(pk=delivery.endpoint_id).update(rests_until=None)
+        batch = WriteBatch(write_alias())
+        tasks.enqueue_delivery(delivery.endpoint_id, batch)
+        batch.run()
+    logger.info("delivery %s is sent again, by %s", delivery.pk, _name(by))
+    delivery.refresh_from_db(write_alias())
+    return DeliveryInfo.from_row(delivery)
+
+
+def _check_values(**given: Any) -> dict[str, Any]:
+    """Returns the values of those that were given, or names what is wrong with each."""
+    values, faults = {}, []
+    known = {"events": messages.list_events(), "graphs": frozenset(registry.list_names())}
+    for name, value in given.items():
+        if value is UNSET:
+            continue
+        if name == "url":
+            try:
+                check_url(value)
+            except AddressRefused as refusal:
+                faults.append((name, str(refusal)))
+        elif name in known:
+            value = sorted(set(value))
+            faults += [(name, f"{each!r} is none") for each in value if each not in known[name]]
+        elif name == "description":
+            value = escape_unstorable(value)
+            if len(value) > DESCRIPTION_LENGTH:
+                faults.append((name, f"is longer than {DESCRIPTION_LENGTH} characters"))
+        values[name] = value
+    if faults:
+        what, reason = faults[0]
+        raise InvalidInputError(f"The webhook's {what}: {reason}", faults)
+    return values
+
+
+def _managed(webhook_id: UUID | str, by: Any) -> WebhookEndpoint:
+    row = find_row(select_visible(_rows(), by), WebhookNotFound, pk=webhook_id)
+    _refuse_if_not_allowed(by)
+    return row
+
+
+def may_manage(user: Any) -> bool:
+    """Return whether a user may create, change and test webhooks, and send messages again."""
+    return get_policy().has_permission(user, "hitl_webhooks.manage_webhooks")
+
+
+def _refuse_if_not_allowed(by: Any) -> None:
+    if by is not None and not may_manage(by):
+        raise NotAllowedError("You may not manage webhooks.")
+
+
+def _rows() -> QuerySet[WebhookEndpoint]:
+    rows = WebhookEndpoint.objects.using(write_alias())
+    return rows.filter(channel=messages.WEBHOOK.name)
+
+
+def _deliveries() -> QuerySet[Delivery]:
+    return Delivery.objects.using(write_alias())
+
+
+def _name(by: Any) -> Any:
+    return audit.SYSTEM if by is None else by.pk

@@ -1,0 +1,57 @@
+"""Receivers, and webhooks that lead to them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+
+from hitl_django import testing
+from hitl_django.contrib.webhooks import delivery
+from hitl_django.contrib.webhooks import services as webhook_services
+from hitl_django.contrib.webhooks.models import WebhookEndpoint
+
+from .receiver import Behaviour, Receiver, all_closed, answering
+
+#: This machine counts as a network that webhooks may be sent to.
+HERE = {"WEBHOOK_NETWORKS": ["127.0.0.1"], "WEBHOOK_TIMEOUT_SECONDS": 120}
+
+
+@pytest.fixture(autouse=True)
+def here(settings: Any, monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
+    settings.HITL = dict(HERE)
+    # So that on a slow machine, too, one task sends all that a test has for it.
+    monkeypatch.setattr(delivery, "SLICE", 3600.0)
+    return settings.HITL
+
+
+@pytest.fixture
+def advance(db: None, here: Any) -> Iterator[Callable[[], int]]:
+    """Advance every run that was hinted."""
+    with testing.inline() as advance_all:
+        yield advance_all
+
+
+@pytest.fixture
+def receive() -> Iterator[Callable[..., Receiver]]:
+    """Start receivers that behave as told; by default they answer 204."""
+    started: list[Receiver] = []
+
+    def start(*behaviours: Behaviour) -> Receiver:
+        started.append(Receiver([*behaviours] or [answering(204)]))
+        return started[-1]
+
+    yield start
+    all_closed(started)
+
+
+@pytest.fixture
+def hook(db: None, here: Any) -> Callable[..., WebhookEndpoint]:
+    """Make a webhook to an address or a receiver."""
+
+    def make(to: Receiver | str, **options: Any) -> WebhookEndpoint:
+        url = to if isinstance(to, str) else to.url
+        return WebhookEndpoint.objects.get(pk=webhook_services.create_webhook(url, **options).id)
+
+    return make

@@ -1,0 +1,69 @@
+"""A worker that is killed while it sends: no message is lost, or sent under two ids."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import timedelta
+
+import pytest
+from django.db.models.functions import Now
+
+from hitl_django.contrib.webhooks import delivery, maintenance
+from hitl_django.contrib.webhooks import services as webhook_services
+from hitl_django.contrib.webhooks.delivery import deliver
+from hitl_django.contrib.webhooks.models import Delivery, WebhookEndpoint
+from tests.chaos import commits
+
+from .receiver import Receiver, answering
+
+pytestmark = [pytest.mark.long, pytest.mark.django_db(transaction=True)]
+
+
+def end_claims() -> None:
+    """Let the time pass after which another worker takes over; nothing is retried yet."""
+    past = Now() - timedelta(hours=1)  # so that the messages keep their order
+    WebhookEndpoint.objects.filter(held_until__gt=Now()).update(held_until=past)
+    claimed = Delivery.objects.filter(state="pending", status=None, due_at__gt=Now())
+    claimed.update(due_at=past)
+
+
+@pytest.mark.parametrize(("status", "count"), [(204, 1), (404, 2), (410, 2), (503, 2)])
+def test_worker_killed_at_any_commit_sends_each_message_under_one_id(
+    hook: Callable[..., WebhookEndpoint], receive: Callable[..., Receiver], status: int, count: int
+) -> None:
+    receiver = receive(answering(status))
+    endpoint = hook(receiver)
+    for _ in range(count):
+        webhook_services.try_webhook(endpoint.pk)
+    # As after two failures, of which a success is the end.
+    WebhookEndpoint.objects.update(failures=2)
+    commits.assert_same_after_kills(
+        lambda: deliver(str(endpoint.pk)),
+        wait=end_claims,
+        effects=lambda: [each.headers["webhook-id"] for each in receiver.all()],
+    )
+
+
+def test_worker_killed_at_the_end_of_its_time_slice_leaves_the_rest_to_the_sweep(
+    hook: Callable[..., WebhookEndpoint],
+    receive: Callable[..., Receiver],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(delivery, "SLICE", 0.0)
+    receiver = receive(answering(204))
+    endpoint = hook(receiver)
+    for _ in range(2):
+        webhook_services.try_webhook(endpoint.pk)
+
+    def deliver_due() -> None:
+        # The sweep finds an endpoint by what is due, whatever became of the message to a worker.
+        WebhookEndpoint.objects.update(hinted_at=Now() - timedelta(hours=1))
+        while maintenance.enqueue_due():
+            deliver(str(endpoint.pk))
+            WebhookEndpoint.objects.update(hinted_at=Now() - timedelta(hours=1))
+
+    commits.assert_same_after_kills(
+        deliver_due,
+        wait=end_claims,
+        effects=lambda: [each.headers["webhook-id"] for each in receiver.all()],
+    )

@@ -1,0 +1,169 @@
+"""What others are told is written with what it tells of, or not at all."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import timedelta
+
+import pytest
+from django.db import transaction
+from django.db.models.functions import Now
+
+from hitl_django import leases, services
+from hitl_django.contrib.webhooks import outbox
+from hitl_django.contrib.webhooks.models import Delivery, WebhookEndpoint
+from hitl_django.models import Interrupt, Run, Thread
+from tools.benchmarks.counts import counting
+
+Advance = Callable[[], int]
+Hook = Callable[..., WebhookEndpoint]
+
+URL = "https://hooks.example/a"
+
+
+def told() -> list[str]:
+    return [*Delivery.objects.order_by("created_at", "event").values_list("event", flat=True)]
+
+
+def asked(advance: Advance) -> Interrupt:
+    run = services.start("approval", {"text": "x"})
+    advance()
+    return Interrupt.objects.get(run=run.id)
+
+
+def test_a_run_that_asks_and_ends_is_told_of_in_order(hook: Hook, advance: Advance) -> None:
+    hook(URL)
+    question = asked(advance)
+    services.decide(question.pk, "approve")
+    advance()
+    assert told() == ["interrupt.created", "interrupt.decided", "run.succeeded"]
+    created, decided, succeeded = (row.data for row in Delivery.objects.order_by("created_at"))
+    ids = {
+        "graph": "approval",
+        "run_id": str(question.run_id),
+        "thread_id": question.thread.thread_id,
+    }
+    about = {"interrupt_id": str(question.pk), "digest": question.payload_digest}
+    assert created == {**ids, **about}
+    assert decided == {**ids, **about, "decision_id": str(question.decisions.get().pk)}
+    assert succeeded == ids
+
+
+def test_each_way_in_which_a_run_ends_is_told(hook: Hook, advance: Advance) -> None:
+    hook(URL, events=["run.failed", "run.parked", "run.cancelled"])
+    services.start("unstorable", {"text": "x"})
+    advance()
+    cancelled = asked(advance)
+    services.cancel(cancelled.run_id)
+    parked = services.start("approval", {"text": "y"})
+    lease = leases.claim(parked.id)
+    assert lease is not None
+    leases.park(lease, "it got nowhere")
+    given_up = services.start("approval", {"text": "z"})
+    lease = leases.claim(given_up.id)
+    assert lease is not None
+    leases.release(lease, ValueError("gone"), to_park=True)
+    assert told() == ["run.failed", "run.cancelled", "run.parked", "run.parked"]
+
+
+@pytest.mark.parametrize("then", ["park", "cancel", "answer"])
+def test_a_question_that_expires_is_told_and_what_becomes_of_its_run(
+    hook: Hook, advance: Advance, then: str
+) -> None:
+    question = asked(advance)
+    hook(URL)
+    Interrupt.objects.filter(pk=question.pk).update(
+        expires_at=Now() - timedelta(seconds=1), expiry={"seconds": 1, "then": then, "answer": 1}
+    )
+    assert services.expire_due() == 1
+    more = {"park": ["run.parked"], "cancel": ["run.cancelled"], "answer": []}[then]
+    assert sorted(told()) == sorted(["interrupt.expired", *more])
+
+
+def test_a_run_that_another_takes_the_place_of_is_told_as_cancelled(
+    hook: Hook, advance: Advance
+) -> None:
+    question = asked(advance)
+    hook(URL)
+    services.start(
+        "approval",
+        {"text": "again"},
+        thread_id=question.thread.thread_id,
+        on_pending="discard",
+    )
+    assert told() == ["run.cancelled"]
+
+
+@pytest.mark.promise("P3")
+def test_a_decision_that_is_rolled_back_is_not_told(hook: Hook, advance: Advance) -> None:
+    question = asked(advance)
+    hook(URL)
+    with transaction.atomic():
+        services.decide(question.pk, "approve")
+        assert told() == ["interrupt.decided"]
+        transaction.set_rollback(True)
+    assert told() == []
+
+
+@pytest.mark.promise("P10")
+def test_a_worker_that_was_replaced_tells_nothing(hook: Hook, advance: Advance) -> None:
+    run = services.start("approval", {"text": "x"})
+    hook(URL)
+    lease = leases.claim(run.id)
+    assert lease is not None
+    Thread.objects.update(epoch=99)
+    assert leases.park(lease, "too late") is None
+    assert (told(), Run.objects.get().state) == ([], "running")
+
+
+def test_an_endpoint_hears_of_the_events_and_graphs_it_asked_for(
+    hook: Hook, advance: Advance
+) -> None:
+    some = hook(URL, events=["interrupt.created"])
+    other = hook(URL, graphs=["steps"])
+    hook(URL, is_active=False)
+    asked(advance)
+    services.start("steps", {"log": []})
+    advance()
+    heard = set(Delivery.objects.values_list("endpoint", "event"))
+    assert heard == {(some.pk, "interrupt.created"), (other.pk, "run.succeeded")}
+
+
+def test_without_a_webhook_there_is_one_look_and_no_statement_more(advance: Advance) -> None:
+    asked(advance)
+    question = asked(advance)
+    with counting() as deciding:
+        services.decide(question.pk, "approve")
+    assert not [text for text in deciding.texts if "webhook" in text or "delivery" in text]
+    outbox.clear_listeners()
+    with counting() as looking:
+        services.decide(asked(advance).pk, "approve")
+    looks = [text for text in looking.texts if "webhook" in text or "delivery" in text]
+    assert len(looks) == 1
+
+
+def test_a_webhook_made_by_another_process_is_seen_after_a_while(
+    advance: Advance, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    now = [100.0]
+    monkeypatch.setattr(outbox, "monotonic", lambda: now[0])
+    asked(advance)
+    WebhookEndpoint.objects.create(url=URL, secret="whsec_")  # not by the service: nobody is told
+    now[0] += outbox.LOOK_SECONDS / 2
+    asked(advance)
+    assert told() == []
+    now[0] += outbox.LOOK_SECONDS / 2
+    asked(advance)
+    assert told() == ["interrupt.created"]
+
+
+def test_what_is_told_to_a_webhook_that_is_just_gone_disturbs_nobody(
+    hook: Hook, advance: Advance
+) -> None:
+    question = asked(advance)
+    gone = hook(URL)
+    outbox._listeners("default")
+    WebhookEndpoint.objects.all().delete()  # by another process
+    services.decide(question.pk, "approve")
+    assert Delivery.objects.get().endpoint_id == gone.pk
+    assert question.decisions.count() == 1
