@@ -150,7 +150,8 @@ def test_what_was_typed_is_sent_again_once_that_can_be_done(
     question = Interrupt.objects.get(run=start("approval", text="the news"))
     page = visit(make_link(question.pk, name="Lena Roth").url, viewport=PHONE)
     page.fill("[name=reason]", "The figures\nare of <last> year.")
-    with mock.patch("hitl_django.follow_link", side_effect=OperationalError("gone")):
+    gone = OperationalError("gone")
+    with mock.patch("hitl_django.contrib.links.services.follow_link", side_effect=gone):
         with leads_on(page):
             page.click("button[value=reject]")
         assert "This can't be shown right now" in page.content()
