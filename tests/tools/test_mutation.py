@@ -9,6 +9,7 @@ from pathlib import Path
 from textwrap import dedent, indent
 
 import pytest
+from django.conf import settings
 
 from tools.mutation import accepted
 from tools.mutation.__main__ import ACCEPTED, MODULES, ROOT
@@ -83,9 +84,11 @@ def sample(tmp_path: Path) -> Path:
     files = {
         "hitl_django/__init__.py": "",
         "hitl_django/contrib/__init__.py": "",
-        # The suite's settings install these.
-        "hitl_django/contrib/alerts/__init__.py": "",
-        "hitl_django/contrib/webhooks/__init__.py": "",
+        **{  # the suite's settings install these
+            f"{name.replace('.', '/')}/__init__.py": ""
+            for name in settings.INSTALLED_APPS
+            if name.startswith("hitl_django.contrib.")
+        },
         "hitl_django/sample.py": SAMPLE,
         "tests/__init__.py": "",
         "tests/settings.py": SETTINGS,
