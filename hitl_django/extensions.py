@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from itertools import chain
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
+from django.apps import apps
 from django.core.exceptions import ImproperlyConfigured
 
 if TYPE_CHECKING:
@@ -20,7 +21,16 @@ if TYPE_CHECKING:
     from django.db.models.expressions import Combinable
     from django.utils.functional import Promise
 
-__all__ = ["Event", "Extension", "Finding", "Guests", "Table", "list_extensions", "register"]
+__all__ = [
+    "Event",
+    "Extension",
+    "Finding",
+    "Guests",
+    "Table",
+    "list_extensions",
+    "list_models",
+    "register",
+]
 
 
 Level = Literal["ok", "note", "warning", "error"]
@@ -198,6 +208,18 @@ def iterate_tables() -> Iterator[Table]:
 def list_subscribers() -> list[Subscriber]:
     """List the functions that are called with each event."""
     return [each for extension in _registered.values() for each in extension.subscribers]
+
+
+def list_models() -> list[type[Model]]:
+    """List the models of this package, of its installed apps and of extensions."""
+    own = [
+        model
+        for app in apps.get_app_configs()
+        if app.name.partition(".")[0] == __name__.partition(".")[0]
+        for model in app.get_models()
+        if not model._meta.proxy
+    ]
+    return [*own, *(table.model for table in iterate_tables() if table.model not in own)]
 
 
 def find_table(model: type[Model]) -> Table | None:

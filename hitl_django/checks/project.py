@@ -12,6 +12,7 @@ from django.db import connections, router
 
 from hitl_django.conf import RATES, hitl
 from hitl_django.db.alias import write_alias
+from hitl_django.extensions import list_models
 from hitl_django.models import ReviewItem
 from hitl_django.page_urls import find_admin_page, find_url
 
@@ -66,15 +67,14 @@ def check_databases(
                 id="hitl_django.E034",
             )
         ]
-    models = apps.get_app_config("hitl_django").get_models()
-    strays = [model.__name__ for model in models if router.db_for_write(model) != using]
+    strays = [model.__name__ for model in list_models() if router.db_for_write(model) != using]
     if not strays:
         return []
     return [
         checks.Error(
             f"DATABASE_ROUTERS writes runs to {using!r}, and elsewhere: {', '.join(strays)}. No "
             "transaction can hold both.",
-            hint="Send all models of the app hitl_django to one database.",
+            hint="Send all models of hitl_django and of its optional apps to one database.",
             id="hitl_django.E028",
         )
     ]

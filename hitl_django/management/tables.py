@@ -6,10 +6,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import timedelta
 
-from django.apps import apps
 from django.db import connections
 from django.db.backends.base.base import BaseDatabaseWrapper
 
+from hitl_django.extensions import list_models
 from hitl_django.models import Run
 from hitl_django.models.functions import Now
 
@@ -53,13 +53,17 @@ def measure_tables(using: str) -> Size:
         some if some < MOST else max(some, planned),
         recent,
         sum(size for _, size in tables.values()),
-        [(name.removeprefix("hitl_django_"), size) for name, size in largest[:LARGEST]],
+        [(_shorten_name(name), size) for name, size in largest[:LARGEST]],
     )
+
+
+def _shorten_name(table: str) -> str:
+    return table.removeprefix("hitl_django_").removeprefix("hitl_")
 
 
 def _read_relations(connection: BaseDatabaseWrapper) -> dict[str, tuple[int, int]]:
     """Returns of each of our tables the rows that PostgreSQL plans with, and its bytes."""
-    names = [model._meta.db_table for model in apps.get_app_config("hitl_django").get_models()]
+    names = [model._meta.db_table for model in list_models()]
     with connection.cursor() as cursor:
         cursor.execute(
             "SELECT relname, greatest(reltuples, 0)::bigint, coalesce("

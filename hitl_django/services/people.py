@@ -14,7 +14,6 @@ from itertools import chain
 from operator import or_
 from typing import Any
 
-from django.apps import apps
 from django.contrib.auth import get_user_model
 from django.contrib.contenttypes.models import ContentType
 from django.db.models import BinaryField, F, Model, Q, QuerySet
@@ -23,7 +22,7 @@ from hitl_django import archive, audit
 from hitl_django.archive.thread_tables import list_thread_tables
 from hitl_django.db.alias import write_alias
 from hitl_django.errors import NotAllowedError
-from hitl_django.extensions import Guests, find_table, iterate_tables
+from hitl_django.extensions import Guests, find_table, iterate_tables, list_models
 from hitl_django.models import (
     ArchivedThread,
     AuditEntry,
@@ -295,18 +294,6 @@ def _show(row: Any) -> dict[str, Any]:
     if isinstance(row, AuditEntry):
         shown["detail"] = audit.get_shown_detail(row)
     return shown
-
-
-def list_models() -> list[type[Model]]:
-    """List the models of this package, of its installed apps and of extensions."""
-    own = [
-        model
-        for app in apps.get_app_configs()
-        if app.name.partition(".")[0] == __name__.partition(".")[0]
-        for model in app.get_models()
-        if not model._meta.proxy
-    ]
-    return [*own, *(table.model for table in iterate_tables() if table.model not in own)]
 
 
 def list_labels(model: type[Model]) -> Mapping[str, str]:

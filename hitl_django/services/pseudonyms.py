@@ -21,6 +21,7 @@ from hitl_django.archive.thread_tables import list_thread_tables
 from hitl_django.audit import Redaction
 from hitl_django.db.retry import retry_on_conflict
 from hitl_django.errors import NoSuchThread, NotAllowedError
+from hitl_django.extensions import list_models
 from hitl_django.models import ArchivedThread, AuditEntry, Comment, Decision, Thread
 from hitl_django.models.functions import Now
 
@@ -31,7 +32,6 @@ from .people import (
     get_user_keys,
     list_keys,
     list_labels,
-    list_models,
 )
 from .reviews.mentions import split_at_mentions
 

@@ -13,7 +13,6 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
-from django.apps import apps
 from django.db import models, transaction
 from django.db.models import F
 from django.db.models.functions import Cast, Substr
@@ -42,6 +41,7 @@ from hitl_django.encryption import (
 )
 from hitl_django.engine.errors import CorruptPayloadError
 from hitl_django.engine.serde import digest
+from hitl_django.extensions import list_models
 from hitl_django.models import (
     ArchivedThread,
     ChannelBlob,
@@ -215,11 +215,11 @@ class _Texts(_Table):
 
 
 def _find_text_tables() -> Iterator[_Texts]:
-    for model in apps.get_app_config("hitl_django").get_models():
+    for model in list_models():
         encrypted = [
             field for field in model._meta.concrete_fields if isinstance(field, EncryptedField)
         ]
-        if encrypted and not model._meta.proxy:
+        if encrypted:
             yield _Texts(model, encrypted)
 
 

@@ -24,9 +24,9 @@ from django.db import connection, models, transaction
 from hitl_django import archive, audit
 from hitl_django.contrib.webhooks import outbox
 from hitl_django.contrib.webhooks.models import Delivery, WebhookEndpoint
+from hitl_django.extensions import list_models
 from hitl_django.graph_registry import compatibility
 from hitl_django.models import ArchivedThread, ChannelBlob, Thread, WorkerHeartbeat
-from hitl_django.services.people import list_models
 from tests.reading import values_of
 from tests.schema.harness import Killed
 

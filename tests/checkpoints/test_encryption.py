@@ -26,7 +26,8 @@ from hitl_django.engine.graph.state_graph import StateGraph
 from hitl_django.engine.savers.memory import InMemorySaver
 from hitl_django.engine.serde import EncryptedSerializer, KeyRing, digest
 from hitl_django.engine.types import Send
-from hitl_django.models import ChannelBlob, Checkpoint, PendingWrite, Thread
+from hitl_django.extensions import list_models
+from hitl_django.models import ChannelBlob, Checkpoint, PendingWrite
 
 pytestmark = pytest.mark.django_db
 
@@ -234,10 +235,9 @@ def test_keys_are_a_cipher_of_the_encrypted_serializer() -> None:
 
 def test_a_thread_has_no_other_bytes() -> None:
     """Where a table gets a column of bytes, it is to be said whether that is encrypted."""
-    tables = Thread._meta.apps.get_app_config("hitl_django").get_models()
     columns = {
         (model.__name__, field.name)
-        for model in tables
+        for model in list_models()
         for field in model._meta.concrete_fields
         if field.get_internal_type() == "BinaryField"
     }

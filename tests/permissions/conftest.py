@@ -8,12 +8,12 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import pytest
-from django.apps import apps
 from django.core.cache import cache
 from django.db import connection
 from django.test import Client
 
 from hitl_django import testing
+from hitl_django.extensions import list_models
 from hitl_django.models import AuditEntry
 
 from .people import AREAS, PEOPLE, Crowd, Person
@@ -77,7 +77,6 @@ def everything_of_ours() -> dict[str, list[Any]]:
             {name: value for name, value in row.items() if not name.startswith("audit_")}
             for row in model._default_manager.order_by("pk").values()
         ]
-        for model in apps.get_models()
-        if model._meta.app_label.startswith("hitl_")
-        if model is not AuditEntry and not model._meta.proxy
+        for model in list_models()
+        if model is not AuditEntry
     }

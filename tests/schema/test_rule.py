@@ -13,10 +13,12 @@ from django.db.migrations import Migration
 from django.db.migrations.executor import MigrationExecutor
 from django.db.migrations.loader import MigrationLoader
 
+from hitl_django.extensions import list_models
+
 from . import samples
 from .harness import MIGRATING, Databases, Trial, list_parents
 
-LABELS = ("hitl_django", "hitl_alerts", "hitl_schedules", "hitl_webhooks")
+LABELS = {model._meta.app_label for model in list_models()}
 GRAPH = MigrationLoader(None, ignore_no_migrations=True).graph
 #: The newest come first: the first cases of a test run in every run of the suite.
 MIGRATIONS = sorted(

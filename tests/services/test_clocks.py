@@ -7,7 +7,6 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
-from django.apps import apps
 from django.contrib.auth.models import User
 from django.db import DEFAULT_DB_ALIAS, connection, connections, models
 from django.test import override_settings
@@ -21,6 +20,7 @@ from hitl_django.contrib.schedules.services import create_schedule
 from hitl_django.contrib.schedules.start_due import start_due
 from hitl_django.db import clock
 from hitl_django.errors import InvalidInputError
+from hitl_django.extensions import list_models
 from hitl_django.models import Interrupt
 
 from .conftest import asked
@@ -50,9 +50,7 @@ def _zone(db: None, request: Any, settings: Any) -> Iterator[None]:
 
 
 def list_moments() -> Iterator[tuple[str, Any]]:
-    for model in apps.get_models():
-        if not model._meta.app_label.startswith("hitl_"):
-            continue
+    for model in list_models():
         fields = [f.attname for f in model._meta.fields if isinstance(f, models.DateTimeField)]
         for row in model._default_manager.values(*fields) if fields else ():
             yield from ((f"{model.__name__}.{name}", at) for name, at in row.items() if at)

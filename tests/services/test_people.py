@@ -16,8 +16,9 @@ from hitl_django import audit, services
 from hitl_django.contrib.webhooks.models import Delivery, WebhookEndpoint
 from hitl_django.db.alias import write_alias
 from hitl_django.errors import NotAllowedError
+from hitl_django.extensions import list_models
 from hitl_django.models import AuditEntry, Run, Thread
-from hitl_django.services.people import NAMES, list_labels, list_models
+from hitl_django.services.people import NAMES, list_labels
 from hitl_django.worker import retention
 
 pytestmark = pytest.mark.django_db

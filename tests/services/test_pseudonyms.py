@@ -30,6 +30,7 @@ from hitl_django.contrib.schedules.models import Schedule
 from hitl_django.contrib.webhooks.models import WebhookEndpoint
 from hitl_django.engine.errors import InvalidInputError
 from hitl_django.errors import NotAllowedError
+from hitl_django.extensions import list_models
 from hitl_django.management import verify_audit
 from hitl_django.models import (
     ArchivedThread,
@@ -41,7 +42,7 @@ from hitl_django.models import (
     Thread,
 )
 from hitl_django.services import pseudonyms
-from hitl_django.services.people import Person, list_keys, list_labels, list_models
+from hitl_django.services.people import Person, list_keys, list_labels
 from hitl_django.services.pseudonyms import KEPT
 from hitl_django.worker import retention
 from tests.chaos import audit_chain

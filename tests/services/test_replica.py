@@ -26,10 +26,10 @@ AWAY = "replica"
 
 class Router:
     def db_for_read(self, model: type[Model], **hints: Any) -> str | None:
-        return AWAY if model._meta.app_label == "hitl_django" else None
+        return AWAY if model._meta.app_label.startswith("hitl_") else None
 
     def db_for_write(self, model: type[Model], **hints: Any) -> str | None:
-        return "default" if model._meta.app_label == "hitl_django" else None
+        return "default" if model._meta.app_label.startswith("hitl_") else None
 
 
 @pytest.fixture

@@ -26,6 +26,7 @@ from hitl_django.contrib.webhooks import services as webhook_services
 from hitl_django.contrib.webhooks.models import Delivery
 from hitl_django.encryption import decrypt_text, encrypt_text
 from hitl_django.engine.errors import CorruptPayloadError
+from hitl_django.extensions import list_models
 from hitl_django.management.diagnosis import examine_installation
 from hitl_django.models import ArchivedThread, Comment, Decision, Interrupt, Run, RunEvent, Thread
 from hitl_django.models.fields import EncryptedField
@@ -84,7 +85,7 @@ def keys(ended: Any, settings: Any) -> Callable[..., None]:
 
 def list_columns(*, encrypted: bool) -> dict[str, set[str]]:
     found: dict[str, set[str]] = {}
-    for model in Thread._meta.apps.get_app_config("hitl_django").get_models():
+    for model in list_models():
         for field in model._meta.concrete_fields:
             is_text = isinstance(field, models.TextField | models.JSONField)
             is_encrypted = isinstance(field, EncryptedField)
