@@ -127,7 +127,7 @@ def log_in(chromium: Any, site: str) -> Iterator[Callable[..., Any]]:
             user = users.create_user(name, password=PASSWORD, is_staff=True)
             user.user_permissions.set(
                 Permission.objects.filter(
-                    content_type__app_label="hitl_django", codename__in=PERMISSIONS
+                    content_type__app_label__startswith="hitl_", codename__in=PERMISSIONS
                 )
             )
         context = chromium.new_context(base_url=site, **options)

@@ -36,7 +36,7 @@ RUNS = "/admin/hitl_django/run/"
 def operator(transactional_db: None) -> str:
     user = get_user_model().objects.create_user("otto", password=PASSWORD, is_staff=True)
     user.user_permissions.set(
-        Permission.objects.filter(content_type__app_label="hitl_django", codename__in=MAY)
+        Permission.objects.filter(content_type__app_label__startswith="hitl_", codename__in=MAY)
     )
     return "otto"
 

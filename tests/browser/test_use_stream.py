@@ -141,7 +141,7 @@ def open_chat(
         user = get_user_model().objects.create_user(name, password=PASSWORD, is_staff=True)
         user.user_permissions.set(
             Permission.objects.filter(
-                content_type__app_label="hitl_django", codename__in=(*READS, *permissions)
+                content_type__app_label__startswith="hitl_", codename__in=(*READS, *permissions)
             )
         )
         page = log_in(name)

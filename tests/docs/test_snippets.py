@@ -21,6 +21,7 @@ import pytest
 from django.contrib.auth.models import User
 from django.test import RequestFactory
 
+from hitl_django.contrib.schedules import registered
 from hitl_django.graph_registry import registry
 from hitl_django.models import Run
 
@@ -42,6 +43,7 @@ def read(monkeypatch: pytest.MonkeyPatch) -> Iterator[Reader]:
             exec(compile(above + snippet.code, page.path, "exec"), module.__dict__)
         return module.__dict__
 
+    monkeypatch.setattr(registered, "_registered", {})
     with registry.hide_graphs():
         yield run
 

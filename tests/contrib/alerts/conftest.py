@@ -74,7 +74,9 @@ def person(db: None) -> Callable[..., Any]:
         user = get_user_model().objects.create_user(name, **values)
         names = ["view_interrupt", "decide_interrupt", "assign_interrupt"] if sees else []
         user.user_permissions.set(
-            Permission.objects.filter(content_type__app_label="hitl_django", codename__in=names)
+            Permission.objects.filter(
+                content_type__app_label__startswith="hitl_", codename__in=names
+            )
         )
         if group:
             user.groups.add(Group.objects.get_or_create(name=group)[0])
