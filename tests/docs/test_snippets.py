@@ -21,7 +21,7 @@ import pytest
 from django.contrib.auth.models import User
 from django.test import RequestFactory
 
-from hitl_django.contrib.schedules import registered
+from hitl_django.contrib.schedules.registered import list_registered, unschedule
 from hitl_django.graph_registry import registry
 from hitl_django.models import Run
 
@@ -43,9 +43,10 @@ def read(monkeypatch: pytest.MonkeyPatch) -> Iterator[Reader]:
             exec(compile(above + snippet.code, page.path, "exec"), module.__dict__)
         return module.__dict__
 
-    monkeypatch.setattr(registered, "_registered", {})
     with registry.hide_graphs():
         yield run
+    for graph in list_registered():
+        unschedule(graph)
 
 
 @pytest.mark.django_db
