@@ -68,13 +68,10 @@ def test_core_and_engine_name_no_package_of_contrib() -> None:
 
 def test_engine_names_no_module_above_it() -> None:
     above = [each.stem for each in PACKAGE.iterdir() if each.stem not in ("engine", "__init__")]
-    found = {
-        path: named
-        for path, tree in modules(PACKAGE / "engine").items()
-        for each in above
-        if (named := [*find_named(tree, f"hitl_django.{each}", f".{each}")])
-    }
-    assert found == {}
+    names = [name for each in above for name in (f"hitl_django.{each}", f".{each}")]
+    trees = modules(PACKAGE / "engine").items()
+    found = {path: [*find_named(tree, *names)] for path, tree in trees}
+    assert {path: named for path, named in found.items() if named} == {}
 
 
 def test_named_module_is_found_in_imports_and_strings() -> None:
@@ -104,8 +101,9 @@ def test_named_module_is_found_in_imports_and_strings() -> None:
 
 def find_named(tree: ast.Module, *modules: str) -> Iterator[str]:
     """Give the dotted paths into one of some modules, from imports and string constants."""
+    starts = tuple(f"{module}." for module in modules)
     for path in (*imported(tree), *strings(tree)):
-        if f"{path}.".startswith(tuple(f"{module}." for module in modules)):
+        if f"{path}.".startswith(starts):
             yield path
 
 
