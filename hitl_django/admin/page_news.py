@@ -49,11 +49,12 @@ class ShownPage:
     def describe_changes(self, user: Any) -> dict[str, str]:
         """Says what became of those of its questions that the user may see and that changed."""
         rows = select_visible(ReviewItem.objects.filter(pk__in=self.versions), user)
-        rows = rows.only("status", "version", "expiry", "changed_at")
+        # Read before the decisions: a row that is seen decided has its decision then.
+        found = list(rows.only("status", "version", "expiry", "changed_at"))
         made = Decision.objects.filter(interrupt__in=self.versions, effective=True).defer("value")
         decisions = {(one.interrupt_id, one.version + 1): one for one in made}
         changes = {}
-        for row in rows:
+        for row in found:
             decision = decisions.get((row.pk, row.version))
             if words := describe_change(row, self.versions[row.pk], decision, user):
                 changes[str(row.pk)] = str(words)

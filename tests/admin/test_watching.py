@@ -7,9 +7,11 @@ import time
 from collections.abc import Callable, Iterator
 from datetime import timedelta
 from html import unescape
+from itertools import count
 from typing import Any
 
 import pytest
+from django.contrib.auth import get_user_model
 from django.contrib.auth.models import Group
 from django.core.cache import cache
 from django.db import connection
@@ -225,3 +227,28 @@ class TestTheList:
         for _n in range(2):
             make_question({})
         assert "<title>(2) Review queue |" in text_of(reviewer.get(list_of()))
+
+
+def test_decision_between_the_queries_is_told_with_the_name_of_its_user_or_not_yet(
+    reviewer: Client, browse: Callable[[str], Client], asked: Callable[..., Interrupt]
+) -> None:
+    engineer = browse("engineer")
+    for at in count(1):
+        item, numbers = asked(), count(1)
+        with connection.execute_wrapper(decide_before(at, numbers, item)):
+            news = watch(engineer, item, f"{item.pk}.1")["questions"]
+        if next(numbers) <= at:
+            break
+        assert news in ({}, {str(item.pk): "reviewer approved this"})
+    assert at > 2
+
+
+def decide_before(at: int, numbers: Iterator[int], item: Interrupt) -> Any:
+    user = get_user_model().objects.get(username="reviewer")
+
+    def decide(execute: Any, *call: Any) -> Any:
+        if next(numbers) == at:
+            services.decide(item.pk, "approve", by=user)
+        return execute(*call)
+
+    return decide

@@ -123,12 +123,8 @@ class ChunkLedger:
         kept = self._select_chunk((tuple(around), "custom", data))
         with self._lock:
             task = self._find_owner([*around, own])
-            if task is not None and task.has_ended:
-                # It has failed, and its error handler writes, of whose start nothing is emitted.
-                name, _, task_id = own.rpartition(NS_END)
-                task = self._find_task(task.graph, task_id, name)
             if task is not None:
-                self._add(task.chunks, task.graph, kept)
+                self._add_of_task(task, kept)
 
     def add_chunk(self, chunk: Chunk) -> str | None:
         """Adds what LangGraph emits; returns the id of the task that it is the end of."""
@@ -140,7 +136,7 @@ class ChunkLedger:
                 return self._add_of_graph(graph, mode, data, kept)
             owner = self._find_owner(ns)
             if owner is not None:
-                self._add(owner.chunks, owner.graph, kept)
+                self._add_of_task(owner, kept)
         return None
 
     def is_event(self, ns: tuple[str, ...], mode: str) -> bool:
@@ -160,17 +156,30 @@ class ChunkLedger:
         if chunk is not None:
             chunks.append(KeptChunk(next(self._places), graph.base, chunk))
 
+    def _add_of_task(self, task: _Task, chunk: Chunk | None) -> None:
+        # LangGraph runs an error handler again that had finished: all of it was told.
+        if not task.was_finished():
+            self._add(task.chunks, task.graph, chunk)
+
     def _find_owner(self, ns: Sequence[str]) -> _Task | None:
         """Returns the task that stores what is done at a namespace: its own, or one around it."""
-        ids = (part.rpartition(NS_END)[2] for part in reversed(ns))
-        return next((self._tasks[one] for one in ids if one in self._tasks), None)
+        for at in reversed(range(len(ns))):
+            name, _, task_id = ns[at].rpartition(NS_END)
+            if task_id in self._tasks:
+                return self._tasks[task_id]
+            if name.startswith(_HANDLERS):
+                # LangGraph emits nothing of its start. Around it is the task that has failed.
+                failed = self._find_owner(ns[:at])
+                return None if failed is None else self._find_task(failed.graph, task_id, name)
+        return None
 
     def _add_of_graph(self, graph: _Graph, mode: str, data: Any, kept: Chunk | None) -> str | None:
         newest = graph.newest[threading.get_ident()]
         if mode == "tasks" and "result" in data:
             # LangGraph emits what a task wrote, and then its end, without a pause in between.
             task = self._find_task(graph, data["id"], data["name"])
-            task.chunks += [chunk for chunk in newest if chunk in graph.closing]
+            if not task.was_finished():
+                task.chunks += [chunk for chunk in newest if chunk in graph.closing]
             graph.closing = [chunk for chunk in graph.closing if chunk not in newest]
             newest.clear()
             return self._end_task(task, kept)
@@ -232,8 +241,7 @@ class ChunkLedger:
             self._add(task.chunks, graph, kept)
 
     def _end_task(self, task: _Task, kept: Chunk | None) -> str:
-        if not task.was_finished():
-            self._add(task.chunks, task.graph, kept)
+        self._add_of_task(task, kept)
         task.has_ended = True
         return task.id
 
