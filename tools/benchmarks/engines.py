@@ -11,34 +11,22 @@ ENGINES = (LANGGRAPH, OURS)
 #: No engine: the same rows, written by hand.
 FLOOR = "floor"
 
+#: Names by LangGraph's modules. This package has them under ``hitl_django``.
 _NAMES = {
-    LANGGRAPH: {
-        "langgraph.graph": ("END", "START", "StateGraph"),
-        "langgraph.types": ("Command", "Send", "interrupt"),
-        "langgraph.checkpoint.memory": ("InMemorySaver",),
-        "langgraph.graph.message": ("add_messages",),
-        "langgraph.prebuilt": ("create_react_agent",),
-    },
-    OURS: {
-        "hitl_django": (
-            "END",
-            "START",
-            "Command",
-            "InMemorySaver",
-            "Send",
-            "StateGraph",
-            "add_messages",
-            "interrupt",
-        ),
-        "hitl_django.langgraph.prebuilt": ("create_react_agent",),
-    },
+    "langgraph.graph": ("END", "START", "StateGraph"),
+    "langgraph.types": ("Command", "Send", "interrupt"),
+    "langgraph.checkpoint.memory": ("InMemorySaver",),
+    "langgraph.graph.message": ("add_messages",),
+    "langgraph.prebuilt": ("create_react_agent",),
 }
 
 
 def load(engine: str) -> Any:
     """Imports an engine and returns its names; the floor has ours, to learn what it has to do."""
     found = SimpleNamespace(engine=engine)
-    for module, names in _NAMES[OURS if engine == FLOOR else engine].items():
+    package = "" if engine == LANGGRAPH else f"{OURS}."
+    for path, names in _NAMES.items():
+        module = import_module(package + path)
         for name in names:
-            setattr(found, name, getattr(import_module(module), name))
+            setattr(found, name, getattr(module, name))
     return found
