@@ -195,6 +195,16 @@ def register(extension: Extension) -> None:
     _registered[extension.name] = extension
 
 
+def require_app(name: str) -> None:
+    """Raise ImproperlyConfigured unless an app of this package is installed.
+
+    The modules of its models call it first: Django takes models of an app that isn't installed for
+    those of ``hitl_django``, whose package they are in.
+    """
+    if not apps.is_installed(name):
+        raise ImproperlyConfigured(f"Add {name!r} to INSTALLED_APPS to use it.")
+
+
 def list_extensions() -> list[Extension]:
     """List the registered extensions, in the order of their registration."""
     return list(_registered.values())

@@ -20,7 +20,8 @@ class Additions:
     """What an optional app adds: empty texts are for apps that don't add the like.
 
     ``route`` is a part of a path of the API, ``entry`` of the admin's index, ``panel`` of the
-    request page; ``page`` is the name of a URL pattern beside the API.
+    request page; ``page`` is the name of a URL pattern beside the API. ``needs`` are the apps
+    without which it can't be installed.
     """
 
     table: str
@@ -28,6 +29,7 @@ class Additions:
     entry: str = ""
     panel: str = ""
     page: str = ""
+    needs: tuple[str, ...] = ()
 
     def find(self, facts: dict[str, Any]) -> dict[str, bool]:
         """Return of each addition whether the project has it."""
@@ -55,6 +57,15 @@ APPS = {
     "schedules": Additions(
         table="hitl_schedules_schedule", route="/schedules/", entry="hitl_schedules/schedule/"
     ),
+    "webhooks": Additions(
+        table="hitl_webhooks_delivery", route="/webhooks/", entry="hitl_webhooks/webhookendpoint/"
+    ),
+    "alerts": Additions(
+        table="hitl_alerts_alertpreferences",
+        entry="hitl_alerts/alertpreferences/",
+        page="alerts-stop",
+        needs=("webhooks",),
+    ),
 }
 
 pytestmark = [pytest.mark.process, pytest.mark.any_database]
@@ -78,12 +89,13 @@ def use_project(*apps: str) -> dict[str, Any]:
     return facts
 
 
-@pytest.mark.parametrize("installed", [None, *APPS])
-def test_project_has_only_the_installed_optional_app(installed: str | None) -> None:
-    facts = use_project(*([installed] if installed else []))
+@pytest.mark.parametrize("chosen", [None, *APPS])
+def test_project_has_only_the_installed_optional_app(chosen: str | None) -> None:
+    installed = [*APPS[chosen].needs, chosen] if chosen else []
+    facts = use_project(*installed)
     for name, additions in APPS.items():
         package = f"hitl_django.contrib.{name}."
         modules = [each for each in facts["modules"] if f"{each}.".startswith(package)]
-        is_installed = name == installed
+        is_installed = name in installed
         assert bool(modules) == is_installed, modules
         assert {*additions.find(facts).values()} == {is_installed}, additions.find(facts)

@@ -4,20 +4,17 @@ from __future__ import annotations
 
 from typing import Any, ClassVar
 
-from django.apps import apps
 from django.conf import settings
-from django.core.exceptions import ImproperlyConfigured
 from django.db import models
 from django.utils.translation import gettext_lazy as _
 
 from hitl_django.conf import hitl
 from hitl_django.contrib.webhooks.models import WebhookEndpoint
+from hitl_django.extensions import require_app
 
 from .topics import AlertTopic
 
-if not apps.is_installed("hitl_django.contrib.alerts"):
-    # Django would take the models for hitl_django's, whose package they are in.
-    raise ImproperlyConfigured("Add 'hitl_django.contrib.alerts' to INSTALLED_APPS to use it.")
+require_app("hitl_django.contrib.alerts")
 
 
 class AlertPreferences(models.Model):

@@ -9,9 +9,12 @@ from django.db import models
 from django.utils.translation import gettext_lazy as _
 
 from hitl_django.engine.ids import new_id
+from hitl_django.extensions import require_app
 from hitl_django.json_text.sanitize import escape_invisible
 from hitl_django.models.fields import EncryptedJSONField, EncryptedTextField
 from hitl_django.models.functions import Now
+
+require_app("hitl_django.contrib.schedules")
 
 
 class Schedule(models.Model):

@@ -4,22 +4,19 @@ from __future__ import annotations
 
 from typing import ClassVar
 
-from django.apps import apps
 from django.conf import settings
-from django.core.exceptions import ImproperlyConfigured
 from django.db import models
 from django.utils.translation import gettext_lazy as _
 
 from hitl_django.engine.ids import new_id
+from hitl_django.extensions import require_app
 from hitl_django.json_text.sanitize import escape_invisible
 from hitl_django.models.fields import JSONTextField
 from hitl_django.models.functions import Now
 
 from .event_labels import list_choices
 
-if not apps.is_installed("hitl_django.contrib.webhooks"):
-    # Django would take the models for hitl_django's, whose package they are in.
-    raise ImproperlyConfigured("Add 'hitl_django.contrib.webhooks' to INSTALLED_APPS to use it.")
+require_app("hitl_django.contrib.webhooks")
 
 
 class WebhookEndpoint(models.Model):
