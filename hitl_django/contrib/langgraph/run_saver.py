@@ -102,7 +102,7 @@ class RunSaver(BridgedSaver):
     async def aput_writes(
         self, config: Any, writes: Sequence[Any], task_id: str, task_path: str = ""
     ) -> None:
-        """Stores what a task wrote, unless it is to be stored with the writes of other tasks."""
+        """Store the writes of a task, or keep them to be stored with those of other tasks."""
         if self._ledger.is_ambiguous(task_id):
             with self._lock:
                 self._held[task_id] = _HeldWrites(config, writes, task_id, task_path)
@@ -165,7 +165,7 @@ class RunSaver(BridgedSaver):
         self._perform(self._put_held, held)
 
     def _put_held(self, held: Sequence[_HeldWrites]) -> None:
-        """Store the writes of tasks at once: which of them the update of a cache is of is open."""
+        # In one commit: an update from a node's cache may belong to any of these tasks.
         self._commit_all([self._build_commit(*one) for one in held])
 
     def add_chunk(self, chunk: Chunk) -> None:

@@ -2,15 +2,15 @@
 
 models.py       endpoints, and the deliveries to them
 outbox.py       writes deliveries in the transaction of their event
-channels.py     the ways in which deliveries are sent: webhooks, and the channels of other apps
+channels.py     the ways to send deliveries: webhooks, and the channels of other apps
 event_labels.py labels of the events
-tasks.py        the message by which a worker learns that a delivery is due
-delivery.py     deliver: sends what is due to an endpoint, and stores the result of each attempt
+tasks.py        the task that sends the deliveries of an endpoint
+delivery.py     the attempts of due deliveries, and their results
 claims.py       a worker's claim on an endpoint, and on each delivery
-maintenance.py  for the sweep: endpoints that wait for a worker, and old deliveries
+maintenance.py  sweep steps: endpoints without a worker, old deliveries
 messages.py     body and headers of a webhook, and its channel
 signatures.py   secrets and signatures of webhooks (Standard Webhooks)
-addresses.py    which addresses may be sent to, decided after the name is resolved
+addresses.py    allowed addresses, checked after the name is resolved
 http_post.py    one POST to one checked address, within one deadline
 services.py     create, change and test webhooks; redeliver
 api/            the routes of webhooks and deliveries

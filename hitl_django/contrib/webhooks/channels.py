@@ -1,8 +1,8 @@
-"""Channels: the ways in which the outbox's messages are sent, by name.
+"""Channels: the ways to send deliveries, by name.
 
-Each endpoint has one of them. Claims, retries, rests and giving up are the same for all; a channel
-names its events and sends one message. Another app registers its own when it is loaded, so that a
-project without the app writes no message that nobody could send.
+Each endpoint has a channel. Claims, retries, rests and giving up are the same for all channels; a
+channel names its events and sends one delivery. An app registers its channels when it is loaded:
+without the app no delivery to them is written.
 """
 
 from __future__ import annotations
@@ -34,12 +34,12 @@ class Channel:
     """A channel of the outbox.
 
     Attributes:
-        name: its name, in the column of the endpoints.
-        list_events: returns the names of the events that it is for.
-        send: sends a message until a moment of ``time.monotonic()``.
-        is_personal: whether it is for the people to whom an interrupt is assigned, so that there is
-            no message about one that is assigned to nobody.
-        labels: messages that its app writes without an event, each name with its label.
+        name: the name, as stored in ``WebhookEndpoint.channel``.
+        list_events: returns the names of its events.
+        send: sends a delivery before a deadline in terms of ``time.monotonic()``.
+        is_personal: whether it is for the assignees of an interrupt. Then an interrupt without an
+            assignee has no delivery.
+        labels: labels of deliveries that its app writes without an event, by name.
     """
 
     name: str

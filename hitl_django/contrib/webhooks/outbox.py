@@ -1,9 +1,8 @@
 """The transactional outbox: messages to endpoints, written in the transaction of their event.
 
-``write_messages`` subscribes to the events. Most projects have no endpoint: then it costs
-one look at a tuple. Which endpoints there are is read again after LOOK_SECONDS, so that every
-process knows of a change by then: an endpoint gets what happens from that long after it was made or
-changed. Rows are all that is written here; ``delivery`` sends them through their ``channels``.
+``write_messages`` subscribes to the events. Each process reads the endpoints every LOOK_SECONDS: a
+new or changed endpoint gets the events after that time at the latest. Without an endpoint an event
+costs a look at a tuple. ``delivery`` sends the rows through their ``channels``.
 """
 
 from __future__ import annotations
