@@ -32,7 +32,7 @@ MORE = {
 }
 POSTS = [pattern.name for pattern in urlpatterns if hasattr(pattern.callback.cls, "post")]
 #: What the record has of something made, and is another each time.
-IDS = {"link", "comment", "decision", "salts"}
+IDS = {"invitation", "comment", "decision", "salts"}
 
 
 @pytest.fixture

@@ -8,6 +8,7 @@ migration, over a connection of its own, and a kill is an end of the session at 
 from __future__ import annotations
 
 import itertools
+import os
 import re
 import sqlite3
 from collections.abc import Callable, Iterator
@@ -67,7 +68,7 @@ class Databases:
                 with closing(source), closing(target):
                     source.backup(target)
             return name
-        name = f"{self._default.settings_dict['NAME']}_m{number}"
+        name = f"{self._default.settings_dict['NAME']}_{os.getpid()}_{number}"
         self._run(f'CREATE DATABASE "{name}" TEMPLATE "{template or "template0"}"')
         self._made.append(name)
         return name

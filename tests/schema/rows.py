@@ -10,6 +10,8 @@ from typing import Any
 
 from django.db import models
 
+from hitl_django.archive.partitions import TABLE, make_partitions
+
 _numbers = itertools.count(1)
 
 #: Values of columns that have no default, by the field's internal type.
@@ -37,6 +39,8 @@ def tables(apps: Any, label: str) -> list[Any]:
 def insert(model: Any, alias: str, **given: Any) -> Any:
     """Store a new row, and a new one of each model that it has to refer to."""
     row = model(**values(model, alias, given))
+    if model._meta.db_table == TABLE:
+        make_partitions(alias, [row.ended_at])
     row.save(using=alias, force_insert=True)
     return row
 
