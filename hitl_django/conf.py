@@ -112,13 +112,13 @@ class Settings:
     DELIVERY_DAYS: float = _key(
         30, "Days that messages of all these are kept which came to their end."
     )
-    ALERT_DEFAULT: str = _key(
+    NOTIFICATION_DEFAULT: str = _key(
         "now",
-        "When people who have chosen nothing are told of questions, where contrib.alerts is "
+        "When people who have chosen nothing are told of questions, where contrib.notifications is "
         "installed: 'now', 'daily' or 'off'.",
     )
-    ALERT_HOUR: int = _key(8, "Hour of the day, in TIME_ZONE, at which the daily digest is sent.")
-    ALERT_DUE_SECONDS: float = _key(
+    DIGEST_HOUR: int = _key(8, "Hour of the day, in TIME_ZONE, at which the daily digest is sent.")
+    DUE_REMINDER_SECONDS: float = _key(
         3600, "How long before a question is due its reviewers are told that it soon is."
     )
     EVENT_MAX_BYTES: int = _key(16 * 1024, "Size of one event of a run; the rest is cut off.")

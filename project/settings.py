@@ -29,7 +29,7 @@ INSTALLED_APPS = [
     "django_q",
     "hitl_django",
     "hitl_django.contrib.webhooks",
-    "hitl_django.contrib.alerts",
+    "hitl_django.contrib.notifications",
     "hitl_django.contrib.langgraph",
     "hitl_django.contrib.schedules",
     "hitl_django.contrib.links",

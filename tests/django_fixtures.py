@@ -16,7 +16,7 @@ from tests import databases
 
 #: Nobody is told of anything by mail but in tests of that, which make the endpoint themselves.
 post_migrate.disconnect(
-    sender=apps.get_app_config("hitl_alerts"), dispatch_uid="hitl_django.alerts"
+    sender=apps.get_app_config("hitl_notifications"), dispatch_uid="hitl_django.notifications"
 )
 
 

@@ -44,7 +44,7 @@ INSTALLED_APPS = [
     *(["tests.queue_app.QueueConfig"] if DATABASE_URL.startswith("postgres") else []),
     "hitl_django",
     "hitl_django.contrib.webhooks",
-    "hitl_django.contrib.alerts",
+    "hitl_django.contrib.notifications",
     "hitl_django.contrib.langgraph",
     "hitl_django.contrib.schedules",
     "hitl_django.contrib.links",

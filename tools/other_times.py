@@ -36,7 +36,9 @@ NAMES = (
 
 def list_tests() -> list[str]:
     """Return the paths of the usual tests."""
-    folders = [ROOT / "tests" / name for name in ("admin", "api", "contrib/alerts", "management")]
+    folders = [
+        ROOT / "tests" / name for name in ("admin", "api", "contrib/notifications", "management")
+    ]
     folders += [ROOT / "tests" / name for name in ("contrib/links", "services", "worker")]
     files = (folder / f"test_{name}.py" for folder in folders for name in NAMES)
     return [str(file.relative_to(ROOT)) for file in files if file.exists()]

@@ -15,7 +15,7 @@ from hitl_django.engine.errors import PayloadError
 from hitl_django.forms.json_input import escape_hidden
 from hitl_django.graph_registry import registry
 from hitl_django.models import ArchivedThread, Run
-from hitl_django.notifications.redaction import redact_value
+from hitl_django.run_events.redaction import redact_value
 
 from .base import NOTHING, ReadOnlyAdmin, format_entry, format_state, name_graph
 from .checkpoint_admin import DECODED, BoundedPaginator

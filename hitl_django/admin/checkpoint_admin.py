@@ -29,9 +29,9 @@ from hitl_django.engine.errors import PayloadError
 from hitl_django.forms.json_input import escape_hidden
 from hitl_django.graph_registry import registry
 from hitl_django.models import ChannelBlob, Checkpoint, PendingWrite, Thread
-from hitl_django.notifications.redaction import redact_value
 from hitl_django.page_urls import find_admin_page
 from hitl_django.permissions import get_policy
+from hitl_django.run_events.redaction import redact_value
 from hitl_django.services.runs.shown_interrupts import ShownInterrupts
 
 from .base import ReadOnlyAdmin, format_entry

@@ -13,7 +13,7 @@ from hitl_django.conf import hitl
 from hitl_django.db.alias import write_alias
 from hitl_django.db.write_batch import WriteBatch
 from hitl_django.json_text.sanitize import format_count
-from hitl_django.notifications import EventLog
+from hitl_django.run_events import EventLog
 
 from . import queries, transitions
 from .lease import Lease, StoredRun, lease_duration

@@ -11,7 +11,7 @@ from uuid import UUID
 from hitl_django.checkpoints import ThreadKey
 from hitl_django.checkpoints.queries import CheckpointRow
 from hitl_django.conf import hitl
-from hitl_django.notifications import EventLog
+from hitl_django.run_events import EventLog
 
 
 class StoredRun:

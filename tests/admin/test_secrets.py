@@ -21,8 +21,8 @@ from pydantic import BaseModel, SecretStr, field_validator
 
 from hitl_django import END, START, StateGraph, interrupt, register, services
 from hitl_django.admin.form_tokens import check_form_token
-from hitl_django.contrib.alerts import mails
 from hitl_django.contrib.links.services import make_link
+from hitl_django.contrib.notifications import mails
 from hitl_django.contrib.schedules.models import Schedule
 from hitl_django.contrib.schedules.services import create_schedule
 from hitl_django.contrib.webhooks import services as webhook_services

@@ -45,9 +45,9 @@ def test_fits_and_has_no_fault(log_in: Callable[..., Any], rows: dict[str, Any],
     places["reviewitem_changelist, to be saved"] = list_of() + "?show=mine"
     places["index"] = "/admin/"
     # Those of the app that tells people of questions, which has addresses of its own.
-    places["alerts"] = "/admin/hitl_alerts/alertpreferences/"
-    places["slack channels"] = "/admin/hitl_alerts/slackchannel/"
-    places["slack channel, new"] = "/admin/hitl_alerts/slackchannel/add/"
+    places["notifications"] = "/admin/hitl_notifications/notificationpreferences/"
+    places["slack channels"] = "/admin/hitl_notifications/slackchannel/"
+    places["slack channel, new"] = "/admin/hitl_notifications/slackchannel/add/"
     for name, address in places.items():
         if name in NO_PAGE or name.endswith(("_delete", "_history", "_row")):
             continue

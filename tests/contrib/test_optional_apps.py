@@ -60,10 +60,10 @@ APPS = {
     "webhooks": Additions(
         table="hitl_webhooks_delivery", route="/webhooks/", entry="hitl_webhooks/webhookendpoint/"
     ),
-    "alerts": Additions(
-        table="hitl_alerts_alertpreferences",
-        entry="hitl_alerts/alertpreferences/",
-        page="alerts-stop",
+    "notifications": Additions(
+        table="hitl_notifications_notificationpreferences",
+        entry="hitl_notifications/notificationpreferences/",
+        page="unsubscribe",
         needs=("webhooks",),
     ),
 }

@@ -88,8 +88,8 @@ def test_urls_exist_only_with_the_extension() -> None:
         return {each.name for each in loaded.urlpatterns if isinstance(each, URLPattern)}
 
     without = load_urls()
-    register(Extension(name="first", urls="hitl_django.contrib.alerts.urls"))
-    assert load_urls() - without == {"alerts-stop"}
+    register(Extension(name="first", urls="hitl_django.contrib.notifications.urls"))
+    assert load_urls() - without == {"unsubscribe"}
 
 
 @pytest.mark.django_db

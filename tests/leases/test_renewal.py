@@ -14,7 +14,7 @@ from hitl_django.checkpoints import ThreadKey
 from hitl_django.db.renewal import Renewals
 from hitl_django.engine.task.runtime import RunControl
 from hitl_django.leases import Lease, acquire, renewal
-from hitl_django.notifications import EventLog
+from hitl_django.run_events import EventLog
 
 
 class Renewed:

@@ -92,7 +92,7 @@ def import_everything() -> dict[str, str]:
     os.environ["DJANGO_SETTINGS_MODULE"] = "docs.settings"
     settings: Any = import_module("django.conf").settings
     # Its models can't be imported where the app isn't installed.
-    settings.INSTALLED_APPS = [*settings.INSTALLED_APPS, "hitl_django.contrib.alerts"]
+    settings.INSTALLED_APPS = [*settings.INSTALLED_APPS, "hitl_django.contrib.notifications"]
     import_module("django").setup()
     package = import_module("hitl_django")
     # Generated documentation imports what it describes.

@@ -398,11 +398,11 @@ def _full(name: str) -> str:
 
 
 #: What one wants to be told is a page of one's own, and no row of it has one.
-_ALERTS: dict[str, Page] = {
-    "alertpreferences_changelist": Page(lists=()),
-    "alertpreferences_add": Page(lists=(NOBODY,)),
+_NOTIFICATIONS: dict[str, Page] = {
+    "notificationpreferences_changelist": Page(lists=()),
+    "notificationpreferences_add": Page(lists=(NOBODY,)),
     **{
-        f"alertpreferences_{page}": Page(answer=ABSENT, at=FREE)
+        f"notificationpreferences_{page}": Page(answer=ABSENT, at=FREE)
         for page in ("change", "history", "delete")
     },
     "slackchannel_changelist": Page(lists=("manage_webhooks",)),
@@ -417,10 +417,10 @@ _ALERTS: dict[str, Page] = {
 
 ADMIN = {
     **{_full(name): page for name, page in _ADMIN.items()},
-    **{f"admin:hitl_alerts_{name}": page for name, page in _ALERTS.items()},
+    **{f"admin:hitl_notifications_{name}": page for name, page in _NOTIFICATIONS.items()},
     **{
-        f"admin/hitl_alerts/{model}/<path:object_id>/": Page(answer=MOVED, at=FREE)
-        for model in ("alertpreferences", "slackchannel")
+        f"admin/hitl_notifications/{model}/<path:object_id>/": Page(answer=MOVED, at=FREE)
+        for model in ("notificationpreferences", "slackchannel")
     },
 }
 
@@ -440,7 +440,7 @@ PUBLIC = {
     "admin:login",
     "admin:logout",
     "hitl_django:link",
-    "hitl_django:alerts-stop",
+    "hitl_django:unsubscribe",
     "langgraph_api:ok",
     "hitl/^links/(?P<token>(?s:.+))\\Z",  # what is no link's address after all
 }

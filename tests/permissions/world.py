@@ -19,10 +19,10 @@ from django.test import override_settings
 from django.utils import timezone
 
 from hitl_django import END, START, StateGraph, archive, interrupt, services, testing
-from hitl_django.contrib.alerts import slack_channel
-from hitl_django.contrib.alerts.models import SlackChannel
 from hitl_django.contrib.links.models import ReviewLink
 from hitl_django.contrib.links.services import make_link
+from hitl_django.contrib.notifications import slack_channel
+from hitl_django.contrib.notifications.models import SlackChannel
 from hitl_django.contrib.schedules.models import Schedule
 from hitl_django.contrib.schedules.services import create_schedule
 from hitl_django.contrib.webhooks import services as webhook_services

@@ -12,8 +12,8 @@ from django.contrib.auth.models import Permission, User
 from django.db.models import Model
 
 from hitl_django import services, testing
-from hitl_django.contrib.alerts.models import AlertPreferences
 from hitl_django.contrib.links.services import make_link
+from hitl_django.contrib.notifications.models import NotificationPreferences
 from hitl_django.contrib.webhooks.models import WebhookEndpoint
 from hitl_django.models import AuditEntry, Interrupt, SavedFilter, Thread
 
@@ -97,7 +97,7 @@ def lena(advance: Callable[[], int], settings: Any) -> User:
     WebhookEndpoint.objects.create(
         url="https://hooks.example", secret="geheim", created_by=lena, created_by_label="lena"
     )
-    AlertPreferences.objects.create(user=lena, asked="daily")
+    NotificationPreferences.objects.create(user=lena, asked="daily")
     SavedFilter.objects.create(owner=lena, name="Mine")
     services.act_once(lambda: 7, str, key="key-1", request={"a": 1}, by=lena)
     services.start("approval", {"text": "hers"}, by=lena, subject=lena)

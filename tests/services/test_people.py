@@ -26,7 +26,7 @@ pytestmark = pytest.mark.django_db
 #: The columns that hold no name and no key of a user of ours; whoever adds a column says so here,
 #: or in services.people. What graphs and questions hold is the product's own.
 OTHERS = {
-    "AlertPreferences": "asked assigned mentioned due overdue language",
+    "NotificationPreferences": "asked assigned mentioned due overdue language",
     "ArchivedThread": "thread_id graph key subject_id state document digest",
     "AuditEntry": "verb subject via prev_hash hash",
     "ChannelBlob": "ns channel data digest",
@@ -54,7 +54,7 @@ OTHERS = {
     ),
     "SecondLook": "verdict reason",
     "StoreItem": "namespace key value vectors",
-    "SweepMark": "name",
+    "NotificationCursor": "name",
     "Thread": "thread_id graph subject_id metadata lease_owner audit_hash",
     "WebhookEndpoint": (
         "channel url description events graphs group_label secret old_secret stopped"
@@ -94,7 +94,7 @@ def stands(user: User) -> set[tuple[str, str]]:
 
 
 EVERYWHERE = {
-    ("AlertPreferences", "user"),
+    ("NotificationPreferences", "user"),
     ("AuditEntry", "actor"),
     ("AuditEntry", "detail"),
     ("Comment", "by"),

@@ -29,7 +29,7 @@ from hitl_django.errors import LeaseLostError, StaleQuestionError
 from hitl_django.graph_registry import registry
 from hitl_django.leases import RunFence, acquire, renewal, transitions
 from hitl_django.models import ChannelBlob, Checkpoint, Interrupt, Run, Thread
-from hitl_django.notifications import EventLog
+from hitl_django.run_events import EventLog
 from hitl_django.task_queue import dispatcher
 from hitl_django.worker import runner
 from tests import graphs

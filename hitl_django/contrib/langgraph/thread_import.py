@@ -14,7 +14,7 @@ from typing import Any
 from django.db import IntegrityError, transaction
 from django.db.models import F
 
-from hitl_django import audit, leases, notifications
+from hitl_django import audit, leases, run_events
 from hitl_django.checkpoints import DjangoSaver, ThreadKey
 from hitl_django.db.alias import write_alias
 from hitl_django.db.clock import to_stored
@@ -290,7 +290,7 @@ class _Import:
             finished_at=Now() if is_over else None,
         )
         run.save(using=using, force_insert=True)
-        notifications.append_event(batch, run, state, reason="imported")
+        run_events.append_event(batch, run, state, reason="imported")
         compatibility.store_shape(registered)
         audit.append(
             batch,

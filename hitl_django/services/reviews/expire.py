@@ -9,7 +9,7 @@ from uuid import UUID
 from django.contrib.auth.models import Group
 from django.db.models import Q, QuerySet
 
-from hitl_django import audit, events, leases, notifications, signals
+from hitl_django import audit, events, leases, run_events, signals
 from hitl_django.answers import read_options
 from hitl_django.checkpoints import DjangoSaver, ThreadKey
 from hitl_django.db.alias import write_alias
@@ -98,7 +98,7 @@ def _expire(pk: UUID) -> bool:
             state=Run.State.PARKED, error=error, traceback=""
         )
         events.publish(batch, EventName.RUN_PARKED, **ids)
-        notifications.append_event(batch, interrupt.run, Run.State.PARKED)
+        run_events.append_event(batch, interrupt.run, Run.State.PARKED)
         signals.send_on_commit(
             signals.run_failed, using=write_alias(), state=str(Run.State.PARKED), **ids
         )

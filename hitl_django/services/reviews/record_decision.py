@@ -10,7 +10,7 @@ from django.db import connections
 from django.db.models import F
 from django.utils.crypto import salted_hmac
 
-from hitl_django import answers, audit, events, notifications
+from hitl_django import answers, audit, events, run_events
 from hitl_django.answers import AnswerOptions
 from hitl_django.checkpoints import DjangoSaver, ThreadKey
 from hitl_django.checkpoints.queries import AnswersRow
@@ -248,7 +248,7 @@ def _close(
         later = {"run": interrupt.run_id, "at": at}
         batch.guard(queries.RESUME_LATER, later, ChangedRowError)
     elif waits:
-        last_event = notifications.append_queued(batch, interrupt.run, "answered")
+        last_event = run_events.append_queued(batch, interrupt.run, "answered")
         goes_on = {"run": interrupt.run_id, "last_event": last_event}
         batch.guard(queries.RESUME, goes_on, ChangedRowError)
     batch.guard(queries.CLOSE, as_seen, ChangedRowError)

@@ -9,7 +9,7 @@ from uuid import UUID
 from django.db import transaction
 from django.db.models import QuerySet
 
-from hitl_django import leases, notifications
+from hitl_django import leases, run_events
 from hitl_django.conf import hitl
 from hitl_django.db.alias import write_alias
 from hitl_django.db.retry import retry_on_conflict
@@ -58,7 +58,7 @@ def resumption_time(run: Run, thread: Thread) -> datetime:
 
 def queue_run(batch: WriteBatch, run: Run, reason: str) -> None:
     """Adds that a run which waits goes on, and the message to a worker; its thread is locked."""
-    last_event = notifications.append_queued(batch, run, reason)
+    last_event = run_events.append_queued(batch, run, reason)
     batch.guard(queries.RESUME, {"run": run.pk, "last_event": last_event})
     dispatcher.enqueue(run.pk, batch)
 

@@ -6,7 +6,7 @@ from typing import Any
 
 from django.db.models import F
 
-from hitl_django import events, leases, notifications, signals
+from hitl_django import events, leases, run_events, signals
 from hitl_django.db.write_batch import WriteBatch
 from hitl_django.errors import RunStateError
 from hitl_django.events import EventName
@@ -47,7 +47,7 @@ def cancel_run(batch: WriteBatch, run: Run, thread: Thread, *, questions: str) -
         note_waiting(thread)
     interrupts = Interrupt.objects.using(using)
     waiting = interrupts.filter(run=run, status=Interrupt.Status.PENDING)
-    notifications.append_event(batch, run, Run.State.CANCELLED)
+    run_events.append_event(batch, run, Run.State.CANCELLED)
     closed = [str(pk) for pk in waiting.order_by("pk").values_list("pk", flat=True)]
     waiting.update(status=questions, **get_closed_columns())
     ids = {"run_id": run.pk, "thread_id": thread.thread_id}

@@ -9,7 +9,7 @@ from uuid import UUID, uuid4
 from django.db import transaction
 from django.db.models import F
 
-from hitl_django import audit, leases, notifications
+from hitl_django import audit, leases, run_events
 from hitl_django.checkpoints import DjangoSaver, ThreadKey
 from hitl_django.db.alias import write_alias
 from hitl_django.db.retry import retry_on_conflict
@@ -103,7 +103,7 @@ def fork(
             before, closed = str(last.state), end_newest_run(batch, last, thread)
             run.number = Run.find_next_number(using, thread.pk)
             run.save(using=using, force_insert=True)
-            notifications.append_event(batch, run, Run.State.QUEUED, reason="forked")
+            run_events.append_event(batch, run, Run.State.QUEUED, reason="forked")
             compatibility.store_shape(registered)
             store_commit(commit, thread)
             audit.append(

@@ -26,8 +26,8 @@ from hitl_django.engine.constants import BRANCH_TO, CONTROL_WRITES, JOIN, RESERV
 from hitl_django.engine.errors import PayloadError
 from hitl_django.graph_registry import registry
 from hitl_django.models import Checkpoint, Decision, PendingWrite, Thread
-from hitl_django.notifications.redaction import redact_value
 from hitl_django.permissions import select_visible_through
+from hitl_django.run_events.redaction import redact_value
 
 from .state import find_thread, refuse_unless_may_view_state
 

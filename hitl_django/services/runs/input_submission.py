@@ -9,7 +9,7 @@ from hitl_django.db.write_batch import WriteBatch
 from hitl_django.graph_registry import state_migration
 from hitl_django.graph_registry.registry import RegisteredGraph
 from hitl_django.models import Run, Thread
-from hitl_django.notifications import EventLog
+from hitl_django.run_events import EventLog
 
 
 def submit_input(

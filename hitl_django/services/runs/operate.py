@@ -10,7 +10,7 @@ from uuid import UUID
 from django.db import transaction
 from django.db.models import Exists, OuterRef, Q
 
-from hitl_django import audit, leases, notifications
+from hitl_django import audit, leases, run_events
 from hitl_django.db.alias import write_alias
 from hitl_django.db.retry import retry_on_conflict
 from hitl_django.db.write_batch import WriteBatch
@@ -107,7 +107,7 @@ def retry(run_id: UUID | str, *, by: Any = None, via: str = "code") -> RunInfo:
         else:
             Thread.objects.filter(pk=thread.pk).update(attempts=0, ended_at=None)
         batch = WriteBatch(write_alias())
-        notifications.append_event(batch, run, after, reason="retried")
+        run_events.append_event(batch, run, after, reason="retried")
         detail = {"from": before}
         audit.append(batch, thread, "retry", by=by, via=via, subject=str(run.pk), detail=detail)
         dispatcher.enqueue(run.pk, batch)

@@ -28,8 +28,8 @@ from hitl_django.graph_registry import compatibility, registry
 from hitl_django.graph_registry.registry import RegisteredGraph
 from hitl_django.models import Interrupt, Run, Thread
 from hitl_django.models.events import encode_kinds
-from hitl_django.notifications import EventLog
 from hitl_django.permissions import get_policy, may_start, refuse_unless_may, select_visible
+from hitl_django.run_events import EventLog
 from hitl_django.task_queue import dispatcher
 
 from .. import denied_log, queries

@@ -8,7 +8,7 @@ from uuid import UUID
 
 from django.db import transaction
 
-from hitl_django import events, leases, notifications, signals
+from hitl_django import events, leases, run_events, signals
 from hitl_django.checkpoints import ThreadKey, unpack_text
 from hitl_django.db import outages
 from hitl_django.db.alias import write_alias
@@ -20,7 +20,7 @@ from hitl_django.graph_registry import compatibility, registry
 from hitl_django.graph_registry.registry import RegisteredGraph
 from hitl_django.models import Run, Thread
 from hitl_django.models.functions import Now
-from hitl_django.notifications import EventLog
+from hitl_django.run_events import EventLog
 
 from .input_submission import submit_input
 
@@ -132,7 +132,7 @@ def _fail(run: Run, thread: Thread, error: Exception) -> None:
         state=Run.State.FAILED, error=line, traceback=full, finished_at=Now()
     )
     batch = WriteBatch(using)
-    notifications.append_event(batch, run, Run.State.FAILED)
+    run_events.append_event(batch, run, Run.State.FAILED)
     ids = {"run_id": run.pk, "thread_id": thread.thread_id}
     events.publish(batch, EventName.RUN_FAILED, run.graph, **ids)
     batch.run()

@@ -1,0 +1,50 @@
+"""The app: brings its channels to the outbox, and makes the endpoint that stands for e-mail."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from django.apps import AppConfig, apps
+from django.core import checks
+from django.db.models.signals import post_migrate
+from django.utils.translation import gettext_lazy as _
+
+
+class NotificationsConfig(AppConfig):
+    """E-mail and Slack for reviewers."""
+
+    name = "hitl_django.contrib.notifications"
+    label = "hitl_notifications"
+    verbose_name = _("Notifications")
+    default_auto_field = "django.db.models.BigAutoField"
+
+    def ready(self) -> None:
+        from hitl_django.contrib.webhooks.channels import register_channel
+        from hitl_django.extensions import Extension, register
+
+        from . import scheduled_notifications
+        from .checks import check_notifications
+        from .mail_channel import MAIL
+        from .slack_channel import SLACK
+
+        checks.register(check_notifications, "hitl_django")
+        register(
+            Extension(
+                name=self.label,
+                urls="hitl_django.contrib.notifications.urls",
+                sweep=[scheduled_notifications.publish_due, scheduled_notifications.publish_digest],
+            )
+        )
+        register_channel(MAIL)
+        register_channel(SLACK)
+        post_migrate.connect(
+            make_mail_endpoint, sender=self, dispatch_uid="hitl_django.notifications"
+        )
+
+
+def make_mail_endpoint(*, using: str, apps: Any = apps, **kwargs: Any) -> None:
+    """Make the endpoint of e-mail, unless it is there or its table is not migrated yet."""
+    from . import mail_channel
+
+    if "hitl_webhooks" in apps.app_configs:
+        mail_channel.make_endpoint(using)

@@ -1,0 +1,100 @@
+"""The daily digest: what waits for somebody, and where comments mention them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+from django.db.models import Q, QuerySet
+
+from hitl_django.conf import hitl
+from hitl_django.contrib.webhooks.models import Delivery
+from hitl_django.db.alias import write_alias
+from hitl_django.events import EventName
+from hitl_django.models import Interrupt
+from hitl_django.models.functions import Now
+from hitl_django.models.review import QUEUE_COLUMNS, queue_order
+from hitl_django.permissions import select_visible
+from hitl_django.services.reviews import queue_filters
+
+from .models import NotificationPreferences
+from .topics import NotificationTopic
+
+#: Titles that a digest has; the rest are counted.
+MOST = 20
+#: Mentions that are looked through, the newest first.
+MENTIONS = 1000
+
+DAILY = NotificationPreferences.When.DAILY
+
+
+@dataclass(frozen=True, slots=True)
+class Digest:
+    """What a digest says: the first that wait, how many there are, and where one is mentioned."""
+
+    waiting: Sequence[Interrupt]
+    count: int
+    overdue: int
+    mentions: Sequence[Interrupt]
+
+    @property
+    def more(self) -> int:
+        """How many wait beside those that are listed."""
+        return self.count - len(self.waiting)
+
+
+def list_readers() -> Sequence[Any]:
+    """Lists the keys of those who are told of anything once a day."""
+    daily = Q()
+    for topic in NotificationTopic.values:
+        daily |= Q(**{topic: DAILY})
+        if hitl.NOTIFICATION_DEFAULT == DAILY:
+            daily |= Q(**{topic: ""})
+    rows = NotificationPreferences.objects.using(write_alias()).filter(daily)
+    return list(rows.values_list("pk", flat=True))
+
+
+def build_digest(user: Any, wanted: NotificationPreferences, delivery: Delivery) -> Digest | None:
+    """Returns somebody's digest; None where nothing is to be said."""
+    seen = select_visible(Interrupt.objects.using(write_alias()), user)
+    mine = seen.none()
+    if any(
+        wanted.get(topic) == DAILY
+        for topic in NotificationTopic.values
+        if topic != NotificationTopic.MENTIONED
+    ):
+        mine = seen.filter(queue_filters.PENDING, queue_filters.AWAKE, _is_for(user))
+    mentions = (
+        list(_find_mentions(seen, user, delivery))
+        if (wanted.get(NotificationTopic.MENTIONED) == DAILY)
+        else []
+    )
+    waiting = list(mine.order_by(*queue_order()).only(*QUEUE_COLUMNS)[:MOST])
+    if not waiting and not mentions:
+        return None
+    count = len(waiting) if len(waiting) < MOST else mine.count()
+    return Digest(waiting, count, mine.filter(due_at__lte=Now()).count(), mentions)
+
+
+def _is_for(user: Any) -> Q:
+    groups = user.groups.order_by().values("pk")
+    return Q(assignee=user.pk) | Q(assignee__isnull=True, group__in=groups)
+
+
+def _find_mentions(seen: QuerySet[Interrupt], user: Any, delivery: Delivery) -> QuerySet[Interrupt]:
+    """Returns the questions on which comments have mentioned somebody since the last digest."""
+    after, until = (datetime.fromisoformat(delivery.data[name]) for name in ("after", "until"))
+    told = Delivery.objects.using(write_alias()).filter(
+        endpoint=delivery.endpoint_id,
+        event=EventName.INTERRUPT_MENTIONED,
+        created_at__gt=after,
+        created_at__lte=until,
+    )
+    found = {
+        data["interrupt_id"]
+        for data in told.order_by("-created_at").values_list("data", flat=True)[:MENTIONS]
+        if str(user.pk) in data.get("users", "").split() and data.get("by") != str(user.pk)
+    }
+    return seen.filter(pk__in=found).order_by("-created_at", "-id").only(*QUEUE_COLUMNS)[:MOST]

@@ -1,0 +1,165 @@
+"""The channel of e-mail: one message an event, and from it one for each person.
+
+The first is written with the event, in its transaction, whoever is in the group. When it is sent,
+it becomes messages to people, each under an id that follows from both: however often that is begun
+again, nobody has two. Each of those is claimed, sent and tried again by itself, so what a crash
+between the server's word and ours repeats is one mail to one person, under the same Message-ID.
+"""
+
+from __future__ import annotations
+
+import logging
+import smtplib
+from time import monotonic
+from typing import Any
+from uuid import UUID, uuid5
+
+from django.core import mail as django_mail
+from django.core.mail import EmailMessage
+
+from hitl_django.audit import SYSTEM
+from hitl_django.conf import hitl
+from hitl_django.contrib.webhooks.channels import Answer, Channel
+from hitl_django.contrib.webhooks.models import Delivery, WebhookEndpoint
+from hitl_django.db.alias import write_alias
+
+from . import digests, mails, recipients
+from .models import NotificationPreferences
+from .preferences import read_preferences
+from .recipients import Recipient
+from .topics import DIGEST, LABELS, TOPICS
+
+logger = logging.getLogger("hitl_django")
+
+#: The one endpoint of e-mail: the project's own mail server.
+ENDPOINT = UUID("0192f0c4-6d6a-7c3b-9d0e-7a61696c2e01")
+BATCH = 500
+
+When = NotificationPreferences.When
+
+
+def make_endpoint(using: str) -> None:
+    """Makes the endpoint of e-mail, unless it is there or this is another database."""
+    if using == write_alias():
+        values = {
+            "channel": "email",
+            "url": "mailto:",
+            "description": "E-mail",
+            "created_by_label": SYSTEM,
+        }
+        WebhookEndpoint.objects.using(using).get_or_create(pk=ENDPOINT, defaults=values)
+
+
+def send(delivery: Delivery, endpoint: WebhookEndpoint, deadline: float) -> Answer:
+    """Sends a message to a person, or makes the messages to people of one about an event."""
+    if "user" in delivery.data:
+        mail = _build_mail(delivery)
+        return mail if isinstance(mail, Answer) else _hand_over(mail, deadline - monotonic())
+    if delivery.event == DIGEST:
+        found = [Recipient(pk, When.NOW) for pk in digests.list_readers()]
+        return _fan_out(delivery, found)
+    item = recipients.find_item(delivery)
+    topic = None if item is None else recipients.find_topic(delivery, item)
+    if item is None or topic is None:
+        return _drop("There was nothing left to tell anybody.")
+    return _fan_out(delivery, recipients.list_recipients(delivery, item, topic), topic=str(topic))
+
+
+def _fan_out(delivery: Delivery, found: Any, **data: Any) -> Answer:
+    default = hitl.NOTIFICATION_DEFAULT
+    told = [one.user_id for one in found if (one.when or default) == When.NOW]
+    undecided = [one.user_id for one in found if not one.when]
+    if default == When.DAILY and undecided:
+        # Those who have a row are asked for when the hour of the digest comes.
+        rows = [NotificationPreferences(user_id=pk) for pk in undecided]
+        NotificationPreferences.objects.bulk_create(rows, ignore_conflicts=True, batch_size=BATCH)
+    if not told:
+        return _drop("There was nobody to be told at once.")
+    messages = [
+        Delivery(
+            pk=uuid5(delivery.pk, str(pk)),
+            endpoint_id=delivery.endpoint_id,
+            event=delivery.event,
+            data={**delivery.data, **data, "user": str(pk)},
+        )
+        for pk in told
+    ]
+    Delivery.objects.using(write_alias()).bulk_create(
+        messages, ignore_conflicts=True, batch_size=BATCH
+    )
+    return Answer(ends=Delivery.State.DELIVERED)
+
+
+def _build_mail(delivery: Delivery) -> EmailMessage | Answer:
+    """Returns the mail to a person, or why they are not to have it."""
+    user = recipients.select_reachable().filter(pk=delivery.data["user"]).first()
+    if user is None:
+        return _drop("The account is gone, is not active, or has no address.")
+    wanted = read_preferences(user)
+    if delivery.event == DIGEST:
+        digest = digests.build_digest(user, wanted, delivery)
+        return (
+            mails.build_digest_mail(delivery, user, wanted, digest)
+            if digest
+            else _drop("Nothing waits for them.")
+        )
+    topic = delivery.data["topic"]
+    if wanted.get(topic) != When.NOW:
+        return _drop("They no longer want to be told at once.")
+    item = recipients.find_item(delivery, user)
+    if item is None:
+        return _drop("They may not see the question, or it is gone.")
+    if not recipients.is_theirs(item, user, topic):
+        return _drop("The question was closed or given to somebody else meanwhile.")
+    return mails.build_mail(delivery, user, wanted, item, topic)
+
+
+def _hand_over(mail: EmailMessage, seconds: float) -> Answer:
+    """Hands a mail to the project's mail server."""
+    try:
+        with _open_connection(seconds) as connection:
+            connection.send_messages([mail])
+    except smtplib.SMTPRecipientsRefused as refusal:
+        code, words = next(iter(refusal.recipients.values()))
+        return _refused(code, f"The recipient was refused ({_words(words)}).")
+    except smtplib.SMTPDataError as refusal:
+        return _refused(refusal.smtp_code, f"The mail was refused ({_words(refusal.smtp_error)}).")
+    except smtplib.SMTPResponseException as refusal:
+        # A log-in, a sender: it is about all mails, and this one isn't to be given up for it.
+        return Answer(fault=f"The mail server refuses us ({_words(refusal.smtp_error)}).")
+    except smtplib.SMTPException as error:
+        return Answer(fault=f"The mail server failed ({type(error).__name__}).")
+    except ValueError:  # as Django says that it can't be written into a header
+        return _drop("The account's address is none.")
+    except TimeoutError:
+        return Answer(fault="The mail server did not answer in time.")
+    except OSError as error:
+        return Answer(fault=f"The mail server can't be reached: {error.strerror or error}.")
+    return Answer(250)
+
+
+def _open_connection(seconds: float) -> Any:
+    """Returns a connection to the mail server, which the project's settings describe."""
+    mailers = getattr(django_mail, "mailers", None)  # from Django 6.1 on
+    connection: Any = django_mail.get_connection() if mailers is None else mailers.default
+    if getattr(connection, "timeout", seconds) is None:  # which waits for ever
+        connection.timeout = max(seconds, 1.0)
+    return connection
+
+
+def _refused(code: int, fault: str) -> Answer:
+    # 4yz is tried again, of this mail alone; 5yz is the server's last word on it.
+    return Answer(code, fault=fault, ends=Delivery.State.DEAD if code >= 500 else None)
+
+
+def _words(text: bytes | str) -> str:
+    plain = text.decode("utf-8", "replace") if isinstance(text, bytes) else text
+    return " ".join(plain.split())[:150]
+
+
+def _drop(reason: str) -> Answer:
+    return Answer(fault=reason, ends=Delivery.State.DEAD)
+
+
+EVENTS = frozenset({*TOPICS, DIGEST})
+MAIL = Channel("email", lambda: EVENTS, send, is_personal=True, labels=LABELS)

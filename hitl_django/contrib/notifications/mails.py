@@ -1,0 +1,218 @@
+"""Mails: subject, texts and headers of what a person is sent.
+
+A mail names the question and leads to it. What the question asks is in it only where the policy
+says so: a mailbox is read on other machines, by other programs, and for longer.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from typing import Any
+from urllib.parse import urlsplit
+
+from django.conf import settings
+from django.contrib.auth import get_user_model
+from django.core.mail import DNS_NAME, EmailMultiAlternatives
+from django.template.loader import render_to_string
+from django.utils import translation
+from django.utils.translation import gettext, ngettext
+
+from hitl_django.audit import label_user
+from hitl_django.conf import hitl
+from hitl_django.contrib.webhooks.models import Delivery
+from hitl_django.db.alias import write_alias
+from hitl_django.forms.local_time import format_with_zone
+from hitl_django.graph_registry import registry
+from hitl_django.json_text.sanitize import escape_invisible, shorten
+from hitl_django.models import Interrupt, ReviewItem
+from hitl_django.page_urls import build_url, find_admin_page
+from hitl_django.permissions import get_policy
+from hitl_django.run_events.redaction import redact_value
+
+from .digests import Digest
+from .models import NotificationPreferences
+from .preferences import DIGEST, make_stop_url
+from .topics import NotificationTopic, is_escalation
+
+SUBJECT_LENGTH = 200
+Entry = tuple[str, str, list[str]]
+#: Characters of what is asked that go out, where the policy lets them.
+PAYLOAD_LENGTH = 8000
+
+
+def build_mail(
+    delivery: Delivery, user: Any, wanted: NotificationPreferences, item: Interrupt, topic: str
+) -> EmailMultiAlternatives:
+    """Returns the mail that tells somebody of one question."""
+    with translation.override(wanted.language or settings.LANGUAGE_CODE):
+        title = make_line(item.title) or gettext("(erased)")
+        headline = (
+            gettext("Escalated")
+            if is_escalation(delivery, item)
+            else _headline(topic, _name(delivery.data.get("by")))
+        )
+        context: dict[str, Any] = {
+            "headline": headline,
+            "title": title,
+            "place": name_place(item),
+            "moments": _list_moments(item),
+            "link": find_question_url(item),
+            "payload": read_payload("email", item),
+        }
+        text = [f"{headline}:", title, "", context["place"], *_list_moments(item)]
+        text += ["", context["payload"]] if context["payload"] else []
+        text += ["", context["link"]]
+        return _build(delivery, user, f"{headline}: {title}", "question", text, context, topic)
+
+
+def build_digest_mail(
+    delivery: Delivery, user: Any, wanted: NotificationPreferences, digest: Digest
+) -> EmailMultiAlternatives:
+    """Returns the mail that tells somebody what waits for them."""
+    with translation.override(wanted.language or settings.LANGUAGE_CODE):
+        subject = gettext("Comments mention you")
+        if digest.count:
+            words = ngettext(
+                "%(n)d question waits for you", "%(n)d questions wait for you", digest.count
+            )
+            subject = words % {"n": digest.count}
+        context = {
+            "headline": subject,
+            "digest": digest,
+            "waiting": _list_entries(digest.waiting),
+            "mentions": _list_entries(digest.mentions),
+            "link": _find_url(ReviewItem, "changelist"),
+        }
+        return _build(delivery, user, subject, "digest", _write_digest(context), context, DIGEST)
+
+
+def find_question_url(item: Interrupt) -> str:
+    """Returns the address of a question's page; "" where SITE_URL or the page is missing."""
+    return _find_url(ReviewItem, "change", item.pk)
+
+
+def read_payload(channel: str, item: Interrupt) -> str:
+    """Returns what a question asks as text, where the policy lets it go out; else ""."""
+    if not get_policy().may_send_payload(channel, item):
+        return ""
+    hidden = registry.get_redacted_keys(item.graph)
+    value, _ = redact_value(item.payload, PAYLOAD_LENGTH, hidden)
+    return json.dumps(value, ensure_ascii=False, indent=2)
+
+
+def name_place(item: Interrupt) -> str:
+    """Returns where a question was asked: its graph, as people call it, and node."""
+    return f"{make_line(str(registry.get_title(item.graph)))} ▸ {make_line(item.node)}"
+
+
+def make_line(text: str) -> str:
+    """Returns a text of a stranger's as one line, in which nothing is hidden."""
+    return shorten(escape_invisible(text), SUBJECT_LENGTH)
+
+
+def _build(
+    delivery: Delivery, user: Any, subject: str, name: str, text: Sequence[str],
+    context: dict[str, Any], what: str,
+) -> EmailMultiAlternatives:  # fmt: skip
+    stop_url = make_stop_url(user, what) if hitl.SITE_URL else None
+    preferences = _find_url(NotificationPreferences, "changelist")
+    context |= {
+        "subject": make_line(subject),
+        "stop_url": stop_url,
+        "preferences": preferences,
+        "language": translation.get_language(),
+    }
+    foot = [
+        f"{words}: {url}"
+        for words, url in (
+            (gettext("How you are told"), preferences),
+            (gettext("No more of these mails"), stop_url),
+        )
+        if url
+    ]
+    mail = EmailMultiAlternatives(
+        make_line(subject),
+        "\n".join([*text, "", "-- ", *foot, ""]),
+        to=[getattr(user, user.get_email_field_name())],
+    )
+    html = render_to_string(f"hitl_django/notifications/{name}.html", context)
+    mail.attach_alternative(html, "text/html")
+    mail.extra_headers = {
+        "Message-ID": f"<{delivery.pk}@{_domain()}>",
+        "Auto-Submitted": "auto-generated",
+    }
+    if stop_url:
+        mail.extra_headers |= {
+            "List-Unsubscribe": f"<{stop_url}>",
+            "List-Unsubscribe-Post": "List-Unsubscribe=One-Click",
+        }
+    return mail
+
+
+def _write_digest(context: dict[str, Any]) -> list[str]:
+    """Returns the lines of a digest's plain text."""
+    digest: Digest = context["digest"]
+    text = [f"{context['headline']}."]
+    if digest.overdue:
+        words = ngettext("%(n)s of them is overdue.", "%(n)s of them are overdue.", digest.overdue)
+        text.append(words % {"n": digest.overdue})
+    text += _write_list(context["waiting"])
+    if digest.more:
+        words = ngettext("And %(n)s more.", "And %(n)s more.", digest.more)
+        text += ["", words % {"n": digest.more}]
+    if digest.mentions:
+        text += ["", gettext("Comments mention you here:"), *_write_list(context["mentions"])]
+    return [*text, "", context["link"]]
+
+
+def _write_list(entries: Sequence[Entry]) -> list[str]:
+    found = []
+    for title, url, moments in entries:
+        found += ["", f"* {title}", *(f"  {line}" for line in moments)]
+        found += [f"  {url}"] if url else []
+    return found
+
+
+def _list_moments(item: Interrupt) -> list[str]:
+    found = []
+    if item.due_at is not None:
+        found.append(gettext("Due: %(when)s") % {"when": format_with_zone(item.due_at)})
+    if item.expires_at is not None:
+        found.append(gettext("Expires: %(when)s") % {"when": format_with_zone(item.expires_at)})
+    return found
+
+
+def _headline(topic: str, who: str) -> str:
+    if topic == NotificationTopic.ASSIGNED:
+        return gettext("%(who)s assigns you a question") % {"who": who}
+    if topic == NotificationTopic.MENTIONED:
+        return gettext("%(who)s mentions you") % {"who": who}
+    if topic == NotificationTopic.DUE:
+        return gettext("Due soon")
+    if topic == NotificationTopic.OVERDUE:
+        return gettext("Overdue")
+    return gettext("You are asked to decide")
+
+
+def _name(pk: str | None) -> str:
+    users = get_user_model()._default_manager.using(write_alias())
+    user = users.filter(pk=pk).first() if pk else None
+    return make_line(label_user(user))
+
+
+def _list_entries(items: Sequence[Interrupt]) -> list[Entry]:
+    """Lists questions as a digest has them: title, address, moments."""
+    return [
+        (make_line(item.title) or gettext("(erased)"), find_question_url(item), _list_moments(item))
+        for item in items
+    ]
+
+
+def _find_url(model: Any, page: str, *args: Any) -> str:
+    path = find_admin_page(model, page, *args) if hitl.SITE_URL else ""
+    return build_url(path) if path else ""
+
+
+def _domain() -> str:
+    return urlsplit(str(hitl.SITE_URL)).hostname or str(DNS_NAME)

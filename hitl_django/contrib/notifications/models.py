@@ -1,0 +1,103 @@
+"""What people want to be told of, where the sweep has come to, and channels of Slack."""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar
+
+from django.conf import settings
+from django.db import models
+from django.utils.translation import gettext_lazy as _
+
+from hitl_django.conf import hitl
+from hitl_django.contrib.webhooks.models import WebhookEndpoint
+from hitl_django.extensions import require_app
+
+from .topics import NotificationTopic
+
+require_app("hitl_django.contrib.notifications")
+
+
+class NotificationPreferences(models.Model):
+    """What somebody wants to be told of; what is empty is as NOTIFICATION_DEFAULT says.
+
+    Its fields have the names of the topics.
+    """
+
+    class When(models.TextChoices):
+        """When somebody is told."""
+
+        NOW = "now", _("at once")
+        DAILY = "daily", _("once a day")
+        OFF = "off", _("never")
+
+    user = models.OneToOneField(
+        settings.AUTH_USER_MODEL,
+        on_delete=models.CASCADE,
+        primary_key=True,
+        related_name="hitl_notifications",
+        verbose_name=_("user"),
+    )
+    asked = models.CharField(
+        NotificationTopic.ASKED.label, max_length=10, choices=When.choices, blank=True
+    )
+    assigned = models.CharField(
+        NotificationTopic.ASSIGNED.label, max_length=10, choices=When.choices, blank=True
+    )
+    mentioned = models.CharField(
+        NotificationTopic.MENTIONED.label, max_length=10, choices=When.choices, blank=True
+    )
+    due = models.CharField(
+        NotificationTopic.DUE.label, max_length=10, choices=When.choices, blank=True
+    )
+    overdue = models.CharField(
+        NotificationTopic.OVERDUE.label, max_length=10, choices=When.choices, blank=True
+    )
+    #: The language of what is sent; the site's where it is empty.
+    language = models.CharField(_("language"), max_length=20, blank=True)
+
+    class Meta:
+        verbose_name = _("how I am told")
+        verbose_name_plural = _("How you are told")
+        default_permissions: ClassVar = ()
+
+    def __str__(self) -> str:
+        return str(self.user_id)
+
+    def get(self, topic: str) -> str:
+        """Returns when somebody is told of a topic: their own choice, or the site's."""
+        return str(getattr(self, topic)) or str(hitl.NOTIFICATION_DEFAULT)
+
+
+class NotificationCursor(models.Model):
+    """How far the sweep has told of what comes by the clock: one row for each kind."""
+
+    name = models.CharField(max_length=20, primary_key=True)
+    until = models.DateTimeField()
+
+    class Meta:
+        default_permissions: ClassVar = ()
+
+    def __str__(self) -> str:
+        return f"{self.name} {self.until}"
+
+
+class SlackChannels(models.Manager["SlackChannel"]):
+    """Only the endpoints that Slack is reached through."""
+
+    def get_queryset(self) -> models.QuerySet[Any]:
+        return super().get_queryset().filter(channel=SlackChannel.CHANNEL)
+
+
+class SlackChannel(WebhookEndpoint):
+    """A channel of Slack, reached through an incoming webhook whose address is the secret."""
+
+    CHANNEL = "slack"
+
+    objects: ClassVar = SlackChannels()
+
+    class Meta:
+        proxy = True
+        verbose_name = _("Slack channel")
+        verbose_name_plural = _("Slack channels")
+        ordering: ClassVar = ["-created_at", "-id"]
+        default_permissions: ClassVar = ()

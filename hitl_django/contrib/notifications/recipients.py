@@ -1,0 +1,95 @@
+"""Who is told of an event: looked up when the message is sent, and not in the run's transaction."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from django.contrib.auth import get_user_model
+from django.db.models import F, Q, QuerySet
+from django.utils import timezone
+
+from hitl_django.contrib.webhooks.models import Delivery
+from hitl_django.db.alias import write_alias
+from hitl_django.models import AuditEntry, Interrupt
+from hitl_django.permissions import select_visible
+
+from .topics import TOPICS, NotificationTopic
+
+
+@dataclass(frozen=True, slots=True)
+class Recipient:
+    """Somebody who may be to be told, and when they want to be; "" where they haven't chosen."""
+
+    user_id: Any
+    when: str
+
+
+def find_topic(delivery: Delivery, item: Interrupt) -> NotificationTopic | None:
+    """Returns what an event is for those who are told of it; None where nobody is, any more."""
+    topic = TOPICS[delivery.event]
+    if topic == NotificationTopic.MENTIONED:
+        return topic
+    if item.status != Interrupt.Status.PENDING:
+        return None
+    if topic == NotificationTopic.ASKED and _was_assigned_since(delivery, item):
+        return None  # a message of its own tells of that
+    if topic == NotificationTopic.ASSIGNED and not delivery.data.get("to"):
+        return NotificationTopic.ASKED  # of a group
+    return topic
+
+
+def list_recipients(
+    delivery: Delivery, item: Interrupt, topic: NotificationTopic
+) -> Sequence[Recipient]:
+    """Lists the people who may be to be told of an event, but for who made it happen."""
+    rows = select_reachable().filter(_select(delivery, item, topic)).distinct()
+    if by := delivery.data.get("by"):
+        rows = rows.exclude(pk=by)
+    chosen = rows.annotate(when=F(f"hitl_notifications__{topic}")).values_list("pk", "when")
+    return [Recipient(pk, when or "") for pk, when in chosen]
+
+
+def select_reachable() -> QuerySet[Any]:
+    """Selects the people who can get mail at all."""
+    users = get_user_model()
+    rows = users._default_manager.using(write_alias()).filter(is_active=True)
+    return rows.filter(**{f"{users.get_email_field_name()}__gt": ""})
+
+
+def find_item(delivery: Delivery, user: Any = None) -> Interrupt | None:
+    """Returns the question of a message; None where there is none that the user may see."""
+    rows = Interrupt.objects.using(write_alias()).select_related("thread", "run")
+    return select_visible(rows, user).filter(pk=delivery.data["interrupt_id"]).first()
+
+
+def is_theirs(item: Interrupt, user: Any, topic: str) -> bool:
+    """Says whether a question is still what somebody was to be told that it is."""
+    if topic == NotificationTopic.MENTIONED:
+        return True
+    if item.status != Interrupt.Status.PENDING:
+        return False
+    return topic != NotificationTopic.ASSIGNED or item.assignee_id == user.pk
+
+
+def _was_assigned_since(delivery: Delivery, item: Interrupt) -> bool:
+    record = AuditEntry.objects.using(write_alias()).filter(thread=item.thread_id, verb="assign")
+    return record.filter(subject=str(item.pk), at__gte=delivery.created_at).exists()
+
+
+def _select(delivery: Delivery, item: Interrupt, topic: NotificationTopic) -> Q:
+    if topic == NotificationTopic.MENTIONED:
+        return Q(pk__in=delivery.data.get("users", "").split())
+    if topic == NotificationTopic.ASSIGNED:
+        return Q(pk=delivery.data["to"])
+    if item.assignee_id is not None:
+        return Q(pk=item.assignee_id)
+    is_held = item.claimed_until is not None and item.claimed_until > timezone.now()
+    if (
+        topic in (NotificationTopic.DUE, NotificationTopic.OVERDUE)
+        and is_held
+        and item.claimed_by_id is not None
+    ):
+        return Q(pk=item.claimed_by_id)
+    return Q(groups=item.group_id) if item.group_id is not None else Q(pk__in=[])

@@ -1,0 +1,110 @@
+"""What comes by the clock: questions that are due soon, and the hour of the daily digest.
+
+How far each has been told is a row, moved by a conditional UPDATE in the transaction that writes
+the messages: of several sweeps one does it. It is moved when there is something to tell, so a sweep
+that finds nothing writes nothing.
+"""
+
+from __future__ import annotations
+
+from datetime import datetime, timedelta
+
+from django.db import transaction
+from django.db.models import F
+from django.utils import timezone
+
+from hitl_django.conf import hitl
+from hitl_django.contrib.webhooks import outbox
+from hitl_django.db.alias import write_alias
+from hitl_django.db.retry import retry_on_conflict
+from hitl_django.db.write_batch import WriteBatch
+from hitl_django.extensions import Event
+from hitl_django.forms.local_time import to_local
+from hitl_django.models import Interrupt
+from hitl_django.models.functions import Now
+
+from . import topics
+from .models import NotificationCursor
+from .topics import DUE_SOON
+
+DUE, DIGEST = "due", "digest"
+
+
+@retry_on_conflict
+def publish_due() -> int:
+    """Tells of questions that are due within DUE_REMINDER_SECONDS, a batch; returns how many.
+
+    Not of those that were asked with less time than that: whoever is to decide was just told.
+    """
+    lead = timedelta(seconds=hitl.DUE_REMINDER_SECONDS)
+    until, now = _read_mark(DUE)
+    pending = Interrupt.objects.using(write_alias()).filter(
+        status=Interrupt.Status.PENDING, overdue=False, due_at__gte=F("created_at") + lead
+    )
+    passed = pending.filter(due_at__gt=max(until, now), due_at__lte=now + lead)
+    found = list(passed.order_by("due_at").only("graph", "group_label", "due_at")[: _most()])
+    if not found:
+        return 0
+    last = found[-1].due_at
+    assert last is not None
+    if len(found) == _most():  # what is due at the same moment goes with them
+        known = [row.pk for row in found]
+        found += pending.filter(due_at=last).exclude(pk__in=known).only("graph", "group_label")
+    with transaction.atomic(using=write_alias()):
+        if _move_mark(DUE, until, last):
+            batch = WriteBatch(write_alias())
+            for row in found:
+                about = {"graph": row.graph, "interrupt_id": row.pk}
+                event = Event(DUE_SOON, row.graph, about, row.group_label)
+                outbox.write_messages(batch, event)
+            batch.run()
+            return len(found)
+    return 0
+
+
+@retry_on_conflict
+def publish_digest() -> bool:
+    """Has the digests of a day written at its DIGEST_HOUR, or when a sweep next comes by."""
+    until, now = _read_mark(DIGEST)
+    hour = _find_hour(now)
+    if not until < hour <= now:
+        return False
+    with transaction.atomic(using=write_alias()):
+        if not _move_mark(DIGEST, until, now):
+            return False
+        batch = WriteBatch(write_alias())
+        data = {"graph": "", "after": until, "until": now}
+        outbox.write_messages(batch, Event(topics.DIGEST, "", data))
+        batch.run()
+    return True
+
+
+def _read_mark(name: str) -> tuple[datetime, datetime]:
+    """Returns how far was told, and the time; from now on where nothing ever was."""
+    rows = NotificationCursor.objects.using(write_alias()).annotate(now=Now())
+    found = rows.filter(name=name).values_list("until", "now").first()
+    if found is None:
+        # Not the database's own clock, whose moments SQLite writes in other characters than those
+        # that it is asked for.
+        first = {"until": timezone.now()}
+        NotificationCursor.objects.using(write_alias()).get_or_create(name=name, defaults=first)
+        found = rows.filter(name=name).values_list("until", "now").get()
+    return found
+
+
+def _move_mark(name: str, seen: datetime, until: datetime) -> int:
+    # Zero rows: another sweep has told of it.
+    return (
+        NotificationCursor.objects.using(write_alias())
+        .filter(name=name, until=seen)
+        .update(until=until)
+    )
+
+
+def _find_hour(now: datetime) -> datetime:
+    """Returns the moment of the digest on the day that it is here."""
+    return to_local(now).replace(hour=int(hitl.DIGEST_HOUR), minute=0, second=0, microsecond=0)
+
+
+def _most() -> int:
+    return int(hitl.SWEEP_BATCH)

@@ -1,0 +1,43 @@
+"""Topics: what reviewers are told of, and of which event each comes."""
+
+from __future__ import annotations
+
+from django.db import models
+from django.utils.translation import gettext_lazy as _
+
+from hitl_django.contrib.webhooks.models import Delivery
+from hitl_django.events import EventName
+from hitl_django.models import Interrupt
+
+
+class NotificationTopic(models.TextChoices):
+    """What somebody can be told of."""
+
+    ASKED = "asked", _("A question is asked of me or of a group of mine")
+    ASSIGNED = "assigned", _("Somebody assigns a question to me")
+    MENTIONED = "mentioned", _("A comment mentions me")
+    DUE = "due", _("A question of mine is due soon")
+    OVERDUE = "overdue", _("A question of mine is overdue, or nobody answered it in time")
+
+
+#: Messages that the sweep writes: before an interrupt is due, and at the hour of the digest.
+DUE_SOON, DIGEST = "interrupt.due", "digest"
+LABELS = {DUE_SOON: _("a question is due soon"), DIGEST: _("the daily digest")}
+
+#: The topic of each event that people are told of, where the event itself says it.
+TOPICS: dict[str, NotificationTopic] = {
+    EventName.INTERRUPT_CREATED: NotificationTopic.ASKED,
+    EventName.INTERRUPT_ASSIGNED: NotificationTopic.ASSIGNED,
+    EventName.INTERRUPT_MENTIONED: NotificationTopic.MENTIONED,
+    DUE_SOON: NotificationTopic.DUE,
+    EventName.INTERRUPT_OVERDUE: NotificationTopic.OVERDUE,
+    EventName.INTERRUPT_EXPIRED: NotificationTopic.OVERDUE,
+}
+
+
+def is_escalation(delivery: Delivery, item: Interrupt) -> bool:
+    """Says whether an event gave a question to another group, because nobody answered in time."""
+    if delivery.event != EventName.INTERRUPT_EXPIRED or item.then != "escalate":
+        return False
+    # Where there was no such group, it is overdue and no more.
+    return item.group_label == (item.expiry or {}).get("group")

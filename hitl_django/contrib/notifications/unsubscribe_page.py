@@ -1,0 +1,66 @@
+"""The page behind a mail's link that ends such mails; it ends them by POST only.
+
+Programs that look at mails follow every link, so to open the page changes nothing. A mail program
+that offers to unsubscribe sends one POST, as RFC 8058 has it: without cookies, and so without
+Django's own check of forms. What the signed address allows is all that anybody could do here: to
+be told less.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from django.contrib.auth.decorators import login_not_required
+from django.http import HttpRequest, HttpResponse
+from django.utils.decorators import method_decorator
+from django.utils.translation import gettext
+from django.views import View
+from django.views.decorators.cache import never_cache
+from django.views.decorators.csrf import csrf_exempt
+
+from hitl_django.audit import label_user
+from hitl_django.forms import submission
+from hitl_django.public_pages.notices import UNKNOWN, UNREADABLE
+from hitl_django.public_pages.responses import render_page
+
+from .preferences import ALL, DIGEST, read_stop_token, stop
+from .topics import NotificationTopic
+
+MESSAGE = "hitl_django/public/message.html"
+
+
+@method_decorator([login_not_required, never_cache, csrf_exempt], name="dispatch")
+class UnsubscribeView(View):
+    """Asks whether somebody wants no more of some mails, and takes their word."""
+
+    http_method_names = ("get", "head", "post")
+
+    def get(self, request: HttpRequest, token: str) -> HttpResponse:
+        """Shows what the link would end; changes nothing."""
+        found = read_stop_token(token)
+        if found is None:
+            return render_page(request, MESSAGE, status=404, message=UNKNOWN)
+        user, what = found
+        return self._page(request, what, name=label_user(user))
+
+    def post(self, request: HttpRequest, token: str) -> HttpResponse:
+        """Ends what the link is for, or all of it."""
+        found = read_stop_token(token)
+        if found is None:
+            return render_page(request, MESSAGE, status=404, message=UNKNOWN)
+        try:
+            form = submission.read_form(request)
+        except (*submission.TOO_LARGE, *submission.UNREADABLE):
+            return render_page(request, MESSAGE, status=400, message=UNREADABLE)
+        user, what = found
+        what = ALL if form.get("what") == ALL else what
+        stop(user, what)
+        return self._page(request, what, stopped=True)
+
+    def _page(self, request: HttpRequest, what: str, **context: Any) -> HttpResponse:
+        topic = NotificationTopic(what).label if what in NotificationTopic.values else ""
+        if what == DIGEST:
+            topic = gettext("The daily mail with what waits for you")
+        return render_page(
+            request, "hitl_django/public/stop.html", status=200, topic=topic, **context
+        )

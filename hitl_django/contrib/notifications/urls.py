@@ -1,0 +1,11 @@
+"""URLs of the app, below those of ``hitl_django.urls``."""
+
+from __future__ import annotations
+
+from django.urls import path
+
+from .unsubscribe_page import UnsubscribeView
+
+urlpatterns = [
+    path("notifications/unsubscribe/<str:token>/", UnsubscribeView.as_view(), name="unsubscribe")
+]

@@ -1,0 +1,438 @@
+"""People are told by mail of what is for them, once, and of nothing that they may not see."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from datetime import timedelta
+from typing import Any
+
+import pytest
+from django.contrib.auth import get_user_model
+from django.contrib.auth.models import Group
+from django.db.models.functions import Now
+from django.utils import timezone
+
+from hitl_django import services
+from hitl_django.contrib.notifications import mail_channel
+from hitl_django.contrib.notifications.apps import make_mail_endpoint
+from hitl_django.contrib.notifications.models import NotificationPreferences
+from hitl_django.contrib.notifications.preferences import save_preferences
+from hitl_django.contrib.webhooks import messages, outbox
+from hitl_django.contrib.webhooks import services as webhook_services
+from hitl_django.contrib.webhooks.models import Delivery, WebhookEndpoint
+from hitl_django.models import Interrupt
+from hitl_django.permissions import ModelPermissionPolicy
+from hitl_django.worker.sweeper import sweep
+
+from .conftest import SITE, use_server
+from .mail_server import MailServer
+
+Ask = Callable[..., Interrupt]
+Person = Callable[..., Any]
+Send = Callable[[], None]
+
+
+def recipients(mails: MailServer) -> list[str]:
+    return sorted(mail["To"] for mail in mails.all())
+
+
+def due_now() -> None:
+    """Let the time pass that a message, the endpoint or a claim would have to wait."""
+    Delivery.objects.filter(state="pending").update(due_at=Now() - timedelta(seconds=1))
+    WebhookEndpoint.objects.update(rests_until=None, held_until=None)
+
+
+def faults() -> list[str]:
+    return [row.fault for row in Delivery.objects.filter(state="dead").order_by("created_at")]
+
+
+def test_the_members_of_the_group_are_asked_and_nobody_else(
+    mails: MailServer, person: Person, ask: Ask, send: Send
+) -> None:
+    for name, group in (("rita", "Night"), ("ravi", "Night"), ("olga", "Day"), ("vik", "")):
+        person(name, group)
+    ask(group="Night")
+    send()
+    assert recipients(mails) == ["ravi@shop.example", "rita@shop.example"]
+
+
+def test_the_assignee_alone_is_asked(
+    mails: MailServer, person: Person, ask: Ask, send: Send
+) -> None:
+    person("rita", "Night")
+    person("ravi", "Night")
+    ask(group="Night", assignee="ravi")
+    send()
+    assert recipients(mails) == ["ravi@shop.example"]
+
+
+def test_a_mail_goes_to_where_the_user_model_has_its_addresses(
+    mails: MailServer, person: Person, ask: Ask, send: Send, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(get_user_model(), "EMAIL_FIELD", "last_name")
+    person("rita", "Night", email="", last_name="office@shop.example")
+    person("ravi", "Night")
+    ask(group="Night")
+    send()
+    assert recipients(mails) == ["office@shop.example"]
+
+
+def test_a_question_for_nobody_is_told_to_nobody(
+    mails: MailServer, person: Person, ask: Ask, send: Send
+) -> None:
+    person("rita", "Night")
+    ask()
+    assert not Delivery.objects.exists()
+
+
+def test_an_event_is_one_message_until_it_is_sent(
+    mails: MailServer, person: Person, ask: Ask, send: Send
+) -> None:
+    for number in range(30):
+        person(f"member{number}", "Night")
+    ask(group="Night")
+    assert Delivery.objects.count() == 1
+    send()
+    assert Delivery.objects.filter(state="delivered").count() == 31
+    assert len(set(recipients(mails))) == 30
+
+
+def test_what_is_sent_names_the_question_and_leads_to_it_without_what_is_asked(
+    mails: MailServer, person: Person, ask: Ask, send: Send
+) -> None:
+    person("rita", "Night")
+    item = ask(group="Night", due=timedelta(hours=3))
+    send()
+    mail = mails.next()
+    assert mail["Subject"] == "You are asked to decide: Refund 120 EUR?"
+    assert mail["From"] == "queue@shop.example"
+    assert mail["Auto-Submitted"] == "auto-generated"
+    text, html = (mail.get_body((kind,)).get_content() for kind in ("plain", "html"))
+    for part in (text, html):
+        assert f"{SITE}/admin/hitl_django/reviewitem/{item.pk}/change/" in part
+        assert f"{SITE}/hitl/notifications/unsubscribe/" in part
+        assert "Refund 120 EUR?" in part
+        zone = timezone.localtime(item.due_at).tzname()
+        assert re.search(f"Due: .* {zone}", part)
+        assert "amount" not in part
+    assert "<script" not in html
+
+
+def test_a_graph_is_called_by_its_title(
+    mails: MailServer, person: Person, ask: Ask, send: Send
+) -> None:
+    person("rita", "Night")
+    Interrupt.objects.filter(pk=ask(group="Night").pk).update(graph="essay")
+    send()
+    (mail,) = mails.all()
+    bodies = [part.get_content() for part in mail.walk() if not part.is_multipart()]
+    assert all("Essay ▸ ask" in body for body in bodies)
+
+
+class Open(ModelPermissionPolicy):
+    """Lets what is asked go out by mail."""
+
+    def may_send_payload(self, channel: str, interrupt: Interrupt) -> bool:
+        return channel == "email"
+
+
+def test_what_is_asked_goes_out_where_the_policy_says_so(
+    mails: MailServer, person: Person, ask: Ask, send: Send, settings: Any
+) -> None:
+    person("rita", "Night")
+    ask(group="Night")
+    settings.HITL = {**settings.HITL, "POLICY": f"{__name__}.Open"}
+    send()
+    assert '"amount": 120' in mails.next().get_body(("plain",)).get_content()
+
+
+HOSTILE = "Pay\r\nBcc: all@shop.example\r\n\r\n<b onclick=x>now</b> \u202egnp"
+
+
+def test_a_title_of_a_stranger_adds_no_header_and_no_markup(
+    mails: MailServer, person: Person, ask: Ask, send: Send
+) -> None:
+    person("rita", "Night")
+    item = ask(group="Night", title=HOSTILE)
+    Interrupt.objects.filter(pk=item.pk).update(title=HOSTILE, node="a\nb", graph="x\r\ny")
+    send()
+    mail = mails.next()
+    assert mail["Bcc"] is None
+    assert "Bcc: all@shop.example <b onclick=x>now</b> \\u202egnp" in mail["Subject"]
+    html = mail.get_body(("html",)).get_content()
+    assert "<b onclick" not in html
+    assert "&lt;b onclick=x&gt;" in html
+
+
+def test_a_mail_is_in_the_language_of_who_gets_it(
+    mails: MailServer, person: Person, ask: Ask, send: Send
+) -> None:
+    save_preferences(person("rita", "Night"), {"language": "de"})
+    ask(group="Night")
+    send()
+    assert mails.next()["Subject"].startswith("Sie sollen entscheiden:")
+
+
+def test_a_mail_program_is_told_how_to_unsubscribe(
+    mails: MailServer, person: Person, ask: Ask, send: Send, client: Any
+) -> None:
+    rita = person("rita", "Night")
+    ask(group="Night")
+    send()
+    mail = mails.next()
+    assert mail["List-Unsubscribe-Post"] == "List-Unsubscribe=One-Click"
+    url = "".join(mail["List-Unsubscribe"].split()).strip("<>")
+    assert url.startswith(SITE)
+    path = url.removeprefix(SITE)
+    # A program that follows each link it sees changes nothing.
+    assert client.get(path).status_code == 200
+    assert not NotificationPreferences.objects.exists()
+    sent = client.post(path, "List-Unsubscribe=One-Click", "application/x-www-form-urlencoded")
+    assert sent.status_code == 200
+    wanted = NotificationPreferences.objects.get(user=rita)
+    assert (wanted.asked, wanted.assigned) == ("off", "")
+    ask(group="Night")
+    send()
+    assert mails.all() == []
+    assert faults() == ["There was nobody to be told at once."]
+
+
+def test_who_may_not_see_a_question_is_told_nothing_of_it(
+    mails: MailServer, person: Person, ask: Ask, send: Send
+) -> None:
+    person("rita", "Night", sees=False)
+    person("ravi", "Night", is_active=False)
+    person("olga", "Night", email="")
+    ask(group="Night")
+    send()
+    assert mails.all() == []
+    assert faults() == ["They may not see the question, or it is gone."]
+
+
+def test_a_question_that_was_decided_meanwhile_is_told_to_nobody(
+    mails: MailServer, person: Person, ask: Ask, send: Send
+) -> None:
+    rita = person("rita", "Night")
+    services.decide(ask(group="Night").pk, "approve", by=rita)
+    send()
+    assert mails.all() == []
+
+
+@pytest.mark.parametrize("verb", ["assign", "comment"])
+def test_nobody_is_told_of_what_they_did_themselves(
+    mails: MailServer, person: Person, ask: Ask, send: Send, verb: str
+) -> None:
+    rita, ravi = person("rita"), person("ravi")
+    item = ask()
+    for to in (rita, ravi):
+        if verb == "assign":
+            services.assign(item.pk, to=to, by=rita)
+            send()
+        else:
+            services.comment(item.pk, f"@{to.username}, look.", by=rita)
+    send()
+    [mail] = mails.all()
+    assert mail["To"] == "ravi@shop.example"
+    words = {"assign": "rita assigns you a question", "comment": "rita mentions you"}
+    assert mail["Subject"] == f"{words[verb]}: Refund 120 EUR?"
+
+
+def test_who_a_question_was_taken_from_again_is_not_told(
+    mails: MailServer, person: Person, ask: Ask, send: Send
+) -> None:
+    rita, ravi, vik = person("rita"), person("ravi"), person("vik")
+    item = ask()
+    services.assign(item.pk, to=ravi, by=rita)
+    services.assign(item.pk, to=vik, by=rita)
+    send()
+    assert recipients(mails) == ["vik@shop.example"]
+
+
+def test_a_group_that_a_question_is_given_to_is_asked(
+    mails: MailServer, person: Person, ask: Ask, send: Send
+) -> None:
+    rita, _ = person("rita", "Night"), person("ravi", "Night")
+    services.assign(ask().pk, group=Group.objects.get(name="Night"), by=rita)
+    send()
+    [mail] = mails.all()
+    assert (mail["To"], mail["Subject"]) == (
+        "ravi@shop.example",
+        "You are asked to decide: Refund 120 EUR?",
+    )
+
+
+def test_an_overdue_question_is_told_once(
+    mails: MailServer, person: Person, ask: Ask, send: Send
+) -> None:
+    person("rita", "Night")
+    save_preferences(person("ravi", "Night"), {"overdue": "off"})
+    item = ask(group="Night", due=timedelta(hours=1))
+    send()
+    mails.all()
+    Interrupt.objects.filter(pk=item.pk).update(due_at=Now() - timedelta(minutes=1))
+    for _ in range(2):
+        sweep()
+        send()
+    [mail] = mails.all()
+    assert mail["Subject"] == "Overdue: Refund 120 EUR?"
+
+
+def test_an_escalated_question_is_told_to_the_group_that_it_went_to(
+    mails: MailServer, person: Person, ask: Ask, send: Send
+) -> None:
+    person("rita", "Night")
+    person("olga", "Leads")
+    item = ask(group="Night")
+    send()
+    mails.all()
+    Interrupt.objects.filter(pk=item.pk).update(
+        expires_at=Now() - timedelta(minutes=1),
+        expiry={"seconds": 1, "then": "escalate", "answer": None, "group": "Leads"},
+    )
+    for _ in range(2):
+        sweep()
+        send()
+    [mail] = mails.all()
+    assert (mail["To"], mail["Subject"]) == ("olga@shop.example", "Escalated: Refund 120 EUR?")
+
+
+def test_a_mail_is_sent_once_however_often_its_event_is_sent_out(
+    mails: MailServer, person: Person, ask: Ask, send: Send
+) -> None:
+    person("rita", "Night")
+    person("ravi", "Night")
+    ask(group="Night")
+    event = Delivery.objects.get()
+    endpoint = WebhookEndpoint.objects.get(pk=mail_channel.ENDPOINT)
+    # As after a worker that died when it had written the messages to people, and said so nowhere.
+    mail_channel.send(event, endpoint, 0)
+    send()
+    webhook_services.redeliver(event.pk)
+    send()
+    assert recipients(mails) == ["ravi@shop.example", "rita@shop.example"]
+
+
+def test_a_mail_that_is_sent_again_has_the_id_it_had(
+    mails: MailServer, person: Person, ask: Ask, send: Send
+) -> None:
+    person("rita", "Night")
+    ask(group="Night")
+    send()
+    [told] = [row for row in Delivery.objects.all() if "user" in row.data]
+    webhook_services.redeliver(told.pk)
+    send()
+    first, second = mails.all()
+    assert first["Message-ID"] == second["Message-ID"] == f"<{told.pk}@shop.example>"
+
+
+def test_a_recipient_that_is_refused_for_good_is_given_up_and_holds_up_nobody(
+    mails: MailServer, person: Person, ask: Ask, send: Send
+) -> None:
+    person("rita", "Night")
+    person("ravi", "Night")
+    mails.behaviour.recipients = ["550 5.1.1 no such\r mailbox", "250 OK"]
+    ask(group="Night")
+    send()
+    assert len(mails.all()) == 1
+    assert Delivery.objects.filter(state="dead", status=550).count() == 1
+    [fault] = faults()
+    assert fault.startswith("The recipient was refused (5.1.1 no such")
+
+
+@pytest.mark.parametrize("address", ["rita@shop.example\nBcc: all@shop.example", "rita@", "@"])
+def test_an_address_that_is_none_is_given_up_and_holds_up_nobody(
+    mails: MailServer, person: Person, ask: Ask, send: Send, address: str
+) -> None:
+    person("rita", "Night", email=address)
+    person("ravi", "Night")
+    ask(group="Night")
+    send()
+    assert recipients(mails) == ["ravi@shop.example"]
+    assert len(faults()) == 1
+
+
+def test_a_mail_that_is_refused_for_now_comes_later(
+    mails: MailServer, person: Person, ask: Ask, send: Send
+) -> None:
+    person("rita", "Night")
+    mails.behaviour.mails = ["451 try later", "250 OK"]
+    ask(group="Night")
+    send()
+    assert mails.all() == []
+    waiting = Delivery.objects.get(state="pending")
+    assert waiting.status == 451
+    due_now()
+    send()
+    assert len(mails.all()) == 1
+
+
+def test_a_server_that_is_away_rests_and_loses_no_mail(
+    mails: MailServer, person: Person, ask: Ask, send: Send, settings: Any
+) -> None:
+    person("rita", "Night")
+    person("ravi", "Night")
+    use_server(settings, 1)
+    ask(group="Night")
+    send()
+    endpoint = WebhookEndpoint.objects.get(pk=mail_channel.ENDPOINT)
+    assert endpoint.failures == 1
+    assert endpoint.rests_until is not None
+    use_server(settings, mails.port)
+    due_now()
+    send()
+    assert len(mails.all()) == 2
+    endpoint.refresh_from_db()
+    assert endpoint.failures == 0
+
+
+def test_a_log_in_that_is_refused_gives_up_no_mail(
+    mails: MailServer, person: Person, ask: Ask, send: Send, settings: Any
+) -> None:
+    person("rita", "Night")
+    use_server(settings, mails.port, username="queue", password="wrong")
+    ask(group="Night")
+    send()
+    waiting = Delivery.objects.get(state="pending")
+    assert "mail server" in waiting.fault
+    assert mails.all() == []
+
+
+@pytest.mark.usefixtures("db")
+def test_without_the_endpoint_no_event_writes_a_row(person: Person, ask: Ask) -> None:
+    rita, ravi = person("rita", "Night"), person("ravi", "Night")
+    item = ask(group="Night", due=timedelta(hours=1))
+    services.assign(item.pk, to=ravi, by=rita)
+    services.comment(item.pk, "@ravi, look.", by=rita)
+    sweep()
+    assert not Delivery.objects.exists()
+
+
+def test_a_channel_whose_app_is_gone_gets_no_more_messages(
+    mails: MailServer, person: Person, ask: Ask
+) -> None:
+    person("rita", "Night")
+    WebhookEndpoint.objects.update(channel="carrier pigeon")
+    outbox.clear_listeners()
+    ask(group="Night")
+    assert not Delivery.objects.exists()
+
+
+def test_webhooks_know_nothing_of_what_is_for_people(
+    mails: MailServer, person: Person, ask: Ask
+) -> None:
+    rita, ravi = person("rita", "Night"), person("ravi", "Night")
+    made = webhook_services.create_webhook("https://hooks.example/")
+    item = ask(group="Night")
+    services.assign(item.pk, to=ravi, by=rita)
+    services.comment(item.pk, "@ravi, look.", by=rita)
+    events = Delivery.objects.filter(endpoint=made.id).values_list("event", flat=True)
+    assert list(events) == ["interrupt.created"]
+    assert messages.EVENTS.isdisjoint({"interrupt.assigned", "interrupt.mentioned"})
+
+
+@pytest.mark.django_db
+def test_mail_endpoint_is_made_again_after_a_flush() -> None:
+    # ``manage.py flush`` sends post_migrate without the state of the apps.
+    make_mail_endpoint(using="default")
+    assert WebhookEndpoint.objects.filter(pk=mail_channel.ENDPOINT, channel="email").exists()

@@ -1,0 +1,155 @@
+"""People say what they want to be told of, on a page of their own or by a link in a mail."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from django.contrib.auth import get_user_model
+from django.core import signing
+from django.test import Client
+
+from hitl_django.contrib.notifications.models import NotificationPreferences, SlackChannel
+from hitl_django.contrib.notifications.preferences import (
+    ALL,
+    DIGEST,
+    SALT,
+    make_stop_url,
+    read_preferences,
+    save_preferences,
+)
+from hitl_django.contrib.notifications.topics import NotificationTopic
+
+from .conftest import SITE
+
+PAGE = "/admin/hitl_notifications/notificationpreferences/"
+Person = Callable[..., Any]
+
+TOPICS = [str(topic) for topic in NotificationTopic]
+
+
+def log_in(user: Any) -> Client:
+    client = Client(enforce_csrf_checks=False)
+    client.force_login(user)
+    return client
+
+
+def path_of(user: Any, what: str) -> str:
+    url = make_stop_url(user, what)
+    assert url is not None
+    return url.removeprefix(SITE)
+
+
+def choices_of(user: Any) -> list[str]:
+    wanted = read_preferences(user)
+    return [wanted.get(topic) for topic in TOPICS]
+
+
+def test_one_says_oneself_what_one_wants_to_be_told_of(person: Person) -> None:
+    rita, ravi = person("rita"), person("ravi")
+    client = log_in(rita)
+    page = client.get(PAGE).content.decode()
+    assert "Mails go to rita@shop.example." in page
+    assert page.count('<option value="now" selected>') == len(TOPICS)
+    chosen = {**dict.fromkeys(TOPICS, "off"), "asked": "daily", "language": "de"}
+    assert client.post(PAGE, chosen).status_code == 302
+    assert choices_of(rita) == ["daily", "off", "off", "off", "off"]
+    assert read_preferences(rita).language == "de"
+    assert choices_of(ravi) == ["now"] * len(TOPICS)
+    assert '<option value="daily" selected>' in client.get(PAGE).content.decode()
+
+
+def test_a_choice_that_is_none_is_said_and_saves_nothing(person: Person) -> None:
+    client = log_in(person("rita"))
+    page = client.post(PAGE, {**dict.fromkeys(TOPICS, "now"), "asked": "hourly"})
+    assert b"errornote" in page.content
+    assert not NotificationPreferences.objects.exists()
+
+
+def test_who_may_see_no_question_has_no_such_page(person: Person) -> None:
+    client = log_in(person("vik", sees=False))
+    assert client.get(PAGE).status_code == 403
+    assert b"How you are told" not in client.get("/admin/").content
+    assert b"How you are told" in log_in(person("rita")).get("/admin/").content
+
+
+def test_nobody_gets_to_the_row_of_somebody_else(person: Person) -> None:
+    rita = person("rita")
+    save_preferences(rita, {"asked": "off"})
+    client = log_in(person("ravi"))
+    for page in (f"{rita.pk}/change/", f"{rita.pk}/delete/", "add/", f"{rita.pk}/history/"):
+        assert client.get(PAGE + page).status_code in (302, 403, 404), page
+
+
+@pytest.mark.parametrize("column", ["email", "last_login"])
+def test_a_person_without_an_address_is_told_that_nothing_comes(
+    person: Person, column: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(get_user_model(), "EMAIL_FIELD", column)
+    client = log_in(person("rita", email=""))
+    get_user_model().objects.update(last_login=None)
+    page = client.get(PAGE).content.decode()
+    assert "no e-mail address" in page
+
+
+@pytest.mark.parametrize("name", ["notificationpreferences", "slackchannel"])
+def test_a_form_of_another_site_changes_nothing(admin_user: Any, name: str) -> None:
+    client = Client(enforce_csrf_checks=True)
+    client.force_login(admin_user)
+    page = f"/admin/hitl_notifications/{name}/"
+    for url in (page, f"{page}add/"):
+        sent = {**dict.fromkeys(TOPICS, "off"), "address": "https://hooks.example/x"}
+        assert client.post(url, sent).status_code == 403
+    assert not NotificationPreferences.objects.exists()
+    assert not SlackChannel.objects.exists()
+
+
+def test_a_link_acts_for_who_it_names_and_not_for_who_is_logged_in(person: Person) -> None:
+    rita, ravi = person("rita"), person("ravi")
+    client = Client(enforce_csrf_checks=True)
+    client.force_login(ravi)
+    assert client.post(path_of(rita, ALL)).status_code == 200
+    assert choices_of(rita) == ["off"] * 5
+    assert choices_of(ravi) == ["now"] * 5
+
+
+@pytest.mark.parametrize(
+    ("what", "chosen", "left"),
+    [
+        ("asked", "", ["off", "now", "now", "now", "now"]),
+        (ALL, "", ["off"] * 5),
+        ("due", "all", ["off"] * 5),
+        (DIGEST, "this", ["now", "now", "off", "now", "now"]),
+    ],
+)
+def test_a_link_ends_what_it_is_for_or_all_without_a_log_in(
+    person: Person, client: Client, what: str, chosen: str, left: list[str]
+) -> None:
+    rita = person("rita")
+    if what == DIGEST:
+        save_preferences(rita, {"mentioned": "daily"})
+    before = choices_of(rita)
+    page = client.get(path_of(rita, what))
+    assert (page.status_code, choices_of(rita)) == (200, before)
+    assert "default-src 'none'" in page["Content-Security-Policy"]
+    assert client.post(path_of(rita, what), {"what": chosen}).status_code == 200
+    assert choices_of(rita) == left
+
+
+def test_a_link_that_was_not_signed_ends_nothing(person: Person, client: Client) -> None:
+    rita = person("rita")
+    token = signing.dumps([str(rita.pk), "all"], salt="another")
+    odd = [signing.dumps(value, salt=SALT) for value in (None, 1, ["x"], ["x", "all"], [9999, ALL])]
+    for wrong in (token, path_of(rita, ALL)[:-2], *odd):
+        path = wrong if wrong.startswith("/") else f"/hitl/notifications/unsubscribe/{wrong}/"
+        assert client.get(path).status_code in (301, 404), path
+        assert client.post(path).status_code in (301, 404), path
+    assert not NotificationPreferences.objects.exists()
+
+
+def test_a_form_that_is_too_large_ends_nothing(person: Person, client: Client) -> None:
+    rita = person("rita")
+    sent = client.post(path_of(rita, ALL), {"x": "y" * 3_000_000})
+    assert sent.status_code == 400
+    assert not NotificationPreferences.objects.exists()
