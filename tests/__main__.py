@@ -2,7 +2,7 @@
 
     python -m tests             the product whole, in some minutes: of each test the first cases
     python -m tests --all       every case
-    python -m tests --rest      the tests that the first command leaves out, without full matrices
+    python -m tests --rest      the tests that the first command leaves out; of full matrices a part
     python -m tests --quick     on SQLite alone, without browsers and kills, while one works
     python -m tests PATH        every case of these tests
 

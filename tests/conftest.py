@@ -10,7 +10,7 @@ import gc
 import os
 import re
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from functools import cache
 from pathlib import Path
 from random import Random
@@ -91,6 +91,9 @@ STORED = frozenset(
         "webhooks",
     }
 )
+#: The folder of comparisons with LangGraph, most of them one test for hundreds of graphs, and how
+#: many cases of a test are run without ``--all``.
+COMPARED, MOST = "compat", 20
 #: Under which name a test's figures are kept until the run has ended.
 FIGURES = "figures"
 DATABASE_FIXTURES = frozenset(
@@ -191,6 +194,8 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         keep(has_long_form, config, items)
     if part := config.getoption("--part"):
         keep(PARTS[part], config, items)
+    if part == "rest":
+        keep(spread_comparisons(items).__contains__, config, items)
     for item in items:
         for name in IN_TURN:
             if item.get_closest_marker(name):
@@ -239,6 +244,20 @@ def in_rest(item: pytest.Item) -> bool:
     if vendor() == "sqlite" or item.get_closest_marker("database"):
         return True
     return is_about_rows(item) or any(map(item.get_closest_marker, LONG))
+
+
+def spread_comparisons(items: Iterable[pytest.Item]) -> set[pytest.Item]:
+    """Return the items, but of a comparison with LangGraph some cases, from first to last."""
+    cases: dict[str, list[pytest.Item]] = {}
+    for item in items:
+        name = item.nodeid.partition("[")[0] if COMPARED in folders(item) else item.nodeid
+        cases.setdefault(name, []).append(item)
+    return {
+        found[number * len(found) // most]
+        for found in cases.values()
+        for most in [min(MOST, len(found))]
+        for number in range(most)
+    }
 
 
 def is_about_rows(item: pytest.Item) -> bool:
