@@ -14,6 +14,8 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 from django.apps import apps
 from django.core.exceptions import ImproperlyConfigured
 
+from hitl_django.conf import use_settings
+
 if TYPE_CHECKING:
     from datetime import datetime
 
@@ -146,6 +148,8 @@ class Extension:
             batch.
         events: the events that the app itself publishes, each name with its label. Webhooks can be
             sent for them.
+        settings: a frozen dataclass whose fields, made by ``hitl_django.conf.kinds.setting``, are
+            keys of HITL.
         subscribers: functions that take a write batch and an event. They are called in the
             transaction of the event, and add their rows to the batch: these are written with the
             change, or not at all. An exception rolls the change back.
@@ -163,6 +167,7 @@ class Extension:
     doctor: Sequence[Callable[[], Iterable[Finding]]] = ()
     tasks: Sequence[str] = ()
     events: Mapping[str, str | Promise] = field(default_factory=dict)
+    settings: type[Any] | None = None
     subscribers: Sequence[Subscriber] = ()
 
 
@@ -174,7 +179,7 @@ def register(extension: Extension) -> None:
 
     Raises:
         ImproperlyConfigured: if another app has registered one of the verbs, audit verbs, panels,
-            models or events.
+            models, events or settings.
     """
     others = [each for each in _registered.values() if each.name != extension.name]
     kinds: tuple[tuple[str, Callable[[Extension], Iterable[str]]], ...] = (
@@ -192,6 +197,7 @@ def register(extension: Extension) -> None:
                     f"The app {extension.name!r} registers the {kind} {item!r}, which the app "
                     f"{taken[item]!r} has registered."
                 )
+    use_settings(extension.name, extension.settings)
     _registered[extension.name] = extension
 
 

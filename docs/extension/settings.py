@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import fields
-
 from . import markdown, sources
 
 
@@ -17,5 +15,5 @@ def page() -> str:
             type=markdown.code(key.type),
             default=markdown.code(repr(key.default)),
         )
-        for key in fields(sources.load(sources.SETTINGS))
+        for key in sources.load(sources.SETTINGS)()
     )

@@ -10,8 +10,8 @@ from typing import Any
 from hitl_django import errors as _errors
 from hitl_django import langgraph
 
-#: The dataclass of the settings: a key for each field.
-SETTINGS = "hitl_django.conf.Settings"
+#: Lists the settings, with those of optional apps, as fields of dataclasses.
+SETTINGS = "hitl_django.conf.list_settings"
 #: The modules that define errors.
 ERRORS = (
     "hitl_django.engine.errors",

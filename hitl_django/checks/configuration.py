@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import fields
-from ipaddress import ip_network
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 from django.apps import AppConfig
@@ -15,7 +13,7 @@ from django.core import checks
 from django.db import connections
 from django.utils.module_loading import import_string
 
-from hitl_django.conf import KEYS, RATES, Rate, Settings, hitl
+from hitl_django.conf import hitl, list_settings
 from hitl_django.db.alias import write_alias
 from hitl_django.engine.serde import KeyRing
 from hitl_django.errors import BrokenGraphError
@@ -25,31 +23,6 @@ from hitl_django.task_queue import dispatcher
 
 SQLITE = (3, 35)  # the first that knows RETURNING, which a claim is made with
 DOTTED = ("POLICY", "DISPATCH")
-POSITIVE = (
-    "LEASE_SECONDS",
-    "HEARTBEAT_SECONDS",
-    "SWEEP_SECONDS",
-    "SWEEP_BATCH",
-    "MAX_ATTEMPTS",
-    "RECURSION_LIMIT",
-    "CLAIM_SECONDS",
-    "EXPIRING_SECONDS",
-    "COMMENT_MAX_LENGTH",
-    "EVENT_MAX_BYTES",
-    "EVENT_WAIT_SECONDS",
-    "EVENT_POLL_SECONDS",
-    "ANSWER_MAX_BYTES",
-    "ANSWER_MAX_DEPTH",
-    "ANSWER_MAX_ITEMS",
-    "WEBHOOK_TIMEOUT_SECONDS",
-    "WEBHOOK_ATTEMPTS",
-    "DELIVERY_DAYS",
-    "DUE_REMINDER_SECONDS",
-    "PAGE_SIZE",
-    "MAX_PAGE_SIZE",
-)
-#: Those of them that count something.
-WHOLE = frozenset(known.name for known in fields(Settings) if known.type == "int")
 #: What is called on an instance of the class that a dotted path leads to.
 METHODS = {
     name: [method for method in vars(pattern) if not method.startswith("_")]
@@ -67,12 +40,8 @@ def check_settings(
         return [checks.Error("HITL is not a dict.", id="hitl_django.E001")]
     return [
         *_unknown_keys(given),
-        *_bad_values(given),
-        *_bad_days(),
+        *_bad_values(),
         *_bad_keys(),
-        *_bad_rates(),
-        *_bad_waiters(),
-        *_bad_addresses(),
         *_bad_paths(),
         *_lease(),
     ]
@@ -236,53 +205,26 @@ def check_postgresql(
 
 
 def _unknown_keys(given: dict[str, Any]) -> Iterator[checks.CheckMessage]:
-    for name in sorted(set(given) - KEYS, key=str):
+    known = {key.name for key in list_settings()}
+    for name in sorted(set(given) - known, key=str):
         yield checks.Error(
             f"HITL has no key {name!r}.",
-            hint=f"It may have {', '.join(sorted(KEYS))}.",
+            hint=f"It may have {', '.join(sorted(known))}. Keys of optional apps are known where "
+            "the app is installed.",
             id="hitl_django.E002",
         )
 
 
-def _bad_values(given: dict[str, Any]) -> Iterator[checks.CheckMessage]:
-    for name in POSITIVE:
-        value = getattr(hitl, name)
-        if isinstance(value, bool) or not isinstance(value, int | float) or value <= 0:
-            yield checks.Error(f"HITL[{name!r}] is not a positive number.", id="hitl_django.E003")
-        elif name in WHOLE and not isinstance(value, int):
-            yield checks.Error(f"HITL[{name!r}] is not a whole number.", id="hitl_django.E003")
-    if not isinstance(hitl.ADMIN_ENGINE, bool):
-        yield checks.Error("HITL['ADMIN_ENGINE'] is neither True nor False.", id="hitl_django.E003")
-    for name in ("ON_QUESTION_CHANGE", "ON_UNKNOWN_KEY"):
-        if getattr(hitl, name) not in ("warn", "error"):
+def _bad_values() -> Iterator[checks.CheckMessage]:
+    for key in list_settings():
+        try:
+            if check := key.metadata["check"]:
+                check(getattr(hitl, key.name))
+        except ValueError as error:
+            fault, *hints = error.args
             yield checks.Error(
-                f"HITL[{name!r}] is neither 'warn' nor 'error'.", id="hitl_django.E003"
+                f"HITL[{key.name!r}] {fault}", hint=next(iter(hints), None), id="hitl_django.E003"
             )
-    slice_ = hitl.TIME_SLICE_SECONDS
-    if slice_ is not None and (not isinstance(slice_, int | float) or slice_ <= 0):
-        yield checks.Error(
-            "HITL['TIME_SLICE_SECONDS'] is neither None nor a positive number.",
-            id="hitl_django.E003",
-        )
-
-
-def _bad_days() -> Iterator[checks.CheckMessage]:
-    for name in ("RETENTION_DAYS", "EVENT_RETENTION_DAYS", "ARCHIVE_DAYS"):
-        given, where = getattr(hitl, name), f"HITL[{name!r}]"
-        terms = {where: given}
-        if name != "EVENT_RETENTION_DAYS" and isinstance(given, Mapping):
-            terms = {f"{where}[{graph!r}]": days for graph, days in given.items()}
-            if not all(isinstance(graph, str) for graph in given):
-                yield checks.Error(
-                    f"A key of {where} is neither a graph's name nor '*'.", id="hitl_django.E003"
-                )
-        for place, days in terms.items():
-            if days is None:
-                continue
-            if isinstance(days, bool) or not isinstance(days, int | float) or not days > 0:
-                yield checks.Error(
-                    f"{place} is neither None nor a positive number.", id="hitl_django.E003"
-                )
 
 
 def _bad_keys() -> Iterator[checks.CheckMessage]:
@@ -299,53 +241,6 @@ def _bad_keys() -> Iterator[checks.CheckMessage]:
             hint="Make a key with cryptography.fernet.Fernet.generate_key().decode().",
             id="hitl_django.E003",
         )
-
-
-def _bad_rates() -> Iterator[checks.CheckMessage]:
-    for name in RATES:
-        try:
-            if getattr(hitl, name) is not None:
-                Rate.parse(getattr(hitl, name))
-        except ValueError as error:
-            yield checks.Error(
-                f"HITL[{name!r}]: {error}", hint='As "1200/min", or None.', id="hitl_django.E003"
-            )
-
-
-def _bad_waiters() -> Iterator[checks.CheckMessage]:
-    for name in ("EVENT_WAITERS", "EVENT_STREAMS"):
-        slots = getattr(hitl, name)
-        if isinstance(slots, bool) or not isinstance(slots, int) or slots < 0:
-            yield checks.Error(
-                f"HITL[{name!r}] is not a whole number of requests.",
-                hint="0 lets none wait: each is answered at once.",
-                id="hitl_django.E003",
-            )
-    share = hitl.EVENT_USER_SHARE
-    if isinstance(share, bool) or not isinstance(share, int | float) or not 0 < share <= 1:
-        yield checks.Error(
-            "HITL['EVENT_USER_SHARE'] is not more than 0 and at most 1.", id="hitl_django.E003"
-        )
-
-
-def _bad_addresses() -> Iterator[checks.CheckMessage]:
-    site = hitl.SITE_URL
-    if site and not (isinstance(site, str) and site.startswith(("https://", "http://"))):
-        yield checks.Error(
-            "HITL['SITE_URL'] is not an address with https:// or http://.", id="hitl_django.E003"
-        )
-    networks = hitl.WEBHOOK_NETWORKS
-    for network in networks if isinstance(networks, list | tuple) else [networks]:
-        try:
-            if not isinstance(network, str):
-                raise TypeError
-            ip_network(network)
-        except (TypeError, ValueError):
-            yield checks.Error(
-                f"HITL['WEBHOOK_NETWORKS'] has {network!r}, which is not a network.",
-                hint="Write it as '10.1.0.0/16', or '127.0.0.1' for a single address.",
-                id="hitl_django.E003",
-            )
 
 
 def _bad_paths() -> Iterator[checks.CheckMessage]:

@@ -10,7 +10,8 @@ from django.conf import settings
 from django.core import checks
 from django.db import connections, router
 
-from hitl_django.conf import RATES, hitl
+from hitl_django.conf import hitl, list_settings
+from hitl_django.conf.kinds import rate
 from hitl_django.db.alias import write_alias
 from hitl_django.extensions import list_models
 from hitl_django.models import ReviewItem
@@ -86,7 +87,8 @@ def check_cache(
 ) -> list[checks.CheckMessage]:
     """Points out that each process counts requests by itself, where the cache isn't shared."""
     backend = str(settings.CACHES.get("default", {}).get("BACKEND", ""))
-    if not backend.startswith(UNSHARED) or all(getattr(hitl, name) is None for name in RATES):
+    rates = [key.name for key in list_settings() if key.metadata["check"] is rate]
+    if not backend.startswith(UNSHARED) or all(getattr(hitl, name) is None for name in rates):
         return []
     return [
         checks.Info(

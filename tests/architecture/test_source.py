@@ -54,7 +54,7 @@ def test_only_their_own_packages_import_langgraph_and_langchain() -> None:
 #: How a string names the package.
 CONTRIB = ("hitl_django.contrib", ".contrib", "contrib")
 #: Default values of settings. A project that sets another one doesn't import these.
-DEFAULTS = {"hitl_django/conf.py": {"hitl_django.contrib.django_q2.Dispatcher"}}
+DEFAULTS = {"hitl_django/conf/defaults.py": {"hitl_django.contrib.django_q2.Dispatcher"}}
 
 
 def test_core_and_engine_name_no_package_of_contrib() -> None:

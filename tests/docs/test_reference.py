@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import ast
 import re
-from dataclasses import fields
 from importlib.util import find_spec
 from pkgutil import ModuleInfo, iter_modules
 
@@ -24,7 +23,7 @@ from docs.extension import (
 )
 from hitl_django import contrib
 from hitl_django.api.urls import urlpatterns
-from hitl_django.conf import Settings
+from hitl_django.conf import list_settings
 
 from .pages import PAGES, ROOT
 
@@ -47,7 +46,7 @@ def test_every_part_stands_on_one_page() -> None:
 
 def test_every_setting_has_its_type_default_and_meaning() -> None:
     page = settings.page()
-    for key in fields(Settings):
+    for key in list_settings():
         entry = f"```{{confval}} {key.name}\n:type: `{key.type}`\n:default: `{key.default!r}`\n"
         assert f"{entry}\n{key.metadata['doc']}\n" in page
 

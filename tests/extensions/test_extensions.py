@@ -6,18 +6,22 @@ import os
 import subprocess
 import sys
 from collections.abc import Iterator
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from importlib.util import find_spec, module_from_spec
 from pathlib import Path
+from typing import Any
 
 import pytest
 from django.core.exceptions import ImproperlyConfigured
 from django.core.management import CommandError, call_command
 from django.urls import URLPattern
 
-from hitl_django import extensions
+from hitl_django import conf, extensions
 from hitl_django.api.problems import find_type_of_class
 from hitl_django.archive.thread_tables import list_thread_tables
+from hitl_django.checks.configuration import check_settings
+from hitl_django.conf.kinds import count, setting
 from hitl_django.errors import HitlError
 from hitl_django.extensions import Extension, Table, register
 from hitl_django.models import WorkerHeartbeat
@@ -29,7 +33,8 @@ ROOT = Path(__file__).resolve().parents[2]
 @pytest.fixture(autouse=True)
 def _registry(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     monkeypatch.setattr(extensions, "_registered", {})
-    return
+    yield
+    conf.use_settings("first", None)
 
 
 def test_verb_of_two_extensions_is_refused() -> None:
@@ -56,6 +61,36 @@ def test_model_of_two_extensions_is_refused() -> None:
     register(Extension(name="first", tables=[table]))
     with pytest.raises(ImproperlyConfigured, match=r"model 'hitl_django\.WorkerHeartbeat'"):
         register(Extension(name="second", tables=[table]))
+
+
+@dataclass(frozen=True)
+class FirstSettings:
+    STARS: int = setting(5, "The most stars of a rating.", count)
+
+
+@dataclass(frozen=True)
+class ClashingSettings:
+    LEASE_SECONDS: int = setting(5, "How long a rating may take.")
+
+
+def test_setting_of_an_extension_is_a_checked_key_of_hitl(settings: Any) -> None:
+    with pytest.raises(AttributeError):
+        _ = conf.hitl.STARS
+    register(Extension(name="first", settings=FirstSettings))
+    assert conf.hitl.STARS == 5
+    settings.HITL = {"STARS": 0}
+    assert conf.hitl.STARS == 0
+    [fault] = check_settings(None)
+    assert (fault.id, fault.msg) == (
+        "hitl_django.E003",
+        "HITL['STARS'] is not a positive number.",
+    )
+
+
+def test_setting_of_the_core_is_refused_to_an_extension() -> None:
+    with pytest.raises(ImproperlyConfigured, match=r"setting 'LEASE_SECONDS'.* 'hitl_django'"):
+        register(Extension(name="first", settings=ClashingSettings))
+    assert extensions.list_extensions() == []
 
 
 def test_second_registration_of_an_extension_replaces_the_first() -> None:

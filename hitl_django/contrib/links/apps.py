@@ -16,6 +16,7 @@ class LinksConfig(AppConfig):
     def ready(self) -> None:
         from hitl_django.extensions import Extension, Guests, Table, register
 
+        from .conf import LinkSettings
         from .doctor import report_missing_host
         from .models import ReviewLink
         from .services import VIA, restore_links
@@ -49,6 +50,7 @@ class LinksConfig(AppConfig):
                     )
                 ],
                 doctor=[report_missing_host],
+                settings=LinkSettings,
                 subscribers=[restore_links],
             )
         )

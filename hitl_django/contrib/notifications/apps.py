@@ -23,15 +23,17 @@ class NotificationsConfig(AppConfig):
         from hitl_django.extensions import Extension, register
 
         from . import scheduled_notifications
-        from .checks import check_notifications
+        from .checks import check_email_field
+        from .conf import NotificationSettings
         from .mail_channel import MAIL
         from .slack_channel import SLACK
 
-        checks.register(check_notifications, "hitl_django")
+        checks.register(check_email_field, "hitl_django")
         register(
             Extension(
                 name=self.label,
                 urls="hitl_django.contrib.notifications.urls",
+                settings=NotificationSettings,
                 sweep=[scheduled_notifications.publish_due, scheduled_notifications.publish_digest],
             )
         )

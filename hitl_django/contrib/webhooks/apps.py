@@ -19,6 +19,7 @@ class WebhooksConfig(AppConfig):
 
         from . import doctor, maintenance, outbox, tasks
         from .channels import register_channel
+        from .conf import DeliverySettings
         from .messages import WEBHOOK
         from .models import Delivery, WebhookEndpoint
 
@@ -50,6 +51,7 @@ class WebhooksConfig(AppConfig):
                 sweep=[maintenance.enqueue_due, maintenance.remove_old],
                 doctor=[doctor.report_missing_site],
                 tasks=[tasks.DELIVER],
+                settings=DeliverySettings,
                 subscribers=[outbox.write_messages],
             )
         )

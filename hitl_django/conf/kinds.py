@@ -1,0 +1,133 @@
+"""Kinds of settings: how a setting is declared, and which values it may have.
+
+A check takes a value and raises ValueError with the fault, and with a hint if there is one.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+Check = Callable[[Any], object]
+
+
+def setting(default: Any, doc: str, check: Check | None = None) -> Any:
+    """Declare a setting of HITL, as a field of a frozen dataclass.
+
+    Args:
+        default: the value where HITL doesn't have the key.
+        doc: its text in the reference.
+        check: raises ValueError for a value that can't be used. ``manage.py check`` reports it.
+    """
+    return field(default=default, metadata={"doc": doc, "check": check})
+
+
+@dataclass(frozen=True, slots=True)
+class Rate:
+    """A rate limit: so many requests in so many seconds."""
+
+    count: int
+    seconds: int
+
+    @classmethod
+    def parse(cls, text: Any) -> Rate:
+        """Return the rate that is written as ``"1200/min"``; ValueError where the text is none."""
+        found = _RATE.fullmatch(text) if isinstance(text, str) else None
+        if found is None:
+            raise ValueError(f"{text!r} is not a number of requests by sec, min, hour or day.")
+        return cls(int(found["count"]), _SECONDS[found["period"]])
+
+
+_SECONDS = {"sec": 1, "min": 60, "hour": 3600, "day": 86_400}
+_RATE = re.compile(r"(?P<count>[1-9][0-9]{0,8})/(?P<period>sec|min|hour|day)")
+
+
+def positive(value: Any) -> None:
+    """Check for a number above 0."""
+    if not _is_number(value) or not value > 0:
+        raise ValueError("is not a positive number.")
+
+
+def positive_or_none(value: Any) -> None:
+    """Check for a number above 0, or None."""
+    if value is not None and (not _is_number(value) or not value > 0):
+        raise ValueError("is neither None nor a positive number.")
+
+
+def count(value: Any) -> None:
+    """Check for a whole number above 0."""
+    positive(value)
+    if not isinstance(value, int):
+        raise ValueError("is not a whole number.")
+
+
+def slots(value: Any) -> None:
+    """Check for a number of requests that may wait at once."""
+    if not _is_number(value) or not isinstance(value, int) or value < 0:
+        raise ValueError(
+            "is not a whole number of requests.", "0 lets none wait: each is answered at once."
+        )
+
+
+def share(value: Any) -> None:
+    """Check for a number above 0 and up to 1."""
+    if not _is_number(value) or not 0 < value <= 1:
+        raise ValueError("is not more than 0 and at most 1.")
+
+
+def flag(value: Any) -> None:
+    """Check for True or False."""
+    if not isinstance(value, bool):
+        raise ValueError("is neither True nor False.")
+
+
+def one_of(*choices: str) -> Check:
+    """Return a check for one of some texts."""
+
+    def check(value: Any) -> None:
+        if value not in choices:
+            raise ValueError(f"is none of {', '.join(map(repr, choices))}.")
+
+    return check
+
+
+def hour(value: Any) -> None:
+    """Check for an hour of the day."""
+    if type(value) is not int or value not in range(24):
+        raise ValueError("is no hour from 0 to 23.")
+
+
+def rate(value: Any) -> None:
+    """Check for a rate limit, or None."""
+    if value is None:
+        return
+    try:
+        Rate.parse(value)
+    except ValueError as error:
+        raise ValueError(f"is no rate: {error}", 'As "1200/min", or None.') from None
+
+
+def days_by_graph(value: Any) -> None:
+    """Check for a number of days, None, or either by the name of a graph."""
+    if not isinstance(value, Mapping):
+        positive_or_none(value)
+        return
+    for graph, days in value.items():
+        if not isinstance(graph, str):
+            raise ValueError(f"has the key {graph!r}, neither a graph's name nor '*'.")
+        try:
+            positive_or_none(days)
+        except ValueError as error:
+            raise ValueError(f"has for {graph!r} the value {days!r}, which {error}") from None
+
+
+def address(value: Any) -> None:
+    """Check for an address of the web, or an empty text."""
+    if value and not (isinstance(value, str) and value.startswith(("https://", "http://"))):
+        raise ValueError("is not an address with https:// or http://.")
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool)

@@ -1,0 +1,25 @@
+"""The keys of HITL that this app has, and their defaults."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from hitl_django.conf.kinds import hour, one_of, positive, setting
+
+
+@dataclass(frozen=True, slots=True)
+class NotificationSettings:
+    """The settings of notifications."""
+
+    NOTIFICATION_DEFAULT: str = setting(
+        "now",
+        "When people who have chosen nothing are told of questions, where contrib.notifications is "
+        "installed: 'now', 'daily' or 'off'.",
+        one_of("now", "daily", "off"),
+    )
+    DIGEST_HOUR: int = setting(
+        8, "Hour of the day, in TIME_ZONE, at which the daily digest is sent.", hour
+    )
+    DUE_REMINDER_SECONDS: float = setting(
+        3600, "How long before a question is due its reviewers are told that it soon is.", positive
+    )
