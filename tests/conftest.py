@@ -23,7 +23,7 @@ from tests import clock
 
 TESTS = Path(__file__).parent
 #: Folders whose tests need no Django.
-PLAIN = (TESTS / "engine",)
+PLAIN = (TESTS / "engine", TESTS / "contrib" / "agents")
 #: Set for the workers of a run that needs none.
 WITHOUT_DJANGO = "TESTS_WITHOUT_DJANGO"
 

@@ -17,9 +17,9 @@ from typing_extensions import TypedDict
 
 from hitl_django import END, START, StateGraph, once, services, task, transact
 from hitl_django.conf import hitl
+from hitl_django.contrib.agents import ToolNode
 from hitl_django.engine.savers.memory import InMemorySaver
 from hitl_django.engine.state.messages import MessagesState
-from hitl_django.engine.tools import ToolNode
 from hitl_django.engine.types import RetryPolicy
 from hitl_django.graph_registry import registry
 from hitl_django.models import Run

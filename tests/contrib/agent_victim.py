@@ -23,7 +23,7 @@ from hitl_django.engine.savers.checkpoint import Commit
 from hitl_django.models import Interrupt, Run
 from hitl_django.worker import runner
 
-from . import agents
+from . import scripted_agents as agents
 
 #: Where the tools of this process leave their marks, and whose run it is.
 marks: list[Path] = []

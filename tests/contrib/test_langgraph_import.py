@@ -51,7 +51,7 @@ from tests import databases
 from tests.__main__ import new_server
 from tests.reading import values_of
 
-from . import agents
+from . import scripted_agents as agents
 from .langgraph_threads import write
 
 pytestmark = pytest.mark.django_db

@@ -42,8 +42,8 @@ from hitl_django.services import (
 )
 from hitl_django.worker import runner
 
-from . import agents
-from .agents import done
+from . import scripted_agents as agents
+from .scripted_agents import done
 
 pytestmark = pytest.mark.django_db
 

@@ -7,12 +7,12 @@ from typing import Annotated, Any, Literal
 import pytest
 from pydantic import BaseModel, BeforeValidator, Field, TypeAdapter, ValidationError
 
+from hitl_django.contrib.agents.invocation_error import ToolInvocationError
+from hitl_django.contrib.agents.tool import Tool
 from hitl_django.engine.errors import InvalidInputError
 from hitl_django.engine.state import complexity
 from hitl_django.engine.state.complexity import contains_itself, is_too_complex
 from hitl_django.engine.state.schema import MAX_FAULTS, check_input, coerce
-from hitl_django.engine.tools.invocation_error import ToolInvocationError
-from hitl_django.engine.tools.tool import Tool
 
 seen: list[Any] = []
 

@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 from hitl_django import START, Command, StateGraph, entrypoint, interrupt, once, task
+from hitl_django.contrib.agents import ToolNode
 from hitl_django.engine.errors import UnserializableError
 from hitl_django.engine.graph.pregel import Pregel
 from hitl_django.engine.savers.memory import InMemorySaver
@@ -19,7 +20,6 @@ from hitl_django.engine.state.messages import MessagesState
 from hitl_django.engine.store import InMemoryStore
 from hitl_django.engine.task.node_api import get_runtime, get_store
 from hitl_django.engine.task.runtime import Runtime
-from hitl_django.engine.tools import ToolNode
 from hitl_django.engine.types import RetryPolicy
 
 from .crashing import Crash, Frail, store_answer

@@ -9,11 +9,11 @@ import anyio
 import pytest
 
 from hitl_django import Command, StateGraph, entrypoint, interrupt, task
+from hitl_django.contrib.agents import ToolNode
 from hitl_django.engine.errors import InvalidUpdateError, NodeCancelledError, ParentCommand
 from hitl_django.engine.savers.memory import InMemorySaver
 from hitl_django.engine.state.messages import MessagesState
 from hitl_django.engine.task.runtime import RunControl
-from hitl_django.engine.tools import ToolNode
 from hitl_django.engine.types import RetryPolicy
 
 from .graphs import CONFIG, State, line, log_of, saved, side_by_side

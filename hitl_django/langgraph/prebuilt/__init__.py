@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from hitl_django.engine.agents import create_react_agent
-from hitl_django.engine.tools import (
+from hitl_django.contrib.agents import (
     InjectedState,
     InjectedStore,
     ToolNode,
     ToolRuntime,
     ValidationNode,
+    create_react_agent,
     tools_condition,
 )
 

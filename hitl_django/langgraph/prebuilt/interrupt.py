@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from hitl_django.engine.tools import (
+from hitl_django.contrib.agents import (
     ActionRequest,
     HumanInterrupt,
     HumanInterruptConfig,

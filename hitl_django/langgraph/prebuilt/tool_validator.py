@@ -2,6 +2,6 @@
 
 from __future__ import annotations
 
-from hitl_django.engine.tools import ValidationNode
+from hitl_django.contrib.agents import ValidationNode
 
 __all__ = ["ValidationNode"]

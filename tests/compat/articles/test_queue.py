@@ -9,7 +9,7 @@ import pytest
 
 from hitl_django import START, StateGraph, decide, interrupt, register, start, testing
 from hitl_django.checkpoints import DjangoSaver
-from hitl_django.engine.tools import ToolNode
+from hitl_django.contrib.agents import ToolNode
 from hitl_django.graph_registry import registry
 from hitl_django.models import Interrupt, Run
 

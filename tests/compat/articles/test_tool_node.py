@@ -15,10 +15,10 @@ from langchain_core.tools import InjectedToolCallId, tool
 from pydantic import BaseModel, ValidationError
 
 from hitl_django import START, Command, StateGraph, interrupt, once
+from hitl_django.contrib.agents import HumanInterrupt, HumanResponse, ToolNode, tools_condition
 from hitl_django.engine.errors import InvalidAnswerError
 from hitl_django.engine.state.messages import add_messages
 from hitl_django.engine.task.node_api import get_stream_writer
-from hitl_django.engine.tools import HumanInterrupt, HumanResponse, ToolNode, tools_condition
 from hitl_django.engine.types import Send
 
 

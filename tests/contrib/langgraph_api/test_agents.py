@@ -15,8 +15,8 @@ from langgraph_sdk.errors import UnprocessableEntityError
 
 from hitl_django.contrib.langgraph import register_langgraph
 from hitl_django.models import AuditEntry, Decision, Interrupt
-from tests.contrib import agents
-from tests.contrib.agents import done
+from tests.contrib import scripted_agents as agents
+from tests.contrib.scripted_agents import done
 
 pytestmark = pytest.mark.django_db(transaction=True)
 

@@ -15,14 +15,14 @@ from langgraph.prebuilt import InjectedStore as TheirStore
 from langgraph.prebuilt import ToolRuntime as TheirRuntime
 
 from hitl_django import START, StateGraph
-from hitl_django.engine.state.messages import MessagesState
-from hitl_django.engine.tools import (
+from hitl_django.contrib.agents import (
     InjectedState,
     InjectedStore,
     InjectedToolCallId,
     ToolNode,
     ToolRuntime,
 )
+from hitl_django.engine.state.messages import MessagesState
 from hitl_django.langgraph.store.memory import InMemoryStore
 
 #: Langchain serialises what it hands LangGraph's runtime, whose types say nothing of a context.

@@ -9,8 +9,8 @@ from typing import Annotated, Any, NotRequired, get_type_hints
 from pydantic import BaseModel, create_model
 from typing_extensions import TypedDict
 
-from ..state.messages import add_messages
-from ..state.schema import RemainingSteps, is_model
+from hitl_django.engine.state.messages import add_messages
+from hitl_django.engine.state.schema import RemainingSteps, is_model
 
 #: What a hook before the model may have it see instead of the messages of the state.
 LLM_INPUT = "llm_input_messages"

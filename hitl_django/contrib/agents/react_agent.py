@@ -5,22 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any, Literal
 
-from ..bridges import find_langchain
-from ..constants import END
-from ..deprecated_names import takes_old_names
-from ..graph.state_graph import CompiledStateGraph, StateGraph
-from ..state.register_types import register_schema_types
-from ..tools.tool_call import list_calls
-from ..tools.tool_messages import (
-    asks_for_tools,
-    get_messages,
-    get_part,
-    is_result,
-    list_open_calls,
-)
-from ..tools.tool_node import ToolNode
-from ..tools.tool_request import WITH_CONTEXT
-from ..types import Send
+from hitl_django.engine.bridges import find_langchain
+from hitl_django.engine.constants import END
+from hitl_django.engine.deprecated_names import takes_old_names
+from hitl_django.engine.graph.state_graph import CompiledStateGraph, StateGraph
+from hitl_django.engine.state.register_types import register_schema_types
+from hitl_django.engine.types import Send
+
 from .agent_model import AgentModel
 from .agent_nodes import ModelNode, ResponseNode
 from .agent_state import (
@@ -29,6 +20,16 @@ from .agent_state import (
     add_llm_input,
     check_state_schema,
 )
+from .tool_call import list_calls
+from .tool_messages import (
+    asks_for_tools,
+    get_messages,
+    get_part,
+    is_result,
+    list_open_calls,
+)
+from .tool_node import ToolNode
+from .tool_request import WITH_CONTEXT
 
 _BEFORE, _AFTER = "pre_model_hook", "post_model_hook"
 _ASK, _ACT, _FORM = "agent", "tools", "generate_structured_response"

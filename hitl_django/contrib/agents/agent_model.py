@@ -7,12 +7,13 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any
 
-from ..bridges import find_langchain
-from ..drivers.node_call import get_injected
-from ..task.node_api import get_context
-from ..task.nodes import Action, build_action, is_coroutine_function
-from ..tools.tool import Tool
-from ..tools.tool_messages import get_messages, get_part
+from hitl_django.engine.bridges import find_langchain
+from hitl_django.engine.drivers.node_call import get_injected
+from hitl_django.engine.task.node_api import get_context
+from hitl_django.engine.task.nodes import Action, build_action, is_coroutine_function
+
+from .tool import Tool
+from .tool_messages import get_messages, get_part
 
 
 class AgentModel:

@@ -5,9 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from ..loop.plan import read_state
-from ..state.schema import get_coercion
-from ..task.context import TaskContext
+from hitl_django.engine.loop.plan import read_state
+from hitl_django.engine.state.schema import get_coercion
+from hitl_django.engine.task.context import TaskContext
+
 from .tool_call import ToolCall, list_calls
 from .tool_messages import asks_for_tools, get_messages, get_part
 from .tool_request import WITH_CONTEXT

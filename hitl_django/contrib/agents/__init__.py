@@ -1,13 +1,21 @@
-"""A node that runs the tool calls of a model, and the words agents use to ask about them.
+"""Agents: a node that runs a model's tool calls, and graphs in which a model calls tools.
 
-Tools may be plain functions, or objects with a ``name`` and ``invoke`` such as langchain's;
-messages may be dicts or objects such as langchain's.
+Models are anything with ``invoke``, and ``bind_tools`` where they have tools, such as LangChain's.
+Tools are plain functions, or objects with a ``name`` and ``invoke``. Messages are dicts or objects
+such as LangChain's. Nothing here needs Django.
 """
 
 from __future__ import annotations
 
+from .agent_state import (
+    AgentState,
+    AgentStatePydantic,
+    AgentStateWithStructuredResponse,
+    AgentStateWithStructuredResponsePydantic,
+)
 from .injection import InjectedState, InjectedStore, InjectedToolCallId, ToolRuntime
 from .invocation_error import ToolInvocationError
+from .react_agent import create_react_agent
 from .review_types import ActionRequest, HumanInterrupt, HumanInterruptConfig, HumanResponse
 from .tool_messages import tools_condition
 from .tool_node import ToolNode
@@ -21,6 +29,10 @@ from .validation_node import ValidationNode
 
 __all__ = [
     "ActionRequest",
+    "AgentState",
+    "AgentStatePydantic",
+    "AgentStateWithStructuredResponse",
+    "AgentStateWithStructuredResponsePydantic",
     "AsyncToolCallWrapper",
     "HumanInterrupt",
     "HumanInterruptConfig",
@@ -35,5 +47,6 @@ __all__ = [
     "ToolNode",
     "ToolRuntime",
     "ValidationNode",
+    "create_react_agent",
     "tools_condition",
 ]

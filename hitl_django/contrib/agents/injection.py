@@ -8,9 +8,9 @@ from dataclasses import dataclass, field, fields
 from functools import partial
 from typing import Any, Generic, get_args, get_origin, get_type_hints
 
-from ..bridges import find_langchain
-from ..task.context import TaskContext, current
-from ..types import ContextT, RunnableConfig, StateT, StreamWriter
+from hitl_django.engine.bridges import find_langchain
+from hitl_django.engine.task.context import TaskContext, current
+from hitl_django.engine.types import ContextT, RunnableConfig, StateT, StreamWriter
 
 
 class _Plain:

@@ -6,11 +6,12 @@ import copy
 from collections.abc import Sequence
 from typing import Any
 
-from ..task.nodes import build_action
-from ..tools.tool_call import list_calls
-from ..tools.tool_messages import get_messages, get_part, list_open_calls
+from hitl_django.engine.task.nodes import build_action
+
 from .agent_model import AgentModel, call_later, call_now, find_chat_model, make_message
 from .agent_state import LLM_INPUT
+from .tool_call import list_calls
+from .tool_messages import get_messages, get_part, list_open_calls
 
 #: What an agent says that has no steps left for the tools which its model calls.
 _NO_STEPS = "There are no steps left for what this request needs."

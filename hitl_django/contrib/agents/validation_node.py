@@ -7,7 +7,8 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from ..state.schema import coerce, is_model
+from hitl_django.engine.state.schema import coerce, is_model
+
 from .invocation_error import ToolInvocationError
 from .tool import Tool
 from .tool_call import ToolCall, list_calls

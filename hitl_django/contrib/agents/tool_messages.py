@@ -9,8 +9,9 @@ from dataclasses import replace
 from operator import attrgetter
 from typing import Any, Literal
 
-from ..bridges import find_langchain
-from ..types import Command
+from hitl_django.engine.bridges import find_langchain
+from hitl_django.engine.types import Command
+
 from .tool_errors import Failure
 
 _LANGCHAIN = "langchain_core.messages"

@@ -12,10 +12,11 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from ..bridges import find_langchain, is_of_langchain
-from ..errors import GraphBubbleUp, ParentCommand, resolve_group
-from ..task.context import current
-from ..task.tool_stream import ToolCallChunks
+from hitl_django.engine.bridges import find_langchain, is_of_langchain
+from hitl_django.engine.errors import GraphBubbleUp, ParentCommand, resolve_group
+from hitl_django.engine.task.context import current
+from hitl_django.engine.task.tool_stream import ToolCallChunks
+
 from .injection import LEFT_OUT, CallScope, Injection, ToolRuntime, build_runtime, find_injections
 from .invocation_error import ToolInvocationError, list_told_faults
 from .tool import Tool, build_tool, is_async_only

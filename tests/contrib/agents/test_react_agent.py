@@ -9,14 +9,13 @@ from typing import Annotated, Any
 
 import pytest
 
+from hitl_django.contrib.agents import ToolNode, create_react_agent
 from hitl_django.engine import bridges
-from hitl_django.engine.agents import create_react_agent
 from hitl_django.engine.savers.memory import InMemorySaver
 from hitl_django.engine.state.messages import add_messages
 from hitl_django.engine.state.schema import RemainingSteps
 from hitl_django.engine.task.node_api import interrupt
 from hitl_django.engine.task.pushed_messages import push_message
-from hitl_django.engine.tools import ToolNode
 from hitl_django.engine.types import Command
 
 CONFIG = {"configurable": {"thread_id": "t"}}

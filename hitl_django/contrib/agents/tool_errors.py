@@ -8,8 +8,9 @@ from dataclasses import dataclass
 from types import UnionType
 from typing import Any, Union, get_args, get_origin, get_type_hints
 
-from ..errors import LeaseError, NoSaverError, PayloadError, ResumeError
-from ..task.context import current
+from hitl_django.engine.errors import LeaseError, NoSaverError, PayloadError, ResumeError
+from hitl_django.engine.task.context import current
+
 from .invocation_error import BadCall, ToolInvocationError
 
 #: Faults of the run or of a reviewer's answer, which no model could mend.

@@ -12,9 +12,10 @@ from threading import Lock
 from types import NoneType
 from typing import Any
 
-from ..errors import GraphInterrupt
-from ..task.context import TaskContext, current
-from ..types import Command, RunnableConfig
+from hitl_django.engine.errors import GraphInterrupt
+from hitl_django.engine.task.context import TaskContext, current
+from hitl_django.engine.types import Command, RunnableConfig
+
 from .call_runner import Caller, CallRunner
 from .node_input import NodeInput, read_input
 from .tool import build_tool

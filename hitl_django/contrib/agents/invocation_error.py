@@ -7,8 +7,8 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from ..bridges import find_langchain
-from ..state.schema import list_faults
+from hitl_django.engine.bridges import find_langchain
+from hitl_django.engine.state.schema import list_faults
 
 _langchain = find_langchain()
 _ToolException: Any = Exception if _langchain is None else _langchain.ToolException

@@ -10,10 +10,10 @@ from dataclasses import dataclass, field
 from threading import Lock
 from typing import Any
 
-from ..errors import GraphInterrupt
-from ..savers.checkpoint import Commit
-from ..task.context import TaskContext
-from ..types import Expiry
+from hitl_django.engine.errors import GraphInterrupt
+from hitl_django.engine.savers.checkpoint import Commit
+from hitl_django.engine.task.context import TaskContext
+from hitl_django.engine.types import Expiry
 
 
 @dataclass(slots=True)

@@ -9,8 +9,9 @@ from typing import Any, get_type_hints
 
 from pydantic import ConfigDict, Field, ValidationError, create_model
 
-from ..state.schema import coerce
-from ..task.nodes import is_coroutine_function
+from hitl_django.engine.state.schema import coerce
+from hitl_django.engine.task.nodes import is_coroutine_function
+
 from .injection import find_injections
 from .invocation_error import BadCall, ToolInvocationError
 

@@ -1,0 +1,1 @@
+"""Agents and their tools, without a database."""
