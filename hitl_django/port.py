@@ -25,7 +25,7 @@ _SKIPPED = {"node_modules", "site-packages", "__pycache__"}
 
 #: Modules that are left out for a reason, by the beginnings of their names.
 _ORM = "runs are stored by the ORM: hitl_django.checkpoints.DjangoSaver"
-_STORE = "items are stored by the ORM: hitl_django.store.DjangoStore"
+_STORE = "items are stored by the ORM: hitl_django.contrib.store.DjangoStore"
 _REASONS = {
     "langgraph.checkpoint.postgres": _ORM,
     "langgraph.checkpoint.sqlite": _ORM,

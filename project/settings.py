@@ -30,6 +30,7 @@ INSTALLED_APPS = [
     "hitl_django",
     "hitl_django.contrib.webhooks",
     "hitl_django.contrib.notifications",
+    "hitl_django.contrib.store",
     "hitl_django.contrib.langgraph",
     "hitl_django.contrib.schedules",
     "hitl_django.contrib.links",

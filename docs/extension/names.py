@@ -101,7 +101,7 @@ GROUPS: Mapping[str, Sequence[str]] = {
         "BaseStore",
         "AsyncBatchedBaseStore",
         "InMemoryStore",
-        "hitl_django.store.DjangoStore",
+        "hitl_django.contrib.store.DjangoStore",
         "IndexConfig",
         "Embeddings",
         "TTLConfig",

@@ -41,7 +41,7 @@ MODELS = (
     "hitl_django.models.Comment",
     "hitl_django.models.RunEvent",
     "hitl_django.models.AuditEntry",
-    "hitl_django.models.StoreItem",
+    "hitl_django.contrib.store.models.StoreItem",
     "hitl_django.contrib.schedules.models.Schedule",
 )
 #: What asks for permissions.

@@ -10,7 +10,6 @@ from .keyed_requests import KeyedRequest
 from .review import AuditEntry, Decision, Interrupt, ReviewItem
 from .saved_filters import SavedFilter
 from .second_looks import SecondLook
-from .store import StoreItem
 from .threads import Run, Thread
 from .workers import WorkerHeartbeat
 
@@ -30,7 +29,6 @@ __all__ = [
     "RunEvent",
     "SavedFilter",
     "SecondLook",
-    "StoreItem",
     "Thread",
     "WorkerHeartbeat",
 ]

@@ -28,7 +28,6 @@ from hitl_django.models.functions import Now
 from hitl_django.services import keyed_requests
 from hitl_django.services.reviews.expire import select_expired
 from hitl_django.services.reviews.resumption import select_due
-from hitl_django.store import delete_expired
 from hitl_django.task_queue import dispatcher, heartbeat
 
 from . import retention
@@ -40,8 +39,8 @@ def sweep() -> list[UUID]:
     """Enqueue again every run that waits for a worker, up to SWEEP_BATCH of them; return their ids.
 
     Before that, questions expire, reviewers are warned, overdue questions move to the front of the
-    queue, and runs resume whose decisions can no longer be undone. After it, expired items of the
-    store, old idempotency keys and unused graph shapes are deleted, and RETENTION_DAYS,
+    queue, and runs resume whose decisions can no longer be undone. After it, old
+    idempotency keys and unused graph shapes are deleted, and RETENTION_DAYS,
     ARCHIVE_DAYS and EVENT_RETENTION_DAYS are applied, a batch each. The steps of optional apps come
     last. Several sweeps may run at once.
     """
@@ -51,7 +50,6 @@ def sweep() -> list[UUID]:
     _run_steps("workers", _request_report)
     _run_steps("shapes", compatibility.remove_unused_shapes)
     _run_steps("keys", keyed_requests.remove_old)
-    _run_steps("store", partial(delete_expired, hitl.SWEEP_BATCH))
     _run_steps("retention", _delete_ended, _archive_ended)
     if hitl.EVENT_RETENTION_DAYS is not None:
         days = hitl.EVENT_RETENTION_DAYS

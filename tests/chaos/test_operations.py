@@ -19,11 +19,11 @@ from hitl_django.contrib.schedules.models import Schedule
 from hitl_django.contrib.schedules.registered import unschedule
 from hitl_django.contrib.schedules.services import create_schedule
 from hitl_django.contrib.schedules.start_due import start_due
+from hitl_django.contrib.store import DjangoStore
 from hitl_django.contrib.webhooks import services as webhook_services
 from hitl_django.contrib.webhooks.models import WebhookEndpoint
 from hitl_django.graph_registry import registry
 from hitl_django.models import ArchivedThread, GraphShape, Interrupt, Run, Thread
-from hitl_django.store import DjangoStore
 from hitl_django.testing.clock import move_back
 from hitl_django.worker import reencryption, retention
 from hitl_django.worker.sweeper import sweep

@@ -22,14 +22,14 @@ from typing_extensions import TypedDict
 from hitl_django import START, register, start, testing
 from hitl_django import StateGraph as OurGraph
 from hitl_django.contrib.langgraph import LangGraphStore
+from hitl_django.contrib.store import DjangoStore
+from hitl_django.contrib.store.models import StoreItem
 from hitl_django.db.alias import write_alias
 from hitl_django.engine.errors import UnserializableError
 from hitl_django.errors import OpenTransactionError
 from hitl_django.graph_registry import registry
-from hitl_django.models import StoreItem
-from hitl_django.store import DjangoStore
+from tests.contrib.store.embedders import index_of
 from tests.reading import values_of
-from tests.store.embedders import index_of
 
 #: LangGraph calls nodes on threads, which see only what is committed.
 on_threads = pytest.mark.django_db(transaction=True)

@@ -60,6 +60,7 @@ APPS = {
     "webhooks": Additions(
         table="hitl_webhooks_delivery", route="/webhooks/", entry="hitl_webhooks/webhookendpoint/"
     ),
+    "store": Additions(table="hitl_store_storeitem"),
     "notifications": Additions(
         table="hitl_notifications_notificationpreferences",
         entry="hitl_notifications/notificationpreferences/",

@@ -14,9 +14,9 @@ from hitl_django import services
 from hitl_django.checkpoints import DjangoSaver
 from hitl_django.contrib.links.services import make_link, revoke_link
 from hitl_django.contrib.schedules.services import change_schedule, create_schedule, delete_schedule
+from hitl_django.contrib.store import DjangoStore
 from hitl_django.contrib.webhooks import services as webhook_services
 from hitl_django.models import Checkpoint, Interrupt, Run
-from hitl_django.store import DjangoStore
 from hitl_django.worker import retention
 from tests.archive.conftest import age
 from tests.chaos.commits import Kill

@@ -8,12 +8,12 @@ from typing import Any
 
 from langgraph.store import base as theirs
 
+from hitl_django.contrib.store import DjangoStore
 from hitl_django.db.alias import write_alias
 from hitl_django.engine import store as ours
 from hitl_django.engine.errors import InvalidNamespaceError
 from hitl_django.engine.store.items import Item, SearchItem
 from hitl_django.engine.store.search_index import EmbeddedTexts
-from hitl_django.store import DjangoStore
 
 from .borrowed_connection import call_with_connection
 

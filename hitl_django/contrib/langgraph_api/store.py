@@ -12,9 +12,9 @@ from rest_framework.response import Response
 from hitl_django.api.invalid_params import InvalidParam
 from hitl_django.api.operations import operation
 from hitl_django.api.problems import InvalidRequest
+from hitl_django.contrib.store import DjangoStore
 from hitl_django.errors import NotAllowedError, PayloadLimitError
 from hitl_django.permissions import get_policy
-from hitl_django.store import DjangoStore
 
 from .bodies import ItemBody, ItemKeyBody, ItemQuery, ItemSearchBody, NamespacesBody
 from .resource import AgentResource

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from django.apps import apps
 from django.urls import path, re_path, register_converter
 
-from . import assistants, runs, store, system, thread_states, threads
+from . import assistants, runs, system, thread_states, threads
 from .not_offered import NotOfferedView
 from .resource import NothingHere
 
@@ -92,8 +93,13 @@ urlpatterns = [
     path(f"{_RUN}/cancel", runs.AgentRunCancel.as_view(), name="run-cancel"),
     path(f"{_RUN}/join", runs.join_view, name="run-join"),
     path(f"{_RUN}/stream", runs.join_stream_view, name="run-stream"),
-    path("store/items", store.StoreItems.as_view(), name="store-items"),
-    path("store/items/search", store.ItemSearch.as_view(), name="store-search"),
-    path("store/namespaces", store.NamespaceList.as_view(), name="store-namespaces"),
-    re_path("^", NothingHere.as_view()),
 ]
+if apps.is_installed("hitl_django.contrib.store"):
+    from . import store
+
+    urlpatterns += [
+        path("store/items", store.StoreItems.as_view(), name="store-items"),
+        path("store/items/search", store.ItemSearch.as_view(), name="store-search"),
+        path("store/namespaces", store.NamespaceList.as_view(), name="store-namespaces"),
+    ]
+urlpatterns.append(re_path("^", NothingHere.as_view()))

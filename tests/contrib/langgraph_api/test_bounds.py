@@ -13,9 +13,9 @@ from django.test.utils import CaptureQueriesContext
 
 from hitl_django import services, testing
 from hitl_django.contrib.langgraph_api import thread_states, threads
+from hitl_django.contrib.store import DjangoStore
 from hitl_django.engine.errors import PayloadLimitError
 from hitl_django.models import ChannelBlob, Thread
-from hitl_django.store import DjangoStore
 
 pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("graphs")]
 

@@ -18,9 +18,9 @@ from django.test import Client
 from django.test.utils import CaptureQueriesContext
 
 from hitl_django import services, testing
+from hitl_django.contrib.store import DjangoStore
 from hitl_django.models import Run
 from hitl_django.permissions import ModelPermissionPolicy
-from hitl_django.store import DjangoStore
 
 pytestmark = pytest.mark.django_db
 

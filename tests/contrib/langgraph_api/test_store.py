@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from langgraph_sdk.errors import APIStatusError, BadRequestError, PermissionDeniedError
 
-from hitl_django.models import StoreItem
+from hitl_django.contrib.store.models import StoreItem
 from hitl_django.permissions import ModelPermissionPolicy
 
 pytestmark = pytest.mark.django_db(transaction=True)

@@ -7,10 +7,12 @@ from typing import ClassVar
 from django.db import models
 from django.utils.translation import gettext_lazy as _
 
+from hitl_django.extensions import require_app
 from hitl_django.json_text.sanitize import escape_invisible
+from hitl_django.models.fields import JSONTextField, NamespaceField
+from hitl_django.models.functions import Now
 
-from .fields import JSONTextField, NamespaceField
-from .functions import Now
+require_app("hitl_django.contrib.store")
 
 
 class StoreItem(models.Model):

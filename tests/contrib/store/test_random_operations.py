@@ -11,9 +11,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hitl_django.contrib.langgraph import LangGraphStore
+from hitl_django.contrib.store import DjangoStore
+from hitl_django.contrib.store.models import StoreItem
 from hitl_django.engine.store import InMemoryStore
-from hitl_django.models import StoreItem
-from hitl_django.store import DjangoStore
 from tests.compat.engines import LANGGRAPH, OURS
 
 from .embedders import index_of

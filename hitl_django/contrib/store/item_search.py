@@ -14,10 +14,10 @@ from django.db.models.functions import Cast
 from hitl_django.engine.store.filters import fits_filter
 from hitl_django.engine.store.operations import Namespace, SearchOp
 from hitl_django.engine.store.ranking import Vector, rank_candidates
-from hitl_django.models import StoreItem
 from hitl_django.models.fields import namespace_bounds
 
 from .expiry import select_alive
+from .models import StoreItem
 from .vector_bytes import decode_vectors
 
 #: Texts of a filter that the database looks for.

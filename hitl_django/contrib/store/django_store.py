@@ -24,12 +24,12 @@ from hitl_django.engine.store.indexed_store import IndexedStore
 from hitl_django.engine.store.operations import ItemKey, Namespace, select_puts
 from hitl_django.engine.store.search_index import EmbeddedTexts
 from hitl_django.engine.store.ttl import read_ttl
-from hitl_django.models import StoreItem
 from hitl_django.models.fields import encode_namespace
 from hitl_django.models.functions import Now
 
 from .expiry import BATCH, IS_EXPIRED, delete_expired
 from .item_reads import read_batch, select_items
+from .models import StoreItem
 from .vector_bytes import encode_vectors
 
 #: Bytes of a namespace and a key together: an entry of an index holds no more.

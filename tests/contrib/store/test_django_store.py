@@ -17,6 +17,9 @@ from django.test import override_settings
 from django.test.utils import CaptureQueriesContext
 
 from hitl_django import START, StateGraph, services, testing, transact
+from hitl_django.contrib.store import DjangoStore
+from hitl_django.contrib.store.expiry import delete_expired
+from hitl_django.contrib.store.models import StoreItem
 from hitl_django.db.alias import write_alias
 from hitl_django.engine.errors import (
     InvalidNamespaceError,
@@ -27,9 +30,8 @@ from hitl_django.engine.store import BaseStore, GetOp, PutOp, SearchOp
 from hitl_django.graph_registry import registry
 from hitl_django.langgraph.config import get_store
 from hitl_django.langgraph.prebuilt import InjectedStore, ToolNode
-from hitl_django.models import Run, StoreItem
+from hitl_django.models import Run
 from hitl_django.models.fields import decode_namespace, encode_namespace
-from hitl_django.store import DjangoStore, delete_expired
 from hitl_django.worker.sweeper import sweep
 
 from .embedders import index_of
@@ -303,7 +305,7 @@ def test_what_goes_wrong_with_the_store_keeps_no_run_from_the_sweep(
     def fail(limit: int) -> int:
         raise LookupError
 
-    monkeypatch.setattr("hitl_django.worker.sweeper.delete_expired", fail)
+    monkeypatch.setattr("hitl_django.contrib.store.expiry.delete_expired", fail)
     sweep()
     assert "store could not be looked after" in caplog.text
 

@@ -20,10 +20,10 @@ from hitl_django.engine.store import (
 from hitl_django.engine.store.namespaces import list_matching
 from hitl_django.engine.store.operations import ItemKey, Namespace
 from hitl_django.engine.store.search_index import EmbeddedTexts
-from hitl_django.models import StoreItem
 
 from .expiry import BATCH, refresh_items, select_alive
 from .item_search import find_items, select_below
+from .models import StoreItem
 
 
 def read_batch(using: str, ops: Sequence[Op], embedded: EmbeddedTexts) -> list[Result]:

@@ -8,8 +8,9 @@ from django.db.models import DateTimeField, ExpressionWrapper, F, Q, QuerySet
 
 from hitl_django.db.alias import write_alias
 from hitl_django.db.retry import retry_on_conflict
-from hitl_django.models import StoreItem
 from hitl_django.models.functions import Now
+
+from .models import StoreItem
 
 IS_EXPIRED = Q(expires_at__lte=Now())
 #: Rows of one statement.

@@ -12,10 +12,10 @@ from asgiref.sync import async_to_sync
 from django.db.models import F
 
 from hitl_django.contrib.langgraph import LangGraphStore
+from hitl_django.contrib.store import DjangoStore
+from hitl_django.contrib.store.models import StoreItem
 from hitl_django.engine.errors import InvalidNamespaceError
 from hitl_django.engine.store import InMemoryStore
-from hitl_django.models import StoreItem
-from hitl_django.store import DjangoStore
 from tests.compat.engines import LANGGRAPH, OURS
 
 from .embedders import AsyncCounter, Counter, acount_letters, count_letters, index_of
