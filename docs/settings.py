@@ -17,6 +17,7 @@ INSTALLED_APPS = [
     "django_q",
     "hitl_django",
     "hitl_django.contrib.langgraph",
+    "hitl_django.contrib.archive",
     "hitl_django.contrib.schedules",
     "hitl_django.contrib.links",
     "hitl_django.contrib.webhooks",

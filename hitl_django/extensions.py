@@ -6,6 +6,7 @@ and is not imported.
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import chain
@@ -19,11 +20,12 @@ from hitl_django.conf import use_settings
 if TYPE_CHECKING:
     from datetime import datetime
 
-    from django.db.models import Model
+    from django.db.models import Model, QuerySet
     from django.db.models.expressions import Combinable
     from django.utils.functional import Promise
 
 __all__ = [
+    "Archive",
     "Event",
     "Extension",
     "Finding",
@@ -70,12 +72,47 @@ class Guests:
     via: str
 
 
+class Archive(ABC):
+    """Threads outside of their tables: a row of the archive's model has all rows of one thread.
+
+    A thread is in its tables or in one archive. It is restored when a run is started with its id or
+    with the idempotency key of its first run, and when its contents are erased. The retention
+    deletes it as it does other threads; persons are exported and forgotten in it, and it is
+    encrypted with new keys. The model has the columns ``thread_id``, ``graph``, ``key``,
+    ``ended_at`` and ``digest``.
+    """
+
+    #: The binary column with the rows of the thread.
+    column: str
+
+    @abstractmethod
+    def read(self, archived: Any) -> Mapping[type[Model], Sequence[Model]]:
+        """Return the rows of the thread in a row of the model, by table.
+
+        Raises:
+            CorruptPayloadError: if the column cannot be read.
+        """
+
+    @abstractmethod
+    def write(self, rows: Mapping[type[Model], Sequence[Model]]) -> Mapping[str, Any]:
+        """Return the values of ``column`` and ``digest`` for these rows of a thread."""
+
+    @abstractmethod
+    def restore(self, archived: QuerySet[Any]) -> Any:
+        """Move the first of these threads back to its tables; return it, or None if none is left.
+
+        ``restored_at`` of the thread is then the time of the restoration.
+        """
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Table:
-    """Rules for the rows of a model: archiving, export and erasure.
+    """Rules for the rows of a model: visibility, archiving, export and erasure.
 
     Attributes:
         model: the model. It is not a proxy.
+        graph: the column with the name of a graph. Rows of a graph that is reserved for groups are
+            visible to their members alone. Empty for rows of no graph.
         thread: the lookup from a row to its thread, such as ``"interrupt__thread"``. The rows are
             archived and restored with the thread, and deleted with it by ``on_delete=CASCADE``.
             Empty for rows that belong to no thread.
@@ -87,15 +124,18 @@ class Table:
         exported: the columns that ``export_person()`` returns; by default all but binary ones.
         erased: values that ``forget()`` writes into the rows of a thread, by column.
         guests: the columns that name a person without an account; None if no column does.
+        archive: how the rows hold threads; None if they hold none.
     """
 
     model: type[Model]
+    graph: str = ""
     thread: str = ""
     user_labels: Mapping[str, str] = field(default_factory=dict)
     user_keys: Mapping[str, Callable[[Any], Iterable[str]]] = field(default_factory=dict)
     exported: Sequence[str] = ()
     erased: Mapping[str, Any] = field(default_factory=dict)
     guests: Guests | None = None
+    archive: Archive | None = None
 
 
 class Event(NamedTuple):
@@ -219,6 +259,11 @@ def list_extensions() -> list[Extension]:
 def iterate_tables() -> Iterator[Table]:
     """Iterate over the tables of all extensions."""
     return chain.from_iterable(each.tables for each in _registered.values())
+
+
+def iterate_archives() -> Iterator[tuple[type[Model], Archive]]:
+    """Iterate over the archives of all extensions, each with its model."""
+    return ((each.model, each.archive) for each in iterate_tables() if each.archive is not None)
 
 
 def list_subscribers() -> list[Subscriber]:

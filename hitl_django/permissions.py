@@ -20,9 +20,9 @@ from django.utils.module_loading import import_string
 from hitl_django.conf import hitl
 from hitl_django.db.alias import write_alias
 from hitl_django.errors import NotAllowedError
+from hitl_django.extensions import find_table
 from hitl_django.graph_registry import registry
 from hitl_django.models import (
-    ArchivedThread,
     Decision,
     Interrupt,
     Run,
@@ -37,7 +37,6 @@ _NARROWED_BY: dict[type[Model] | None, str] = {
     Thread: "visible_threads",
     Run: "visible_runs",
     Interrupt: "visible_interrupts",
-    ArchivedThread: "visible_archived_threads",
 }
 
 
@@ -78,26 +77,22 @@ class ModelPermissionPolicy:
         open_to = others if self._has(user, "view_interrupt") else Q(pk__in=[])
         return interrupts.filter(open_to | _reserved_for(user))
 
-    def visible_archived_threads(
-        self, user: Any, threads: QuerySet[ArchivedThread]
-    ) -> QuerySet[ArchivedThread]:
-        """Narrows a queryset to the archived threads that the user may see, questions and all.
-
-        It takes a permission of its own, and of a graph that is reserved for groups it shows
-        nothing to others: the narrower rules of a policy for threads know nothing of the archive.
-        """
-        seen = self._visible(user, "view_archivedthread", threads)
-        reserved = registry.list_reviewer_groups()
-        if not reserved or not user.is_active or user.is_superuser:
-            return seen
-        return seen.filter(~Q(graph__in=list(reserved)) | _reserved_for(user))
-
     def visible_rows(self, user: Any, rows: QuerySet[M]) -> QuerySet[M]:
-        """Narrow a queryset of an optional app's model to the rows that the user may see."""
+        """Narrow a queryset of an optional app's model to the rows that the user may see.
+
+        It takes the model's view permission. If its table names a column for the graph
+        (``hitl_django.extensions.Table``), rows of a graph that is reserved for groups are visible
+        to members alone.
+        """
         model: type[Model] = rows.model._meta.concrete_model or rows.model
-        of = model._meta
-        sees = self.has_permission(user, f"{of.app_label}.view_{of.model_name}")
-        return rows if sees else rows.none()
+        of, table = model._meta, find_table(model)
+        if not self.has_permission(user, f"{of.app_label}.view_{of.model_name}"):
+            return rows.none()
+        reserved = registry.list_reviewer_groups()
+        if table is None or not table.graph or not reserved or user.is_superuser:
+            return rows
+        unreserved = ~Q(**{f"{table.graph}__in": list(reserved)})
+        return rows.filter(unreserved | _reserved_for(user, table.graph))
 
     def has_permission(self, user: Any, permission: str) -> bool:
         """Return whether the user has a permission of an optional app: "app.codename"."""
@@ -213,12 +208,12 @@ class ModelPermissionPolicy:
         return rows if self._has(user, codename) else rows.none()
 
 
-def _reserved_for(user: Any) -> Q:
+def _reserved_for(user: Any, column: str = "graph") -> Q:
     """Selects rows of the graphs that are reserved for a group of the user's."""
     found = Q(pk__in=[])
     for name, groups in registry.list_reviewer_groups().items():
         # Looked up by the query itself: a list asks what is visible for each of its parts.
-        found |= Q(Exists(user.groups.order_by().filter(name__in=groups)), graph=name)
+        found |= Q(Exists(user.groups.order_by().filter(name__in=groups)), **{column: name})
     return found
 
 

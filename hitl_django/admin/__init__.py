@@ -13,7 +13,6 @@ from django.contrib import admin
 from django.db.models import Model
 
 from hitl_django.models import (
-    ArchivedThread,
     ChannelBlob,
     Checkpoint,
     Decision,
@@ -25,7 +24,6 @@ from hitl_django.models import (
     Thread,
 )
 
-from .archive_admin import ArchivedThreadAdmin
 from .checkpoint_admin import ChannelBlobAdmin, CheckpointAdmin, PendingWriteAdmin
 from .history_admin import DecisionAdmin, InterruptAdmin
 from .queue_admin import ReviewItemAdmin
@@ -36,7 +34,6 @@ from .subject_reviews import SubjectReviews
 from .thread_admin import ThreadAdmin
 
 __all__ = [
-    "ArchivedThreadAdmin",
     "ChannelBlobAdmin",
     "CheckpointAdmin",
     "DecisionAdmin",
@@ -52,7 +49,6 @@ __all__ = [
 ]
 
 PAGES: dict[type[Model], type[admin.ModelAdmin[Any]]] = {
-    ArchivedThread: ArchivedThreadAdmin,
     ChannelBlob: ChannelBlobAdmin,
     Checkpoint: CheckpointAdmin,
     Decision: DecisionAdmin,

@@ -55,12 +55,6 @@ class Settings:
         "'*' is all others; None: never.",
         days_by_graph,
     )
-    ARCHIVE_DAYS: float | Mapping[str, float | None] | None = setting(
-        None,
-        "Days after its last run ended that the sweep archives a thread, or days by graph, where "
-        "'*' is all others; None: never.",
-        days_by_graph,
-    )
     MAX_ATTEMPTS: int = setting(5, "Claims without progress after which a run is parked.", count)
     TIME_SLICE_SECONDS: float | None = setting(
         None,

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from .archive import ArchivedThread
 from .comments import Comment
 from .events import RunEvent
 from .history import ChannelBlob, Checkpoint, GraphShape, PendingWrite
@@ -14,7 +13,6 @@ from .threads import Run, Thread
 from .workers import WorkerHeartbeat
 
 __all__ = [
-    "ArchivedThread",
     "AuditEntry",
     "ChannelBlob",
     "Checkpoint",

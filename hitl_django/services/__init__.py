@@ -69,7 +69,6 @@ from .reviews.saved_filters import (
 )
 from .reviews.second_look import SecondLookInfo, judge_second_look
 from .reviews.undo import UndoInfo, find_undo, undo
-from .runs.archive import ArchivedThreadInfo, archived_thread, restore_thread
 from .runs.erase import forget
 from .runs.event_stream import PAGE as EVENT_PAGE
 from .runs.event_stream import EventInfo, EventPage, EventReader, afollow, follow, run_events
@@ -102,7 +101,6 @@ __all__ = [
     "RECORD_PAGE",
     "UNSET",
     "AgeBand",
-    "ArchivedThreadInfo",
     "Change",
     "ClaimInfo",
     "CommentInfo",
@@ -142,7 +140,6 @@ __all__ = [
     "act_once",
     "adecide",
     "afollow",
-    "archived_thread",
     "aretry",
     "arun_result",
     "asked_graphs",
@@ -180,7 +177,6 @@ __all__ = [
     "queue_counts",
     "release",
     "remove_filter",
-    "restore_thread",
     "resume",
     "resume_due",
     "retry",

@@ -18,13 +18,17 @@ from django.contrib.auth import get_user_model
 from django.contrib.contenttypes.models import ContentType
 from django.db.models import BinaryField, F, Model, Q, QuerySet
 
-from hitl_django import archive, audit
-from hitl_django.archive.thread_tables import list_thread_tables
+from hitl_django import audit
 from hitl_django.db.alias import write_alias
 from hitl_django.errors import NotAllowedError
-from hitl_django.extensions import Guests, find_table, iterate_tables, list_models
+from hitl_django.extensions import (
+    Guests,
+    find_table,
+    iterate_archives,
+    iterate_tables,
+    list_models,
+)
 from hitl_django.models import (
-    ArchivedThread,
     AuditEntry,
     Comment,
     Decision,
@@ -33,6 +37,7 @@ from hitl_django.models import (
     SecondLook,
     Thread,
 )
+from hitl_django.models.thread_tables import list_thread_tables
 
 #: Columns with the names of users as they were then, each with the foreign key beside it.
 LABELS: Mapping[type[Model], Mapping[str, str]] = {
@@ -127,8 +132,7 @@ class Person:
                 rows = rows.annotate(in_thread=F(path))
             for row in rows.iterator():
                 yield from self._build(row, getattr(row, "in_thread", ""), is_archived=False)
-        for archived in ArchivedThread.objects.using(self.using).order_by("pk").iterator():
-            found = archive.read_document(archived)
+        for archived, found in self._read_archived():
             self.add_guests(chain.from_iterable(found.values()))
             for rows_of_one in found.values():
                 for row in rows_of_one:
@@ -170,12 +174,17 @@ class Person:
         """Return the names that archived rows have beside the keys of users, each with the key."""
         return {
             (getattr(row, label), getattr(row, f"{key}_id"))
-            for archived in self.rows(ArchivedThread).order_by("pk").iterator()
-            for model, rows in archive.read_document(archived).items()
+            for _, found in self._read_archived()
+            for model, rows in found.items()
             for label, key in list_labels(model).items()
             for row in rows
             if getattr(row, f"{key}_id") is not None
         }
+
+    def _read_archived(self) -> Iterator[tuple[Any, Mapping[type[Model], Iterable[Any]]]]:
+        for model, archive in iterate_archives():
+            for archived in self.rows(model).order_by("pk").iterator():
+                yield archived, archive.read(archived)
 
     def _find_email(self) -> str:
         """Returns the e-mail address of the user alone; nothing where somebody else has it too."""

@@ -7,7 +7,7 @@ is stopped in between begins again: what was done is not found any more.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import chain
 from typing import Any
@@ -15,15 +15,14 @@ from typing import Any
 from django.db import transaction
 from django.db.models import Model, QuerySet
 
-from hitl_django import archive, audit, leases
-from hitl_django.archive import ArchivedRows
-from hitl_django.archive.thread_tables import list_thread_tables
+from hitl_django import audit, leases
 from hitl_django.audit import Redaction
 from hitl_django.db.retry import retry_on_conflict
 from hitl_django.errors import NoSuchThread, NotAllowedError
-from hitl_django.extensions import list_models
-from hitl_django.models import ArchivedThread, AuditEntry, Comment, Decision, Thread
+from hitl_django.extensions import Archive, iterate_archives, list_models
+from hitl_django.models import AuditEntry, Comment, Decision, Thread
 from hitl_django.models.functions import Now
+from hitl_django.models.thread_tables import list_thread_tables
 
 from .people import (
     NAMES,
@@ -85,9 +84,9 @@ class _Forgetting:
             # Former names are known by rows with the user's key: as long as one of them is
             # somewhere by itself, these have to stay.
             self._forget_in_threads(keyed=False)
-            self._forget_in_archive(keyed=False)
+            self._forget_in_archives(keyed=False)
         self._forget_in_threads()
-        self._forget_in_archive()
+        self._forget_in_archives()
         # A thread may have come back from the archive behind the first look.
         self._forget_in_threads()
         self.rows.update(self._forget_outside())
@@ -164,42 +163,46 @@ class _Forgetting:
                 )
         return count
 
-    def _forget_in_archive(self, *, keyed: bool = True) -> None:
-        documents = self.person.rows(ArchivedThread)
-        for page in _read_pages(documents.only("pk")):
-            for pk in [row.pk for row in page]:
-                self.rows.update(self._forget_in_archived(pk, keyed=keyed))
+    def _forget_in_archives(self, *, keyed: bool = True) -> None:
+        for model, archive in iterate_archives():
+            for page in _read_pages(self.person.rows(model).only("pk")):
+                for pk in [row.pk for row in page]:
+                    threads = self.person.rows(model).filter(pk=pk).annotate(now=Now())
+                    self.rows.update(self._forget_in_archived(archive, threads, keyed=keyed))
 
     @retry_on_conflict
-    def _forget_in_archived(self, pk: int, *, keyed: bool) -> Counter[str]:
-        rows = self.person.rows(ArchivedThread).filter(pk=pk).annotate(now=Now()).order_by()
+    def _forget_in_archived(
+        self, archive: Archive, threads: QuerySet[Any], *, keyed: bool
+    ) -> Counter[str]:
+        rows = threads.order_by()
         found = rows.first()
         # Looked at before it is locked: in most there is nothing to do.
-        if found is None or not self._change_document(found, keyed=keyed)[0].total():
+        if found is None or not self._change_rows(archive, found, keyed=keyed)[0].total():
             return Counter()
         with transaction.atomic(using=self.using):
             found = rows.select_for_update(of=("self",)).first()
             if found is None:
                 return Counter()  # brought back, where it is found
-            counts, document = self._change_document(found, keyed=keyed)
-            data, digest = archive.write_document(document)
-            rows.update(document=data, digest=digest)
+            counts, changed = self._change_rows(archive, found, keyed=keyed)
+            rows.update(**archive.write(changed))
         return counts
 
-    def _change_document(self, archived: Any, *, keyed: bool) -> tuple[Counter[str], ArchivedRows]:
+    def _change_rows(
+        self, archive: Archive, archived: Any, *, keyed: bool
+    ) -> tuple[Counter[str], Mapping[type[Model], Sequence[Model]]]:
         """Return how many rows of an archived thread change, by table, and all its rows then."""
-        document, counts = archive.read_document(archived), Counter[str]()
-        self.person.add_guests(chain.from_iterable(document.values()))
-        for model, each in document.items():
+        stored, counts = archive.read(archived), Counter[str]()
+        self.person.add_guests(chain.from_iterable(stored.values()))
+        for model, each in stored.items():
             for row in each if model not in (Thread, AuditEntry) else ():
                 changes = self._find_changes(row, keyed=keyed)
                 counts[model._meta.label] += bool(changes)
                 for name, value in changes.items():
                     setattr(row, name, value)
-        thread: Any = document[Thread][0]
+        thread: Any = stored[Thread][0]
         thread.now = archived.now
         redaction = Redaction(self.pseudonym)
-        entries: Any = sorted(document[AuditEntry], key=lambda entry: entry.seq)
+        entries: Any = sorted(stored[AuditEntry], key=lambda entry: entry.seq)
         for entry in entries:
             if places := self.person.find_places(entry, keyed=keyed):
                 redaction.redact(entry, places)
@@ -209,7 +212,7 @@ class _Forgetting:
                 thread, audit.FORGET_PERSON, subject=thread.thread_id, detail=detail, **self.told
             )
             entries.append(made)
-        return counts, {**document, AuditEntry: entries}
+        return counts, {**stored, AuditEntry: entries}
 
     @retry_on_conflict
     def _forget_outside(self) -> Counter[str]:

@@ -9,21 +9,23 @@ from django.db import models
 from django.db.models import F
 
 from hitl_django.db.alias import write_alias
-from hitl_django.models import ArchivedThread, AuditEntry
-
-#: What the record says is part of its hashes, and the archive is packed.
-_UNMOVED = (AuditEntry, ArchivedThread)
+from hitl_django.extensions import iterate_archives
+from hitl_django.models import AuditEntry
 
 
 def move_back(passed: timedelta) -> None:
     """Moves every stored moment of the package's rows back, as if that much time had passed.
 
     The database's clock, which decides what is due, is nobody's to set. Only the record and the
-    archive keep their times.
+    archive keep their times: those of the record are part of its hashes, archived rows are packed.
     """
+    unmoved: tuple[type[models.Model], ...] = (
+        AuditEntry,
+        *(model for model, _ in iterate_archives()),
+    )
     for model in apps.get_models():
         ours = model.__module__.startswith("hitl_django.")
-        if not ours or model._meta.proxy or issubclass(model, _UNMOVED):
+        if not ours or model._meta.proxy or issubclass(model, unmoved):
             continue
         moved = {
             field.name: F(field.name) - passed

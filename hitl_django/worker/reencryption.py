@@ -17,7 +17,6 @@ from django.db import models, transaction
 from django.db.models import F
 from django.db.models.functions import Cast, Substr
 
-from hitl_django.archive.document import read_document, write_document
 from hitl_django.checkpoints import value_deltas, version_deltas
 from hitl_django.checkpoints.encrypted_rows import (
     decrypt_column,
@@ -41,9 +40,8 @@ from hitl_django.encryption import (
 )
 from hitl_django.engine.errors import CorruptPayloadError
 from hitl_django.engine.serde import digest
-from hitl_django.extensions import list_models
+from hitl_django.extensions import Archive, iterate_archives, list_models
 from hitl_django.models import (
-    ArchivedThread,
     ChannelBlob,
     Checkpoint,
     Interrupt,
@@ -94,14 +92,14 @@ def rewrite_rows() -> Iterator[RowCounts]:
 def _look_at_all(*, rewrite: bool) -> Iterator[RowCounts]:
     if find_key_ring() is None:
         return
-    # The archive comes last: what is moved there meanwhile is found there.
+    # Archives come last: what is moved there meanwhile is found there.
     for table in (
         _Writes(),
         _Blobs(),
         _Checkpoints(),
         *_find_text_tables(),
         _SearchTexts(),
-        _Archive(),
+        *(_Archive(model, archive) for model, archive in iterate_archives()),
     ):
         last: Any = None
         while heads := table.read_heads(last):
@@ -341,10 +339,11 @@ class _Checkpoints(_Bytes):
 
 
 class _Archive(_Bytes):
-    """The archive, whose documents hold rows that may be encrypted themselves."""
+    """An archive, whose rows hold rows of threads that may be encrypted themselves."""
 
-    model = ArchivedThread
-    columns = ("document",)
+    def __init__(self, model: type[models.Model], archive: Archive) -> None:
+        self.model, self.archive, self.columns = model, archive, (archive.column,)
+        super().__init__()
 
     def classify(self, pk: Any, head: list[Any]) -> str:
         under = super().classify(pk, head)
@@ -353,20 +352,21 @@ class _Archive(_Bytes):
         row = self.rows.filter(pk=pk).first()
         if row is None:
             return FIRST
-        rows = read_document(row)
+        rows = self.archive.read(row)
         inner = [table.classify_row(each) for table in _ROWS for each in rows[table.model]]
         return OLD if OLD in inner else under
 
     def encrypt(self, row: Any) -> None:
-        rows = read_document(row)
+        rows = self.archive.read(row)
         for table in _ROWS:
             for each in rows[table.model]:
                 if table.classify_row(each) != FIRST:
                     table.encrypt(each)
-        row.document, row.digest = write_document(rows)
+        for name, value in self.archive.write(rows).items():
+            setattr(row, name, value)
 
 
-#: The rows of a document that may be encrypted.
+#: The rows of an archived thread that may be encrypted.
 _ROWS = (_Writes(), _Blobs(), _Checkpoints())
 
 

@@ -1,5 +1,4 @@
-"""Retention of threads that have ended: archives or deletes them, or prunes them to their newest
-state.
+"""Retention of threads that have ended: deletes them, or prunes them to their newest state.
 
 A thread has ended when its runs have, whichever way; one that waits, works or is parked has not,
 however old it is. Several processes may do this at once: each takes threads that nobody has locked.
@@ -8,28 +7,59 @@ however old it is. Several processes may do this at once: each takes threads tha
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator, Mapping
+import shlex
+from collections.abc import Callable, Iterator, Mapping
 from datetime import timedelta
 from typing import Any, TypeVar
 
 from django.db import connections, transaction
-from django.db.models import Exists, F, OuterRef, QuerySet
+from django.db.models import Exists, F, Model, OuterRef, QuerySet
 from django.db.models.expressions import Combinable
 
-from hitl_django import archive
 from hitl_django.checkpoints import DjangoSaver
+from hitl_django.conf import hitl
 from hitl_django.db.alias import write_alias
 from hitl_django.db.retry import retry_on_conflict
-from hitl_django.models import ArchivedThread, Checkpoint, Run, RunEvent, Thread
+from hitl_django.extensions import iterate_archives
+from hitl_django.models import Checkpoint, Run, RunEvent, Thread
 from hitl_django.models.functions import Now
 
 logger = logging.getLogger("hitl_django")
 
-Row = TypeVar("Row", Thread, ArchivedThread)
+M = TypeVar("M", bound=Model)
 #: Where days are given by graph, all graphs that aren't named there.
 OTHER_GRAPHS = "*"
 BATCH = 100  # threads of one transaction
-ARCHIVED = 20  # the same of those that are archived, each of which is read whole
+
+
+def apply_terms(
+    done: str,
+    act: Callable[[float, int, str | None], int],
+    terms: float | Mapping[str, float | None] | None,
+    command: str,
+) -> None:
+    """Call a function for threads that ended before the days of the terms, one batch in all.
+
+    The function gets the days, the largest number of threads and the graph, and returns the number
+    of threads. ``done`` and ``command`` are for the log: a participle and the arguments of ``hitl``
+    that perform the same.
+    """
+    left = hitl.SWEEP_BATCH
+    for days, graph in list_terms(terms):
+        try:
+            left -= act(days, left, graph)
+        except Exception as error:
+            # Nobody waits for it, as somebody does for the runs; rows of the project's own that
+            # forbid it are named by the exception, which may quote them.
+            logger.error(
+                "retention: ended threads can't be %s (%s); 'manage.py hitl %s' says why",
+                done,
+                type(error).__name__,
+                command.format(days=days)
+                + ("" if graph is None else f" --graph {shlex.quote(graph)}"),
+            )
+        if left <= 0:
+            return
 
 
 def list_terms(
@@ -37,10 +67,10 @@ def list_terms(
 ) -> Iterator[tuple[float, str | None]]:
     """Yields the days that threads are kept, each with the graph that it is for; None is all.
 
-    ``terms`` is what RETENTION_DAYS and ARCHIVE_DAYS are: days, days by graph, or None, by which
-    all threads stay. What stands there for all others
-    (``OTHER_GRAPHS``) is yielded for each graph that has threads which ended: so each is looked for
-    along the index, past none of those that are kept longer.
+    ``terms`` is the value of a setting such as RETENTION_DAYS: days, days by graph, or None, by
+    which all threads stay. What stands there for all others (``OTHER_GRAPHS``) is yielded for each
+    graph that has threads which ended: so each is looked for along the index, past none of those
+    that are kept longer.
     """
     if not isinstance(terms, Mapping):
         if terms is not None:
@@ -56,7 +86,7 @@ def list_terms(
 def _list_graphs(using: str) -> list[str]:
     """Lists the graphs of threads that ended, each found by one step in an index."""
     found = set[str]()
-    models: tuple[type[Thread | ArchivedThread], ...] = (Thread, ArchivedThread)
+    models: list[type[Model]] = [Thread, *(model for model, _ in iterate_archives())]
     for model in models:
         ended = model._default_manager.using(using).filter(ended_at__isnull=False)
         rest = ended.filter(graph__gte="")  # all, from where the index begins
@@ -78,13 +108,14 @@ def delete_ended(days: float, limit: int, graph: str | None = None) -> int:
     """
     using = write_alias()
     deleted, refused = 0, list[Exception]()
-    for chosen in _batches(_of_graph(_at_rest(using, days), graph), BATCH):
+    for chosen in iterate_batches(_of_graph(_at_rest(using, days), graph), BATCH):
         gone, failures = _delete(using, days, chosen[: limit - deleted])
         deleted += gone
         refused += failures
         if deleted >= limit:
             break
-    deleted += _delete_archived(using, days, limit - deleted, graph)
+    for model, _ in iterate_archives():
+        deleted += _delete_archived(model, days, limit - deleted, graph)
     if deleted:
         logger.info("retention: threads deleted: %s", deleted)
     if refused:
@@ -92,9 +123,9 @@ def delete_ended(days: float, limit: int, graph: str | None = None) -> int:
     return deleted
 
 
-def _delete_archived(using: str, days: float, limit: int, graph: str | None) -> int:
+def _delete_archived(model: type[Model], days: float, limit: int, graph: str | None) -> int:
     """Deletes archived threads that ended that long ago; returns how many."""
-    archived = ArchivedThread.objects.using(using)
+    archived = model._default_manager.using(write_alias())
     old = _of_graph(archived.filter(ended_at__lt=_before(days)), graph)
     deleted = 0
     while deleted < limit:
@@ -104,46 +135,6 @@ def _delete_archived(using: str, days: float, limit: int, graph: str | None) -> 
             break
         deleted += old.filter(pk__in=gone).delete()[0]
     return deleted
-
-
-def archive_ended(days: float, limit: int, graph: str | None = None) -> int:
-    """Archives threads that ended that long ago, of all graphs or of one; returns how many.
-
-    A transaction moves ``ARCHIVED`` threads at most. One that can't be archived keeps none of the
-    others: the first such error is raised behind them.
-    """
-    using = write_alias()
-    archivable = archive.select_archivable(using, days)
-    if graph is not None:
-        archivable = archivable.filter(graph=graph)
-    archived, refused = 0, list[Exception]()
-    for chosen in _batches(archivable, ARCHIVED):
-        chosen = chosen[: limit - archived]
-        # Where that can't be done, it can for none: the others aren't tried.
-        archive.make_room(archivable.filter(pk__in=chosen))
-        moved, failures = _archive(archivable, chosen)
-        archived += moved
-        refused += failures
-        if archived >= limit:
-            break
-    if archived:
-        logger.info("retention: threads archived: %s", archived)
-    if refused:
-        raise refused[0]
-    return archived
-
-
-def _archive(archivable: QuerySet[Thread], chosen: list[int]) -> tuple[int, list[Exception]]:
-    """Archives these threads together, or where that fails each by itself."""
-    try:
-        return len(archive.archive_threads(archivable.filter(pk__in=chosen))), []
-    except Exception as error:
-        if len(chosen) == 1:
-            # Its type alone: it may quote what the thread holds.
-            logger.error("thread %s can't be archived: %s", chosen[0], type(error).__name__)
-            return 0, [error]
-    each = [_archive(archivable, [thread]) for thread in chosen]
-    return sum(moved for moved, _ in each), [error for _, failures in each for error in failures]
 
 
 def _delete(using: str, days: float, chosen: list[int]) -> tuple[int, list[Exception]]:
@@ -181,7 +172,7 @@ def prune_ended(days: float, graph: str | None = None) -> Iterator[int]:
     # What is left of a pruned thread has no parent any more.
     older = Checkpoint.objects.filter(thread=OuterRef("pk"), parent_id__isnull=False)
     refused: list[Exception] = []
-    for ended in _batches(_of_graph(_at_rest(using, days), graph), BATCH):
+    for ended in iterate_batches(_of_graph(_at_rest(using, days), graph), BATCH):
         rows = Thread.objects.using(using).exclude(Run.exists_live())
         threads = rows.filter(Exists(older), pk__in=ended)
         pruned = 0
@@ -228,7 +219,7 @@ def delete_events(days: float, limit: int) -> int:
     return pruned
 
 
-def _batches(threads: QuerySet[Thread], size: int) -> Iterator[list[int]]:
+def iterate_batches(threads: QuerySet[Thread], size: int) -> Iterator[list[int]]:
     """Yields the keys of threads that have ended, along the index."""
     rest = ended = threads.order_by("ended_at", "pk")
     while rows := list(rest.values_list("ended_at", "pk", named=True)[:size]):
@@ -242,7 +233,7 @@ def _at_rest(using: str, days: float) -> QuerySet[Thread]:
     return Thread.objects.using(using).filter(ended_at__lt=_before(days), has_waiting=False)
 
 
-def _of_graph(rows: QuerySet[Row], graph: str | None) -> QuerySet[Row]:
+def _of_graph(rows: QuerySet[M], graph: str | None) -> QuerySet[M]:
     return rows if graph is None else rows.filter(graph=graph)
 
 

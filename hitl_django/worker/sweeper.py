@@ -7,8 +7,7 @@ so: QUEUED for longer than a message takes, or RUNNING under a lease that has ru
 from __future__ import annotations
 
 import logging
-import shlex
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from datetime import datetime, timedelta
 from functools import partial
 from uuid import UUID
@@ -39,10 +38,9 @@ def sweep() -> list[UUID]:
     """Enqueue again every run that waits for a worker, up to SWEEP_BATCH of them; return their ids.
 
     Before that, questions expire, reviewers are warned, overdue questions move to the front of the
-    queue, and runs resume whose decisions can no longer be undone. After it, old
-    idempotency keys and unused graph shapes are deleted, and RETENTION_DAYS,
-    ARCHIVE_DAYS and EVENT_RETENTION_DAYS are applied, a batch each. The steps of optional apps come
-    last. Several sweeps may run at once.
+    queue, and runs resume whose decisions can no longer be undone. After it, old idempotency keys
+    and unused graph shapes are deleted, and RETENTION_DAYS is applied, one batch. Then come the
+    steps of optional apps, and EVENT_RETENTION_DAYS. Several sweeps may run at once.
     """
     _run_steps("questions", services.expire_due, services.warn_expiring, services.mark_overdue)
     _run_steps("undo", services.resume_due)
@@ -50,12 +48,13 @@ def sweep() -> list[UUID]:
     _run_steps("workers", _request_report)
     _run_steps("shapes", compatibility.remove_unused_shapes)
     _run_steps("keys", keyed_requests.remove_old)
-    _run_steps("retention", _delete_ended, _archive_ended)
+    _run_steps("retention", _delete_ended)
+    # Before events are deleted: what an app archives is archived with its events.
+    for extension in list_extensions():
+        _run_steps(extension.name, *extension.sweep)
     if hitl.EVENT_RETENTION_DAYS is not None:
         days = hitl.EVENT_RETENTION_DAYS
         _run_steps("events", partial(retention.delete_events, days, hitl.SWEEP_BATCH))
-    for extension in list_extensions():
-        _run_steps(extension.name, *extension.sweep)
     return run_ids
 
 
@@ -78,38 +77,8 @@ def _run_steps(what: str, *steps: Callable[[], object]) -> None:
 
 
 def _delete_ended() -> None:
-    _retain("deleted", retention.delete_ended, hitl.RETENTION_DAYS, "retain --days {days:g}")
-
-
-def _archive_ended() -> None:
-    _retain(
-        "archived", retention.archive_ended, hitl.ARCHIVE_DAYS, "archive --older-than {days:g}d"
-    )
-
-
-def _retain(
-    done: str,
-    act: Callable[[float, int, str | None], int],
-    terms: float | Mapping[str, float | None] | None,
-    command: str,
-) -> None:
-    """Does so to threads that ended as long ago as the terms say, a batch in all."""
-    left = hitl.SWEEP_BATCH
-    for days, graph in retention.list_terms(terms):
-        try:
-            left -= act(days, left, graph)
-        except Exception as error:
-            # Nobody waits for it, as somebody does for the runs; rows of the project's own that
-            # forbid it are named by the exception, which may quote them.
-            logger.error(
-                "retention: ended threads can't be %s (%s); 'manage.py hitl %s' says why",
-                done,
-                type(error).__name__,
-                command.format(days=days)
-                + ("" if graph is None else f" --graph {shlex.quote(graph)}"),
-            )
-        if left <= 0:
-            return
+    terms = hitl.RETENTION_DAYS
+    retention.apply_terms("deleted", retention.delete_ended, terms, "retain --days {days:g}")
 
 
 @retry_on_conflict

@@ -12,12 +12,13 @@ from django.urls import reverse
 from django.urls.resolvers import URLResolver
 
 from hitl_django import services
+from hitl_django.contrib.archive.models import ArchivedThread
+from hitl_django.contrib.archive.retention import archive_ended
 from hitl_django.contrib.links.services import make_link
 from hitl_django.contrib.schedules.services import create_schedule
 from hitl_django.contrib.webhooks import services as webhook_services
 from hitl_django.contrib.webhooks.models import Delivery, WebhookEndpoint
 from hitl_django.models import (
-    ArchivedThread,
     ChannelBlob,
     Checkpoint,
     Decision,
@@ -25,7 +26,6 @@ from hitl_django.models import (
     PendingWrite,
     SecondLook,
 )
-from hitl_django.worker import retention
 from tests.reading import name_app
 
 from .conftest import page_of
@@ -53,9 +53,7 @@ def patterns(found: Any, before: str = "") -> Iterator[tuple[str, str]]:
             yield from patterns(pattern.url_patterns, before + str(pattern.pattern))
             continue
         route = before + str(pattern.pattern)
-        if found := re.match(
-            r"(hitl_django|hitl_links|hitl_schedules|hitl_webhooks)/(\w+)/", route
-        ):
+        if found := re.match(r"(hitl_\w+)/(\w+)/", route):
             app, model = found.groups()
             yield (pattern.name or f"{app}_{model}_row").removeprefix(f"{app}_"), route
 
@@ -65,7 +63,7 @@ def rows(asked: Callable[..., Interrupt], admin_user: Any) -> dict[str, Any]:
     """One row of each kind, by the name of its model; two questions, of which one is decided."""
     ended = services.start("approval", {"text": "x"})
     services.cancel(ended.id)
-    assert retention.archive_ended(0, 1) == 1
+    assert archive_ended(0, 1) == 1
     decided, item = (
         asked("approval", text="a text that has a row of its own, as it is long"),
         asked(),

@@ -21,6 +21,9 @@ from pydantic import BaseModel, SecretStr, field_validator
 
 from hitl_django import END, START, StateGraph, interrupt, register, services
 from hitl_django.admin.form_tokens import check_form_token
+from hitl_django.contrib.archive.models import ArchivedThread
+from hitl_django.contrib.archive.retention import archive_ended
+from hitl_django.contrib.archive.services import archived_thread
 from hitl_django.contrib.links.services import make_link
 from hitl_django.contrib.notifications import mails
 from hitl_django.contrib.schedules.models import Schedule
@@ -32,7 +35,6 @@ from hitl_django.graph_registry import registry
 from hitl_django.graph_registry.registry import ReviewPolicy
 from hitl_django.json_text.secret_values import HIDDEN
 from hitl_django.models import (
-    ArchivedThread,
     AuditEntry,
     ChannelBlob,
     Checkpoint,
@@ -44,7 +46,6 @@ from hitl_django.models import (
     SecondLook,
 )
 from hitl_django.models.events import KINDS
-from hitl_django.worker import retention
 
 from .addresses import ADDRESSES, address_of
 from .browsing import sheet_of
@@ -203,7 +204,7 @@ def planted(
     services.decide(kept.pk, "respond", {"note": "n", "otp": OTP}, by=ann, key="k")
     advance()
     assert Run.objects.get().state == "succeeded"
-    assert retention.archive_ended(0, 1) == 1
+    assert archive_ended(0, 1) == 1
 
     # One that is decided in the same way and stays, and one with a proposal that others approve.
     decided = opening(advance, by=ann)
@@ -319,7 +320,7 @@ def test_messages_exports_and_commands_show_no_secret(
     exported = list(services.export_decisions(admin_user, services.Period(today, today)))
     assert exported
     assert_hidden(str(exported), "the export of decisions")
-    archived = services.archived_thread(planted["archivedthread"].thread_id)
+    archived = archived_thread(planted["archivedthread"].thread_id)
     assert_hidden(str(archived), "the archive")
     options = archived.rows["Run"][0]["options"]
     assert options["context"] == {"tenant": "acme", "badge": HIDDEN}
@@ -351,11 +352,11 @@ def test_archive_shows_no_secret_of_run_that_never_began_or_of_unknown_graph(
     )
     services.cancel(waiting.id)
     services.cancel(first.pk)
-    assert retention.archive_ended(0, 1) == 1
-    assert_hidden(str(services.archived_thread(waiting.thread_id)), "the archive")
+    assert archive_ended(0, 1) == 1
+    assert_hidden(str(archived_thread(waiting.thread_id)), "the archive")
 
     registry.unregister("vault")
-    shown = services.archived_thread(waiting.thread_id).rows["Run"]
+    shown = archived_thread(waiting.thread_id).rows["Run"]
     assert_hidden(str(shown), "the archive")
     assert {run["options"]["context"] for run in shown} == {HIDDEN}
 

@@ -21,12 +21,14 @@ from django.contrib.auth.models import Permission
 from django.contrib.contenttypes.models import ContentType
 from django.db import connection, models, transaction
 
-from hitl_django import archive, audit
+from hitl_django import audit
+from hitl_django.contrib.archive import document
+from hitl_django.contrib.archive.models import ArchivedThread
 from hitl_django.contrib.webhooks import outbox
 from hitl_django.contrib.webhooks.models import Delivery, WebhookEndpoint
 from hitl_django.extensions import list_models
 from hitl_django.graph_registry import compatibility
-from hitl_django.models import ArchivedThread, ChannelBlob, Thread, WorkerHeartbeat
+from hitl_django.models import ChannelBlob, Thread, WorkerHeartbeat
 from tests.reading import values_of
 from tests.schema.harness import Killed
 
@@ -181,7 +183,7 @@ def _read_rows() -> Iterator[models.Model]:
         if model is not WorkerHeartbeat:
             yield from model._base_manager.order_by("pk")
     for archived in ArchivedThread.objects.order_by("pk"):
-        for rows in archive.read_document(archived).values():
+        for rows in document.read_document(archived).values():
             yield from rows
 
 

@@ -14,6 +14,7 @@ from django.core.management import call_command
 from django.db.models.functions import Now
 
 from hitl_django import Expiry, services
+from hitl_django.contrib.archive.models import ArchivedThread
 from hitl_django.contrib.schedules import schedule
 from hitl_django.contrib.schedules.models import Schedule
 from hitl_django.contrib.schedules.registered import unschedule
@@ -23,12 +24,12 @@ from hitl_django.contrib.store import DjangoStore
 from hitl_django.contrib.webhooks import services as webhook_services
 from hitl_django.contrib.webhooks.models import WebhookEndpoint
 from hitl_django.graph_registry import registry
-from hitl_django.models import ArchivedThread, GraphShape, Interrupt, Run, Thread
+from hitl_django.models import GraphShape, Interrupt, Run, Thread
 from hitl_django.testing.clock import move_back
 from hitl_django.worker import reencryption, retention
 from hitl_django.worker.sweeper import sweep
 from tests import graphs
-from tests.archive.conftest import advance, age, ended
+from tests.contrib.archive.conftest import advance, age, ended
 from tests.graphs import steps
 from tests.services.conftest import asked, lena, user
 from tests.services.test_pseudonyms import find_name
@@ -51,7 +52,7 @@ def hitl(*arguments: str) -> None:
 def talks(advance: Advance, ended: Ended, monkeypatch: pytest.MonkeyPatch) -> list[Thread]:
     """Return two threads that ended long ago and one that waits; batches hold one thread."""
     monkeypatch.setattr(retention, "BATCH", 1)
-    monkeypatch.setattr(retention, "ARCHIVED", 1)
+    monkeypatch.setattr("hitl_django.contrib.archive.retention.BATCH", 1)
     for number in range(2):
         run = services.start("steps", {"log": []}, thread_id=f"steps-{number}")
         advance()

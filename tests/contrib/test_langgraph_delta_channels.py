@@ -19,11 +19,12 @@ from typing_extensions import TypedDict
 
 from hitl_django import decide, services, start, testing
 from hitl_django.checkpoints import DjangoSaver
+from hitl_django.contrib.archive.retention import archive_ended
 from hitl_django.contrib.langgraph import DjangoCheckpointer, register_langgraph
 from hitl_django.graph_registry import registry
 from hitl_django.models import Checkpoint, Interrupt, Run
 from hitl_django.services import fork
-from hitl_django.services.runs.archive import is_archived
+from hitl_django.services.runs.archives import is_archived
 from hitl_django.testing.clock import move_back
 from hitl_django.worker import retention
 
@@ -187,7 +188,7 @@ def test_copied_and_restored_threads_keep_their_delta_channels(advance: Advance)
     run_on(advance, "one")
     move_back(timedelta(days=2))
     copy = services.copy_thread("t").thread_id
-    retention.archive_ended(1, 10)
+    archive_ended(1, 10)
     assert is_archived("t")
     for thread_id in ("t", copy):
         run_on(advance, "two", thread_id)

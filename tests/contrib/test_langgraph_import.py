@@ -37,6 +37,7 @@ from typing_extensions import TypedDict
 
 from hitl_django import StateGraph, audit, decide, interrupt, register, services, start, testing
 from hitl_django.checkpoints import DjangoSaver
+from hitl_django.contrib.archive.retention import archive_ended
 from hitl_django.contrib.langgraph import import_langgraph, register_langgraph
 from hitl_django.engine.channels import DeltaChannel as OurDeltaChannel
 from hitl_django.engine.serde import graph_classes
@@ -44,8 +45,7 @@ from hitl_django.engine.state.messages import MessagesState
 from hitl_django.engine.types import Overwrite, Send
 from hitl_django.graph_registry import registry
 from hitl_django.models import AuditEntry, Checkpoint, Interrupt, Run, Thread
-from hitl_django.services.runs.archive import is_archived
-from hitl_django.worker import retention
+from hitl_django.services.runs.archives import is_archived
 from hitl_django.worker.runner import advance
 from tests import databases
 from tests.__main__ import new_server
@@ -626,7 +626,7 @@ def test_a_thread_that_was_archived_here_is_there(paused: Path) -> None:
         graph.invoke({"x": 0, "log": []}, at("ended"))
     Import(paused)
     Thread.objects.filter(thread_id="ended").update(ended_at=Now() - timedelta(days=9))
-    retention.archive_ended(3, 10, None)
+    archive_ended(3, 10, None)
     assert is_archived("ended")
     assert Import(paused).out.startswith("0 ended, 0 waiting, 0 stopped, 2 there before")
 

@@ -47,6 +47,7 @@ class Additions:
 
 #: The optional apps by the names of their packages.
 APPS = {
+    "archive": Additions(table="hitl_archive_archivedthread", entry="hitl_archive/archivedthread/"),
     "links": Additions(
         table="hitl_links_reviewlink",
         route="/links/",

@@ -17,9 +17,12 @@ from django.db import connection, transaction
 from django.db.models.functions import Now
 
 from hitl_django import services
-from hitl_django.archive.thread_tables import THREAD_TABLES
+from hitl_django.contrib.archive.models import ArchivedThread
+from hitl_django.contrib.archive.retention import archive_ended
+from hitl_django.contrib.archive.services import archived_thread, restore_thread
 from hitl_django.graph_registry import compatibility, registry
-from hitl_django.models import ArchivedThread, Decision, Interrupt, Run, Thread
+from hitl_django.models import Decision, Interrupt, Run, Thread
+from hitl_django.models.thread_tables import THREAD_TABLES
 from hitl_django.services.reviews import queue_filters
 from hitl_django.worker import retention, runner, sweeper
 from tools.benchmarks import filled_rows
@@ -48,7 +51,7 @@ def database(request: pytest.FixtureRequest, settings: Any) -> Iterator[str]:
         filled_rows.finish(filled_rows.begin())
         analyze()
     filled_rows.copy_threads(THREADS, discussed=True)
-    assert retention.archive_ended(filled_rows.DAYS / 2, 300) == 300  # of two months or three
+    assert archive_ended(filled_rows.DAYS / 2, 300) == 300  # of two months or three
     if request.param == "full":
         analyze()
     multiply_rows()
@@ -115,12 +118,12 @@ def prune() -> None:
 
 
 def archive_and_restore() -> None:
-    assert retention.archive_ended(filled_rows.DAYS / 2, 5) == 5
+    assert archive_ended(filled_rows.DAYS / 2, 5) == 5
     first = filled_rows.FIRST_KEY + 1
     longest_ended = ArchivedThread.objects.filter(pk__in=range(first, first + 310)).order_by()
     archived = longest_ended[0].thread_id
-    services.archived_thread(archived)
-    services.restore_thread(archived)
+    archived_thread(archived)
+    restore_thread(archived)
 
 
 @pytest.mark.parametrize(

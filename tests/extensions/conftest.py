@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from django.apps import apps
 
-from tests.archive.conftest import advance, ended, user
+from tests.contrib.archive.conftest import advance, ended, user
 
 __all__ = ["advance", "ended", "user"]
 

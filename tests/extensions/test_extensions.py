@@ -19,12 +19,12 @@ from django.urls import URLPattern
 
 from hitl_django import conf, extensions
 from hitl_django.api.problems import find_type_of_class
-from hitl_django.archive.thread_tables import list_thread_tables
 from hitl_django.checks.configuration import check_settings
 from hitl_django.conf.kinds import count, setting
 from hitl_django.errors import HitlError
 from hitl_django.extensions import Extension, Table, register
 from hitl_django.models import WorkerHeartbeat
+from hitl_django.models.thread_tables import list_thread_tables
 from hitl_django.worker.sweeper import find_missed_since
 
 ROOT = Path(__file__).resolve().parents[2]

@@ -24,13 +24,14 @@ from django_q.conf import Conf
 from django_q.models import Schedule
 
 from hitl_django import audit, services, testing
-from hitl_django.archive import partitions
 from hitl_django.audit import verification
 from hitl_django.conf import hitl
+from hitl_django.contrib.archive import partitions
+from hitl_django.contrib.archive.models import ArchivedThread
 from hitl_django.contrib.webhooks import services as webhook_services
 from hitl_django.contrib.webhooks.models import WebhookEndpoint
 from hitl_django.management import diagnosis, tables
-from hitl_django.models import ArchivedThread, AuditEntry, Interrupt, Run, Thread, WorkerHeartbeat
+from hitl_django.models import AuditEntry, Interrupt, Run, Thread, WorkerHeartbeat
 from hitl_django.worker.sweeper import sweep
 
 pytestmark = pytest.mark.django_db

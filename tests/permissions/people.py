@@ -12,6 +12,7 @@ from django.contrib.auth import get_user_model
 from django.contrib.auth.models import Group, Permission
 from django.test import Client
 
+from hitl_django.contrib.archive.models import ArchivedThread
 from hitl_django.permissions import ModelPermissionPolicy
 
 VIEW = ("view_interrupt", "view_run", "view_thread")
@@ -52,8 +53,9 @@ class Blindfold(ModelPermissionPolicy):
     def visible_interrupts(self, user: Any, interrupts: Any) -> Any:
         return _open(user, super().visible_interrupts(user, interrupts), "thread__thread_id")
 
-    def visible_archived_threads(self, user: Any, threads: Any) -> Any:
-        return _open(user, super().visible_archived_threads(user, threads), "thread_id")
+    def visible_rows(self, user: Any, rows: Any) -> Any:
+        seen = super().visible_rows(user, rows)
+        return _open(user, seen, "thread_id") if seen.model is ArchivedThread else seen
 
 
 def _open(user: Any, rows: Any, name: str) -> Any:

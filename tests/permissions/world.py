@@ -18,7 +18,9 @@ from django.contrib.auth.models import Group
 from django.test import override_settings
 from django.utils import timezone
 
-from hitl_django import END, START, StateGraph, archive, interrupt, services, testing
+from hitl_django import END, START, StateGraph, interrupt, services, testing
+from hitl_django.contrib.archive import moves
+from hitl_django.contrib.archive.models import ArchivedThread
 from hitl_django.contrib.links.models import ReviewLink
 from hitl_django.contrib.links.services import make_link
 from hitl_django.contrib.notifications import slack_channel
@@ -30,7 +32,6 @@ from hitl_django.contrib.webhooks.models import Delivery, WebhookEndpoint
 from hitl_django.graph_registry import registry
 from hitl_django.graph_registry.registry import ReviewPolicy
 from hitl_django.models import (
-    ArchivedThread,
     ChannelBlob,
     Checkpoint,
     Decision,
@@ -180,8 +181,8 @@ def fill(area: str) -> Things:
     archived_id = f"{SHUT if area == 'shut' else ''}archived-{area}"
     services.cancel(services.start(GRAPHS[area], {"area": area}, thread_id=archived_id).id)
     ended = Thread.objects.filter(thread_id=archived_id)
-    archive.make_room(ended)
-    (archived,) = archive.archive_threads(ended)
+    moves.make_room(ended)
+    (archived,) = moves.archive_threads(ended)
     checkpoints = Checkpoint.objects.filter(thread=question.thread)
     blobs = ChannelBlob.objects.filter(thread=question.thread)
     writes = PendingWrite.objects.filter(thread__in=[question.thread_id, failed.thread_id])

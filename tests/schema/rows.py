@@ -10,7 +10,7 @@ from typing import Any
 
 from django.db import models
 
-from hitl_django.archive.partitions import TABLE, make_partitions
+from hitl_django.contrib.archive.partitions import TABLE, make_partitions
 
 _numbers = itertools.count(1)
 

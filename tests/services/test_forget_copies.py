@@ -10,6 +10,7 @@ import pytest
 from django.utils import timezone
 
 from hitl_django import audit, services
+from hitl_django.contrib.archive.retention import archive_ended
 from hitl_django.errors import NotAllowedError, RunStateError
 from hitl_django.models import (
     AuditEntry,
@@ -22,7 +23,6 @@ from hitl_django.models import (
     Thread,
 )
 from hitl_django.permissions import get_policy
-from hitl_django.worker import retention
 
 WORD = "Zweigelt"
 
@@ -101,7 +101,7 @@ def test_forget_erases_copy_of_a_deleted_copy(source: str) -> None:
 def test_forget_erases_archived_copy(source: str, used: str) -> None:
     long_ago = timezone.now() - timedelta(days=90)
     Thread.objects.filter(thread_id=used).update(ended_at=long_ago)
-    assert retention.archive_ended(30, 10) == 1
+    assert archive_ended(30, 10) == 1
     assert services.forget(source) == [source, used]
     assert WORD not in stored()
 

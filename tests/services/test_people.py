@@ -13,13 +13,13 @@ from django.core.management import CommandError, call_command
 from django.db import models
 
 from hitl_django import audit, services
+from hitl_django.contrib.archive.retention import archive_ended
 from hitl_django.contrib.webhooks.models import Delivery, WebhookEndpoint
 from hitl_django.db.alias import write_alias
 from hitl_django.errors import NotAllowedError
 from hitl_django.extensions import list_models
 from hitl_django.models import AuditEntry, Run, Thread
 from hitl_django.services.people import NAMES, list_labels
-from hitl_django.worker import retention
 
 pytestmark = pytest.mark.django_db
 
@@ -139,7 +139,7 @@ def test_another_one_whose_name_or_key_begins_alike_stands_nowhere(lena: User) -
 def test_what_is_archived_is_exported_as_well(lena: User) -> None:
     before = {(row.table, row.columns, row.thread_id) for row in services.export_person(lena)}
     Thread.objects.update(ended_at="2020-01-01T00:00Z")
-    assert retention.archive_ended(30, 10) == 2
+    assert archive_ended(30, 10) == 2
     rows = list(services.export_person(lena))
     assert {(row.table, row.columns, row.thread_id) for row in rows} == before
     assert {row.is_archived for row in rows if row.thread_id} == {True}

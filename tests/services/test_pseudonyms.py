@@ -23,7 +23,11 @@ from django.core.management import CommandError, call_command
 from django.db import connection
 
 import hitl_django
-from hitl_django import archive, audit, leases, services
+from hitl_django import audit, leases, services
+from hitl_django.contrib.archive import document, extension
+from hitl_django.contrib.archive.models import ArchivedThread
+from hitl_django.contrib.archive.retention import archive_ended
+from hitl_django.contrib.archive.services import archived_thread, restore_thread
 from hitl_django.contrib.links.models import ReviewLink
 from hitl_django.contrib.links.services import decide_by_link, make_link, revoke_link
 from hitl_django.contrib.schedules.models import Schedule
@@ -33,7 +37,6 @@ from hitl_django.errors import NotAllowedError
 from hitl_django.extensions import list_models
 from hitl_django.management import verify_audit
 from hitl_django.models import (
-    ArchivedThread,
     AuditEntry,
     Comment,
     Decision,
@@ -44,7 +47,6 @@ from hitl_django.models import (
 from hitl_django.services import pseudonyms
 from hitl_django.services.people import Person, list_keys, list_labels
 from hitl_django.services.pseudonyms import KEPT
-from hitl_django.worker import retention
 from tests.chaos import audit_chain
 
 from .conftest import asked
@@ -76,7 +78,7 @@ def read_rows() -> Iterator[Any]:
     for model in list_models():
         rows = list(model._base_manager.all())
         if model is ArchivedThread:
-            documents = [archive.read_document(row) for row in rows]
+            documents = [document.read_document(row) for row in rows]
             rows = [row for each in documents for found in each.values() for row in found]
         yield from rows
 
@@ -494,7 +496,7 @@ class TestTheArchive:
     ) -> None:
         names = list(Thread.objects.values_list("thread_id", flat=True))
         Thread.objects.update(ended_at="2020-01-01T00:00Z")
-        assert retention.archive_ended(30, 10) == 2
+        assert archive_ended(30, 10) == 2
         assert find_name("lena")
 
         forgotten = services.forget_person(lena)
@@ -503,7 +505,7 @@ class TestTheArchive:
         assert not Thread.objects.exists()
         assert forgotten.rows["hitl_django.AuditEntry"] > 5
         for name in names:
-            services.restore_thread(name)
+            restore_thread(name)
         assert find_faults() == {}
         entries = AuditEntry.objects.filter(verb="forget_person")
         assert entries.count() == 2
@@ -514,8 +516,8 @@ class TestTheArchive:
     def test_what_of_it_is_shown_has_no_salts(self, lena: User) -> None:
         name = Thread.objects.values_list("thread_id", flat=True)[0]
         Thread.objects.update(ended_at="2020-01-01T00:00Z")
-        retention.archive_ended(30, 10)
-        shown = services.archived_thread(name).rows["AuditEntry"]
+        archive_ended(30, 10)
+        shown = archived_thread(name).rows["AuditEntry"]
         assert shown
         assert "salts" not in json.dumps(shown)
         exported = [row.row for row in services.export_person(lena) if "Audit" in row.table]
@@ -527,15 +529,15 @@ class TestTheArchive:
         """Forced between the look at the tables and the one at the archive."""
         names = list(Thread.objects.values_list("thread_id", flat=True))
         Thread.objects.update(ended_at="2020-01-01T00:00Z")
-        retention.archive_ended(30, 10)
-        read = archive.read_document
+        archive_ended(30, 10)
+        read = document.read_document
 
         def restore_first(archived: ArchivedThread) -> Any:
-            monkeypatch.setattr(archive, "read_document", read)
-            services.restore_thread(names[0])
+            monkeypatch.setattr(extension, "read_document", read)
+            restore_thread(names[0])
             return read(archived)
 
-        monkeypatch.setattr(archive, "read_document", restore_first)
+        monkeypatch.setattr(extension, "read_document", restore_first)
         services.forget_person(lena)
         assert Thread.objects.count() == 1
         assert find_name("lena") == find_key(lena) == set()
@@ -565,7 +567,7 @@ def test_whoever_is_stopped_between_threads_begins_again_and_ends_the_same(
         # All that this thread has of her is the name.
         second = AuditEntry.objects.get(verb="release").thread_id
         Thread.objects.filter(pk=second).update(ended_at="2020-01-01T00:00Z")
-        assert retention.archive_ended(30, 10) == 1
+        assert archive_ended(30, 10) == 1
     begun = []
 
     def stop_at(act: Callable[..., Any]) -> Callable[..., Any]:
@@ -579,7 +581,7 @@ def test_whoever_is_stopped_between_threads_begins_again_and_ends_the_same(
 
     with monkeypatch.context() as stopped:
         stopped.setattr(leases, "lock_thread", stop_at(leases.lock_thread))
-        stopped.setattr(archive, "read_document", stop_at(archive.read_document))
+        stopped.setattr(extension, "read_document", stop_at(document.read_document))
         with suppress(StoppedError):
             services.forget_person(lena)
     assert find_faults() == {}
@@ -716,7 +718,7 @@ class TestGuests:
     def test_in_the_archive_as_well(self, lena: User, decided: Interrupt) -> None:
         Run.objects.exclude(state="succeeded").update(state="cancelled")
         Thread.objects.update(ended_at="2020-01-01T00:00Z")
-        assert retention.archive_ended(30, 10) == 4
+        assert archive_ended(30, 10) == 4
         services.forget_person(lena)
         assert find_name("magda") == find_name("lena") == set()
 

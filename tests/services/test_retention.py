@@ -14,11 +14,12 @@ from django.db.models import ProtectedError, QuerySet
 from django.utils import timezone
 
 from hitl_django import answers, audit, services
+from hitl_django.contrib.archive.models import ArchivedThread
+from hitl_django.contrib.archive.retention import archive_ended
 from hitl_django.engine.errors import CorruptPayloadError, ThreadNotFound
 from hitl_django.errors import NotAllowedError, RunStateError
 from hitl_django.graph_registry import compatibility
 from hitl_django.models import (
-    ArchivedThread,
     AuditEntry,
     ChannelBlob,
     Checkpoint,
@@ -208,7 +209,7 @@ def test_threads_of_each_graph_are_kept_for_its_own_days(
         Thread.objects.filter(pk=ended(advance).pk).update(graph=graph)
     archived = name.endswith("archive")
     if archived:
-        assert retention.archive_ended(30, 10) == 4
+        assert archive_ended(30, 10) == 4
     settings.HITL = {**settings.HITL, name.removesuffix(" of the archive"): terms}
     sweep()
     rows: Any = (ArchivedThread if archived else Thread).objects.all()

@@ -12,14 +12,14 @@ from django.utils import timezone
 
 from hitl_django import services
 from hitl_django.checkpoints import DjangoSaver
+from hitl_django.contrib.archive.retention import archive_ended
 from hitl_django.contrib.links.services import make_link, revoke_link
 from hitl_django.contrib.schedules.services import change_schedule, create_schedule, delete_schedule
 from hitl_django.contrib.store import DjangoStore
 from hitl_django.contrib.webhooks import services as webhook_services
 from hitl_django.models import Checkpoint, Interrupt, Run
-from hitl_django.worker import retention
-from tests.archive.conftest import age
 from tests.chaos.commits import Kill
+from tests.contrib.archive.conftest import age
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
@@ -83,7 +83,7 @@ def test_each_service_that_changes_something_commits_once(
     Run.objects.filter(pk=run.id).update(state="failed")
     for each in Run.objects.all():
         age(each.pk, 90)
-    assert retention.archive_ended(30, 10)
+    assert archive_ended(30, 10)
     call(services.restore_thread, "first", by=rita)
     call(services.forget, "first", by=rita)
 

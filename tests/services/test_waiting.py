@@ -14,6 +14,8 @@ from django.db import InterfaceError, OperationalError
 from django.db.models.functions import Now
 
 from hitl_django import END, START, StateGraph, audit, interrupt, services, signals, testing
+from hitl_django.contrib.archive.retention import archive_ended
+from hitl_django.contrib.archive.services import archived_thread
 from hitl_django.contrib.webhooks import services as webhook_services
 from hitl_django.contrib.webhooks.models import Delivery
 from hitl_django.engine.errors import InvalidInputError
@@ -363,7 +365,7 @@ def test_a_thread_that_is_waited_for_is_kept(advance: Advance) -> None:
     Run.objects.filter(pk=first.id).update(state="succeeded")
     Thread.objects.update(ended_at=Thread.objects.get().created_at)
     assert retention.delete_ended(0, 10) == 0
-    assert retention.archive_ended(0, 10) == 0
+    assert archive_ended(0, 10) == 0
     with pytest.raises(RunStateError, match="is waiting"):
         services.forget("t")
 
@@ -384,8 +386,8 @@ def test_an_archived_thread_comes_back_with_what_waited_in_vain(advance: Advance
     services.cancel(second.id)
     advance()
     stored = Run.objects.get(pk=second.id).input
-    assert retention.archive_ended(0, 10) == 1
-    assert services.archived_thread("t").state == "succeeded"
+    assert archive_ended(0, 10) == 1
+    assert archived_thread("t").state == "succeeded"
     start("steps", {"log": ["three"]})
     assert Run.objects.get(pk=second.id).input == stored
     advance()

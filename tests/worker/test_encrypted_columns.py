@@ -21,6 +21,9 @@ from django.urls import reverse
 
 import hitl_django
 from hitl_django import audit, services
+from hitl_django.contrib.archive.models import ArchivedThread
+from hitl_django.contrib.archive.retention import archive_ended
+from hitl_django.contrib.archive.services import restore_thread
 from hitl_django.contrib.links.services import make_link
 from hitl_django.contrib.webhooks import services as webhook_services
 from hitl_django.contrib.webhooks.models import Delivery
@@ -28,10 +31,10 @@ from hitl_django.encryption import decrypt_text, encrypt_text
 from hitl_django.engine.errors import CorruptPayloadError
 from hitl_django.extensions import list_models
 from hitl_django.management.diagnosis import examine_installation
-from hitl_django.models import ArchivedThread, Comment, Decision, Interrupt, Run, RunEvent, Thread
+from hitl_django.models import Comment, Decision, Interrupt, Run, RunEvent, Thread
 from hitl_django.models.fields import EncryptedField
 from hitl_django.worker import reencryption, retention
-from tests.archive.conftest import advance, age, ended, rows_of
+from tests.contrib.archive.conftest import advance, age, ended, rows_of
 
 __all__ = ["advance", "ended"]
 
@@ -201,10 +204,10 @@ def test_a_whole_life_leaves_nothing_to_be_read(
     thread = Thread.objects.get()
     age(run.id, 100)
     before = rows_of(thread)
-    retention.archive_ended(30, 10)
+    archive_ended(30, 10)
     assert ArchivedThread.objects.exists()
     assert find_readable() == set()
-    services.restore_thread(thread.thread_id)
+    restore_thread(thread.thread_id)
     assert rows_of(thread) == before
     assert find_readable() == set()
     retention.delete_ended(30, 10)
@@ -389,7 +392,7 @@ def test_rows_from_before_the_first_key_are_read_encrypted_and_found_by_no_more_
     keys()
     thread, archived = ended(text=SECRET, days=1), ended(text=SECRET, days=100)
     Interrupt.objects.update(title="Publish it?")
-    retention.archive_ended(30, 10)
+    archive_ended(30, 10)
     before = rows_of(thread)
     keys(NEW)
     assert rows_of(thread) == before
@@ -402,7 +405,7 @@ def test_rows_from_before_the_first_key_are_read_encrypted_and_found_by_no_more_
     assert reencrypt().startswith("0 rows rewritten.")
     found = [each.words for each in examine_installation(audited=True)]
     assert "Every row is encrypted with the first of ENCRYPTION_KEYS." in found
-    services.restore_thread(archived.thread_id)
+    restore_thread(archived.thread_id)
     assert find_readable() == set()
 
 

@@ -13,13 +13,16 @@ from django.core.management import CommandError, call_command
 from hitl_django import audit, services
 from hitl_django.checkpoints import value_deltas
 from hitl_django.checkpoints.encrypted_rows import decrypt_row
+from hitl_django.contrib.archive.models import ArchivedThread
+from hitl_django.contrib.archive.retention import archive_ended
+from hitl_django.contrib.archive.services import restore_thread
 from hitl_django.encryption import get_key_ring
 from hitl_django.engine.errors import CorruptPayloadError
 from hitl_django.engine.serde import digest
-from hitl_django.models import ArchivedThread, ChannelBlob, Checkpoint, PendingWrite, Thread
-from hitl_django.worker import reencryption, retention
-from tests.archive.conftest import advance, ended, rows_of
+from hitl_django.models import ChannelBlob, Checkpoint, PendingWrite, Thread
+from hitl_django.worker import reencryption
 from tests.checkpoints import test_encryption as stepwise
+from tests.contrib.archive.conftest import advance, ended, rows_of
 
 __all__ = ["advance", "ended"]
 
@@ -65,7 +68,7 @@ def test_an_old_key_can_be_dropped_afterwards(keys: Any, ended: Ended) -> None:
     values = stepwise.run()
     thread, archived = ended(days=1, text=SECRET), ended(days=50, text=SECRET)
     before = read_columns(thread)
-    retention.archive_ended(30, 10)
+    archive_ended(30, 10)
 
     keys(NEW, OLD)
     said, sound = reencrypt("--check")
@@ -80,7 +83,7 @@ def test_an_old_key_can_be_dropped_afterwards(keys: Any, ended: Ended) -> None:
     keys(NEW)
     assert stepwise.read() == values
     assert read_columns(thread) == before
-    services.restore_thread(archived.thread_id)
+    restore_thread(archived.thread_id)
     run = Thread.objects.get(pk=archived.pk).runs.get()
     assert services.run_result(run.pk)["answer"] == {"approved": True, "text": SECRET}
     assert list(audit.find_faults()) == []
@@ -171,12 +174,12 @@ def test_a_document_of_the_archive_is_read_for_what_its_rows_are_under(
     keys(OLD)
     ended(days=50, text=SECRET)
     keys(NEW, OLD)
-    retention.archive_ended(30, 10)
+    archive_ended(30, 10)
     assert not reencrypt("--check")[1]
     assert reencrypt()[1]
     keys(NEW)
     row = ArchivedThread.objects.get()
-    services.restore_thread(row.thread_id)
+    restore_thread(row.thread_id)
     assert services.run_result(Thread.objects.get().runs.get().pk)["text"] == SECRET
 
 

@@ -120,6 +120,7 @@ class Round:
             self._timed("steps to the end", lambda: runner.advance(str(run.id)))
 
     def _look_after_all(self) -> None:
+        from hitl_django.contrib.archive.retention import archive_ended
         from hitl_django.graph_registry import compatibility
         from hitl_django.worker import retention, sweeper
         from tools.benchmarks import filled_rows
@@ -133,7 +134,7 @@ class Round:
         self._timed(f"prune {PORTION}", lambda: next(pruning))
         self._timed(f"delete {PORTION}", lambda: retention.delete_ended(days, PORTION))
         filled_rows.age_threads(PORTION)
-        self._timed(f"archive {PORTION}", lambda: retention.archive_ended(days, PORTION))
+        self._timed(f"archive {PORTION}", lambda: archive_ended(days, PORTION))
         retention.delete_ended(days, PORTION)
 
     def _timed(self, name: str, act: Callable[[], Any]) -> Any:

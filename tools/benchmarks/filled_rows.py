@@ -14,11 +14,13 @@ from django.db import connection, models
 from django.db.models.functions import Now
 
 from hitl_django import START, StateGraph, interrupt, services
-from hitl_django.archive.thread_tables import THREAD_TABLES
+from hitl_django.contrib.archive.models import ArchivedThread
+from hitl_django.contrib.archive.retention import archive_ended
 from hitl_django.contrib.links.services import make_link
 from hitl_django.graph_registry import registry
-from hitl_django.models import ArchivedThread, GraphShape, Interrupt, Run, SecondLook, Thread
-from hitl_django.worker import retention, runner
+from hitl_django.models import GraphShape, Interrupt, Run, SecondLook, Thread
+from hitl_django.models.thread_tables import THREAD_TABLES
+from hitl_django.worker import runner
 
 GRAPH = "bench-filled"
 #: For each so many finished threads one waits.
@@ -190,7 +192,7 @@ def age_threads(count: int) -> float:
 
 def measure_archived() -> list[float]:
     """Archives some of the finished threads, and returns what one takes there."""
-    retention.archive_ended(1, ARCHIVED)
+    archive_ended(1, ARCHIVED)
     with connection.cursor() as cursor:
         cursor.execute(
             "SELECT sum(pg_table_size(inhrelid)), sum(pg_indexes_size(inhrelid)) "

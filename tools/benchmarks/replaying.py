@@ -76,7 +76,7 @@ class Replayed:
 
 
 def _list_tables() -> list[str]:
-    from hitl_django.archive.thread_tables import THREAD_TABLES
+    from hitl_django.models.thread_tables import THREAD_TABLES
 
     return [model._meta.db_table for model in THREAD_TABLES]
 

@@ -29,7 +29,7 @@ from hitl_django.graph_registry import compatibility, registry
 from hitl_django.graph_registry.registry import RegisteredGraph
 from hitl_django.models import AuditEntry, Checkpoint, Decision, Interrupt, Run, Thread
 from hitl_django.models.functions import Now
-from hitl_django.services.runs.archive import is_archived
+from hitl_django.services.runs.archives import is_archived
 from hitl_django.services.runs.cancel import cancel_run
 from hitl_django.services.runs.threads import check_names
 from hitl_django.task_queue import dispatcher

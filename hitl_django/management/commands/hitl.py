@@ -10,7 +10,6 @@ from django.core.management.base import BaseCommand, CommandError, CommandParser
 from hitl_django.extensions import list_extensions
 
 from .. import (
-    archive,
     backup_check,
     decide,
     doctor,
@@ -21,7 +20,6 @@ from .. import (
     list_rows,
     preflight,
     reencrypt,
-    restore,
     retain,
     retry,
     show,
@@ -33,7 +31,6 @@ from .. import (
 from ..diagnosis import find_obstacle
 
 VERBS = {
-    "archive": archive,
     "backup-check": backup_check,
     "decide": decide,
     "doctor": doctor,
@@ -44,7 +41,6 @@ VERBS = {
     "list": list_rows,
     "preflight": preflight,
     "reencrypt": reencrypt,
-    "restore": restore,
     "retain": retain,
     "retry": retry,
     "show": show,

@@ -27,7 +27,7 @@ from hitl_django.models.review import ERASED_COLUMNS
 from hitl_django.permissions import find_row, get_policy, select_visible
 
 from .. import denied_log
-from .archive import bring_back
+from .archives import restore_archived
 from .state import find_thread
 from .threads import list_copies
 
@@ -115,7 +115,7 @@ def _operated_copy(thread_id: str, by: Any) -> Thread | None:
 
 def _operated(thread_id: str, by: Any) -> Thread:
     """Returns the locked thread, if the user may operate its runs."""
-    bring_back(thread_id=thread_id)
+    restore_archived(thread_id=thread_id)
     runs = Run.objects.using(write_alias()).select_related("thread")
     runs = runs.filter(thread__thread_id=thread_id)
     if runs.exists():

@@ -34,7 +34,7 @@ from hitl_django.task_queue import dispatcher
 
 from .. import denied_log, queries
 from ..results import RunInfo
-from .archive import bring_back, is_archived
+from .archives import is_archived, restore_archived
 from .cancel import cancel_run
 from .input_submission import submit_input
 from .options import KEPT, RunOptions
@@ -151,7 +151,7 @@ class _Start:
         used = {"graph": self.registered.name, "key": self.key}
         runs = Run.objects.using(write_alias()).select_related("thread").filter(**used)
         run = runs.first()
-        if run is None and bring_back(**used) is not None:
+        if run is None and restore_archived(**used) is not None:
             run = runs.first()
         if run is None:
             return None
@@ -312,7 +312,7 @@ class _Start:
         if not is_archived(made.thread_id):
             return made, True
         made.delete(using=write_alias())
-        restored = bring_back(thread_id=made.thread_id)
+        restored = restore_archived(thread_id=made.thread_id)
         assert restored is not None
         return restored, False
 

@@ -29,7 +29,7 @@ from hitl_django.permissions import (
 )
 
 from .. import denied_log
-from .archive import bring_back, is_archived
+from .archives import is_archived, restore_archived
 from .state import find_graph_of_thread, find_thread, refuse_unless_may_view_state
 
 NAME_LENGTH, METADATA_BYTES = 255, 16 * 1024
@@ -79,7 +79,7 @@ def create_thread(
                 thread, "create_thread", by=by, via=via, subject=thread_id, detail={"graph": graph}
             )
     except IntegrityError:
-        bring_back(thread_id=thread_id)
+        restore_archived(thread_id=thread_id)
         find_row(select_visible(rows, by), NoSuchThread, thread_id=thread_id)
         if if_exists != "keep":
             raise ThreadExistsError(f"There is a thread {thread_id!r} already.") from None
@@ -129,7 +129,7 @@ def _lock_originals(source: Thread) -> list[Thread]:
     first = entries.order_by("seq").first()
     found = []
     for thread_id in [] if first is None else first.detail.get(ORIGINALS, ()):
-        bring_back(thread_id=thread_id)
+        restore_archived(thread_id=thread_id)
         row = Thread.objects.using(write_alias()).filter(thread_id=thread_id).first()
         if row is not None:
             found.append(leases.lock_thread(pk=row.pk))

@@ -14,16 +14,20 @@ from django.db import transaction
 from django.http import HttpResponse
 from django.test import Client
 
-from hitl_django import archive, extensions, services
+from hitl_django import extensions, services
 from hitl_django.admin import register
 from hitl_django.admin.history_display import describe_entry
+from hitl_django.contrib.archive import document
+from hitl_django.contrib.archive.models import ArchivedThread
+from hitl_django.contrib.archive.retention import archive_ended
+from hitl_django.contrib.archive.services import restore_thread
 from hitl_django.engine.errors import CorruptPayloadError
 from hitl_django.extensions import list_extensions
-from hitl_django.models import ArchivedThread, AuditEntry, Interrupt, Thread
+from hitl_django.models import AuditEntry, Interrupt, Thread
 from hitl_django.permissions import select_visible
 from hitl_django.worker import retention
 from hitl_django.worker.sweeper import sweep
-from tests.archive import conftest
+from tests.contrib.archive import conftest
 
 from .models import Rating
 
@@ -188,28 +192,28 @@ def test_subscriber_writes_rows_with_the_change_or_not_at_all(rated: Thread) -> 
 
 def test_rows_are_archived_and_restored_with_the_thread(rated: Thread) -> None:
     before = [*Rating.objects.values()]
-    assert retention.archive_ended(30, 10) == 1
+    assert archive_ended(30, 10) == 1
     assert not Rating.objects.exists()
-    services.restore_thread(rated.thread_id)
+    restore_thread(rated.thread_id)
     assert [*Rating.objects.values()] == before
 
 
 def test_archived_rows_without_the_app_are_refused_by_name(
     rated: Thread, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    retention.archive_ended(30, 10)
+    archive_ended(30, 10)
     monkeypatch.delitem(extensions._registered, "ratings")
     with pytest.raises(CorruptPayloadError, match=r"rows of ratings\.rating"):
-        archive.read_document(ArchivedThread.objects.get())
+        document.read_document(ArchivedThread.objects.get())
 
 
 def test_archived_thread_without_rows_of_the_app_is_read_without_it(
     ended: Callable[..., Thread], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     ended()
-    retention.archive_ended(30, 10)
+    archive_ended(30, 10)
     monkeypatch.delitem(extensions._registered, "ratings")
-    assert archive.read_document(ArchivedThread.objects.get())[Thread]
+    assert document.read_document(ArchivedThread.objects.get())[Thread]
 
 
 def test_rows_of_a_person_are_exported_and_erased(rated: Thread) -> None:
@@ -225,9 +229,9 @@ def test_rows_of_a_person_are_exported_and_erased(rated: Thread) -> None:
 
 
 def test_rows_of_a_person_in_the_archive_are_erased(rated: Thread) -> None:
-    retention.archive_ended(30, 10)
+    archive_ended(30, 10)
     done = services.forget_person(User.objects.get(username="rita"))
-    [row] = archive.read_document(ArchivedThread.objects.get())[Rating]
+    [row] = document.read_document(ArchivedThread.objects.get())[Rating]
     assert (row.rater_id, row.rater_label) == (None, done.pseudonym)
 
 

@@ -10,25 +10,19 @@ from typing import Any
 from django.db import IntegrityError, models, transaction
 from django.db.models import QuerySet
 
-from hitl_django import archive, audit
+from hitl_django import audit
 from hitl_django.answers import read_options
 from hitl_django.db.alias import write_alias
 from hitl_django.db.retry import retry_on_conflict
 from hitl_django.errors import NoSuchThread, NotAllowedError, ThreadExistsError
 from hitl_django.graph_registry import registry
-from hitl_django.models import (
-    ArchivedThread,
-    AuditEntry,
-    Comment,
-    Decision,
-    Interrupt,
-    Run,
-    RunEvent,
-    Thread,
-)
+from hitl_django.models import AuditEntry, Comment, Decision, Interrupt, Run, RunEvent
 from hitl_django.permissions import get_policy, select_visible
+from hitl_django.services.runs.state import render_json
 
-from .state import render_json
+from .document import read_document
+from .models import ArchivedThread
+from .moves import unarchive
 
 #: The tables whose rows are shown; state and history can be read once the thread is restored.
 SHOWN = (Run, Interrupt, Decision, Comment, RunEvent, AuditEntry)
@@ -62,7 +56,7 @@ def archived_thread(thread_id: str, *, by: Any = None) -> ArchivedThreadInfo:
     row = next(iter(rows[:1]), None)
     if row is None:
         raise NoSuchThread
-    found = archive.read_document(row)
+    found = read_document(row)
     hidden = UNSHOWN if _may_operate(by, found[Run]) else UNSHOWN + OPERATORS
     return ArchivedThreadInfo(
         thread_id=row.thread_id,
@@ -88,7 +82,7 @@ def restore_thread(thread_id: str, *, by: Any = None) -> None:
     """
     try:
         with transaction.atomic(using=write_alias()):
-            thread = bring_back(thread_id=thread_id)
+            thread = unarchive(_find_all().filter(thread_id=thread_id))
             if thread is None:
                 raise NoSuchThread
             # Asked of the rows themselves, as for any thread: who may not has not moved anything.
@@ -101,18 +95,6 @@ def restore_thread(thread_id: str, *, by: Any = None) -> None:
         raise ThreadExistsError(
             f"The thread {thread_id!r} can't be restored: its id or a key is another's by now."
         ) from error
-
-
-def is_archived(thread_id: str) -> bool:
-    """Returns whether a thread is in the archive."""
-    return _find_all().filter(thread_id=thread_id).exists()
-
-
-def bring_back(**which: Any) -> Thread | None:
-    """Moves an archived thread back that somebody has named; None where there is none."""
-    rows = _find_all().filter(**which)
-    # Mostly there is none, and nothing has to be locked to see that.
-    return archive.unarchive(rows) if rows.exists() else None
 
 
 def _find_all() -> QuerySet[ArchivedThread]:

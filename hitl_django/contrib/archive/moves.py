@@ -12,13 +12,14 @@ from django.db.models import Exists, OuterRef, Q, QuerySet
 
 from hitl_django.db.retry import retry_on_conflict
 from hitl_django.encryption import find_key_ring
-from hitl_django.models import ArchivedThread, Interrupt, Run, Thread
+from hitl_django.models import Interrupt, Run, Thread
 from hitl_django.models.functions import Now
 from hitl_django.models.search import build_search_text
+from hitl_django.models.thread_tables import list_thread_tables
 
 from .document import ArchivedRows, read_document, write_document
+from .models import ArchivedThread
 from .partitions import make_partitions
-from .thread_tables import list_thread_tables
 
 
 def select_archivable(using: str, days: float) -> QuerySet[Thread]:

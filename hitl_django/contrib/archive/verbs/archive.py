@@ -8,13 +8,13 @@ from typing import Any
 
 from django.core.management.base import BaseCommand
 
-from hitl_django import archive
 from hitl_django.db.alias import write_alias
 from hitl_django.json_text.sanitize import format_count
-from hitl_django.worker import retention
+from hitl_django.management.arguments import parse_days
+from hitl_django.management.progress import Progress
 
-from .arguments import parse_days
-from .progress import Progress
+from ..moves import select_archivable
+from ..retention import archive_ended
 
 HELP = (
     "Move the threads whose runs have all ended more than so many days ago to the archive, where "
@@ -40,12 +40,12 @@ def perform(command: BaseCommand, options: Mapping[str, Any]) -> None:
     """Archives until nothing is left that is old enough."""
     days, graph, total = options["older_than"], options["graph"], 0
     if options["dry_run"]:
-        found = archive.select_archivable(write_alias(), days)
+        found = select_archivable(write_alias(), days)
         total = (found.filter(graph=graph) if graph else found).count()
         command.stdout.write(f"{format_count(total, 'thread', 'threads')} to archive.")
         return
     progress = Progress(command.stderr)
-    for done in iter(lambda: retention.archive_ended(days, PORTION, graph), 0):
+    for done in iter(lambda: archive_ended(days, PORTION, graph), 0):
         total += done
         progress.show(total, format_count(total, "thread", "threads"))
     progress.clear()

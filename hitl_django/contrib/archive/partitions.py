@@ -11,7 +11,8 @@ from datetime import UTC, datetime
 from django.db import connections, transaction
 
 from hitl_django.db.retry import retry_on_conflict
-from hitl_django.models import ArchivedThread
+
+from .models import ArchivedThread
 
 TABLE = ArchivedThread._meta.db_table
 

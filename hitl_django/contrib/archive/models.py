@@ -8,17 +8,19 @@ from django.contrib.contenttypes.models import ContentType
 from django.db import models
 from django.utils.translation import gettext_lazy as _
 
+from hitl_django.extensions import require_app
 from hitl_django.json_text.sanitize import escape_invisible
+from hitl_django.models import Run
+from hitl_django.models.functions import Now
 
-from .functions import Now
-from .threads import Run
+require_app("hitl_django.contrib.archive")
 
 
 class ArchivedThread(models.Model):
     """A thread that ended and was moved here: what finds it, and one document of all its rows.
 
     A thread is either here or in the tables that it came from. On PostgreSQL the table is
-    partitioned by the month of ``ended_at`` (archive.partitions), so that an operator can detach a
+    partitioned by the month of ``ended_at`` (partitions.py), so that an operator can detach a
     month or drop it whole; the key of its rows is then (id, ended_at).
     """
 

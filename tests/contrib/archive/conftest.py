@@ -11,9 +11,9 @@ from django.contrib.auth.models import Group, User
 from django.utils import timezone
 
 from hitl_django import services
-from hitl_django.archive.thread_tables import THREAD_TABLES
 from hitl_django.contrib.links.services import make_link
 from hitl_django.models import Interrupt, Run, SecondLook, Thread
+from hitl_django.models.thread_tables import THREAD_TABLES
 from tests.services.conftest import advance, user
 
 __all__ = ["advance", "ended", "user"]

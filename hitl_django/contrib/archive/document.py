@@ -18,11 +18,11 @@ from hitl_django.checkpoints.encrypted_rows import encrypt_row
 from hitl_django.encryption import find_key_ring
 from hitl_django.engine.errors import CorruptPayloadError
 from hitl_django.engine.serde import digest
-from hitl_django.models import ArchivedThread
 from hitl_django.models.fields import JSONTextField
+from hitl_django.models.thread_tables import list_thread_tables
 
 from .document_words import DICTIONARY
-from .thread_tables import list_thread_tables
+from .models import ArchivedThread
 
 #: The rows of a thread, by table.
 ArchivedRows = Mapping[type[models.Model], Sequence[models.Model]]

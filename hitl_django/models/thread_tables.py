@@ -5,7 +5,8 @@ from __future__ import annotations
 from django.db import models
 
 from hitl_django.extensions import iterate_tables
-from hitl_django.models import (
+
+from . import (
     AuditEntry,
     ChannelBlob,
     Checkpoint,

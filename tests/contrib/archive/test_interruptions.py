@@ -10,8 +10,10 @@ import pytest
 from django.db import connection, connections, transaction
 
 from hitl_django import services
-from hitl_django.models import ArchivedThread, Run, Thread
-from hitl_django.worker import retention
+from hitl_django.contrib.archive.models import ArchivedThread
+from hitl_django.contrib.archive.retention import archive_ended
+from hitl_django.contrib.archive.services import restore_thread
+from hitl_django.models import Run, Thread
 from tests import databases, processes
 from tests.chaos.victim import CRASHED, Bomb
 
@@ -25,13 +27,13 @@ Ended = Callable[..., Thread]
 def archive_until(nth: int, after: bool) -> None:
     """Archive what there is, and die at the n-th statement."""
     with connection.execute_wrapper(Bomb(nth, after)):
-        retention.archive_ended(30, 10)
+        archive_ended(30, 10)
 
 
 def restore_until(nth: int, after: bool, thread_id: str) -> None:
     """Restore a thread, and die at the n-th statement."""
     with connection.execute_wrapper(Bomb(nth, after)):
-        services.restore_thread(thread_id)
+        restore_thread(thread_id)
 
 
 @pytest.mark.crash
@@ -76,7 +78,7 @@ def test_a_start_that_waits_for_a_thread_finds_it_in_the_archive(ended: Ended) -
 
     late = threading.Thread(target=start)
     with transaction.atomic(), connection.cursor() as cursor:
-        assert retention.archive_ended(30, 10) == 1
+        assert archive_ended(30, 10) == 1
         late.start()
         while late.is_alive() and not databases.is_waited_for(cursor):
             pass
@@ -94,7 +96,7 @@ def test_a_thread_that_somebody_works_with_is_left_alone(ended: Ended) -> None:
 
     def archive() -> None:
         try:
-            archived.append(retention.archive_ended(30, 10))
+            archived.append(archive_ended(30, 10))
         finally:
             connections.close_all()
 

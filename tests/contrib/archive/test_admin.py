@@ -10,11 +10,12 @@ from django.contrib.auth.models import Permission, User
 from django.test import Client
 
 from hitl_django import services
-from hitl_django.models import ArchivedThread, Interrupt
-from hitl_django.worker import retention
-from tests.archive.conftest import age
-
-from .conftest import list_of, page_of
+from hitl_django.contrib.archive.models import ArchivedThread
+from hitl_django.contrib.archive.retention import archive_ended
+from hitl_django.models import Interrupt
+from tests.admin.conftest import *  # noqa: F403
+from tests.admin.conftest import list_of, page_of
+from tests.contrib.archive.conftest import age
 
 HOSTILE = "<script>alert(1)</script>"
 
@@ -36,7 +37,7 @@ def archived(asked: Callable[..., Interrupt], advance: Callable[[], int]) -> Arc
     services.decide(item.pk, "reject", reason=HOSTILE)
     advance()
     age(item.run_id, 90)
-    assert retention.archive_ended(30, 10) == 1
+    assert archive_ended(30, 10) == 1
     return ArchivedThread.objects.get()
 
 
@@ -90,7 +91,7 @@ def test_what_is_too_large_or_damaged_is_said_and_not_shown(
 ) -> None:
     url = page_of(archived.pk, "archivedthread")
     with monkeypatch.context() as patch:
-        patch.setattr("hitl_django.admin.archive_admin.DECODED", 10)
+        patch.setattr("hitl_django.contrib.archive.admin.DECODED", 10)
         assert "too many to be shown" in archivist.get(url).content.decode()
     ArchivedThread.objects.update(document=b"x")
     assert "damaged" in archivist.get(url).content.decode()

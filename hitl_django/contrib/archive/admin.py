@@ -10,16 +10,24 @@ from django.db.models import QuerySet
 from django.http import HttpRequest, HttpResponse
 from django.utils.translation import gettext_lazy as _
 
-from hitl_django import services
+from hitl_django.admin import add_pages
+from hitl_django.admin.base import (
+    NOTHING,
+    ReadOnlyAdmin,
+    format_entry,
+    format_state,
+    name_graph,
+)
+from hitl_django.admin.checkpoint_admin import DECODED, BoundedPaginator
+from hitl_django.admin.payload_display import MAX_TEXT, DisplayedValue
 from hitl_django.engine.errors import PayloadError
 from hitl_django.forms.json_input import escape_hidden
 from hitl_django.graph_registry import registry
-from hitl_django.models import ArchivedThread, Run
+from hitl_django.models import Run
 from hitl_django.run_events.redaction import redact_value
 
-from .base import NOTHING, ReadOnlyAdmin, format_entry, format_state, name_graph
-from .checkpoint_admin import DECODED, BoundedPaginator
-from .payload_display import MAX_TEXT, DisplayedValue
+from .models import ArchivedThread
+from .services import archived_thread
 
 
 class EndedStateFilter(admin.SimpleListFilter):
@@ -78,7 +86,7 @@ def _display_tables(request: HttpRequest, row: ArchivedThread) -> list[Displayed
         words = _("%(n)d bytes, too many to be shown") % {"n": size}
         return [DisplayedValue(name, words, "none")]
     try:
-        found = services.archived_thread(row.thread_id, by=request.user)
+        found = archived_thread(row.thread_id, by=request.user)
     except PayloadError as error:
         return [DisplayedValue(name, escape_hidden(str(error)), "none")]
     redact = registry.get_redacted_keys(row.graph)
@@ -89,3 +97,6 @@ def _display_tables(request: HttpRequest, row: ArchivedThread) -> list[Displayed
         size = len(json.dumps(rows)) if cut else 0
         shown.append(DisplayedValue(table, escape_hidden(text), "code", size))
     return shown
+
+
+add_pages({ArchivedThread: ArchivedThreadAdmin})

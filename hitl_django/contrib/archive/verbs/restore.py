@@ -8,10 +8,11 @@ from typing import Any
 
 from django.core.management.base import BaseCommand, CommandError
 
-from hitl_django import services
 from hitl_django.db.alias import write_alias
 from hitl_django.errors import PayloadError, ThreadExistsError, ThreadNotFound
 from hitl_django.models import Thread
+
+from ..services import restore_thread
 
 HELP = (
     "Bring threads back from the archive, with all of their rows as they were. The command can be "
@@ -38,7 +39,7 @@ def perform(command: BaseCommand, options: Mapping[str, Any]) -> None:
 
 def _restore(thread_id: str) -> str:
     try:
-        services.restore_thread(thread_id)
+        restore_thread(thread_id)
     except ThreadNotFound as error:
         if _was_restored(thread_id):
             return "was restored before"

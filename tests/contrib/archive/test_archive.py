@@ -18,10 +18,12 @@ from django.core.management import CommandError, call_command
 from django.db import IntegrityError, ProgrammingError, connection, models
 from django.utils import timezone
 
-from hitl_django import archive, audit, leases, services
-from hitl_django.archive import document, moves, partitions
-from hitl_django.archive.document_words import DICTIONARY
-from hitl_django.archive.thread_tables import THREAD_TABLES, list_thread_tables
+from hitl_django import audit, leases, services
+from hitl_django.contrib.archive import document, moves, partitions
+from hitl_django.contrib.archive.document_words import DICTIONARY
+from hitl_django.contrib.archive.models import ArchivedThread
+from hitl_django.contrib.archive.retention import archive_ended
+from hitl_django.contrib.archive.services import archived_thread, restore_thread
 from hitl_django.contrib.links.models import ReviewLink
 from hitl_django.engine.errors import CorruptPayloadError, ThreadNotFound
 from hitl_django.engine.serde import digest
@@ -34,7 +36,6 @@ from hitl_django.errors import (
 )
 from hitl_django.extensions import list_models
 from hitl_django.models import (
-    ArchivedThread,
     AuditEntry,
     Comment,
     Decision,
@@ -43,6 +44,7 @@ from hitl_django.models import (
     RunEvent,
     Thread,
 )
+from hitl_django.models.thread_tables import THREAD_TABLES, list_thread_tables
 from hitl_django.worker import retention
 from hitl_django.worker.sweeper import sweep
 
@@ -114,11 +116,11 @@ def test_what_comes_back_from_the_archive_is_what_went_there(ended: Ended) -> No
     assert [name for name, rows in before.items() if not rows] == []
     result = services.run_result(thread.runs.get().pk)
 
-    assert retention.archive_ended(30, 10) == 1
+    assert archive_ended(30, 10) == 1
     assert [name for name, rows in rows_of(thread).items() if rows] == []
     assert archived() == [thread.thread_id]
 
-    services.restore_thread(thread.thread_id)
+    restore_thread(thread.thread_id)
     assert rows_of(thread) == before
     assert archived() == []
     thread.refresh_from_db()
@@ -130,7 +132,7 @@ def test_what_finds_an_archived_thread_stands_beside_its_document(ended: Ended) 
     about = Group.objects.create(name="about")
     thread = ended(subject=about, key="k")
     run = thread.runs.get()
-    retention.archive_ended(30, 10)
+    archive_ended(30, 10)
     found = ArchivedThread.objects.get()
     assert (found.pk, found.thread_id, found.graph) == (thread.pk, thread.thread_id, "approval")
     assert (found.key, found.subject_id, found.state) == ("k", str(about.pk), run.state)
@@ -146,7 +148,7 @@ def test_a_thread_that_has_not_ended_or_not_long_ago_stays(
     Run.objects.create(thread=goes_on, graph="approval", state=Run.State.RUNNING)
     waiting = services.start("approval", {"text": "x"})
     advance()
-    assert retention.archive_ended(30, 10) == 0
+    assert archive_ended(30, 10) == 0
     kept = set(Thread.objects.values_list("thread_id", flat=True))
     assert kept == {recent.thread_id, goes_on.thread_id, waiting.thread_id}
 
@@ -155,22 +157,22 @@ def test_a_run_that_began_before_the_lock_keeps_its_thread(
     ended: Ended, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     thread = ended()
-    archivable = archive.select_archivable("default", 30).filter(pk=thread.pk)
+    archivable = moves.select_archivable("default", 30).filter(pk=thread.pk)
     Run.objects.create(thread=thread, graph="approval", state=Run.State.QUEUED)
-    assert archive.archive_threads(archivable) == []
+    assert moves.archive_threads(archivable) == []
     assert (archived(), Thread.objects.count()) == ([], 1)
 
 
 def test_threads_go_in_batches_and_those_longest_ended_first(
     ended: Ended, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(retention, "ARCHIVED", 2)
+    monkeypatch.setattr("hitl_django.contrib.archive.retention.BATCH", 2)
     threads = [ended(days) for days in (40, 90, 50, 80, 60)]
-    assert retention.archive_ended(30, 3) == 3
+    assert archive_ended(30, 3) == 3
     kept = set(Thread.objects.values_list("pk", flat=True))
     assert kept == {threads[0].pk, threads[2].pk}
-    assert retention.archive_ended(30, 100) == 2
-    assert retention.archive_ended(30, 100) == 0
+    assert archive_ended(30, 100) == 2
+    assert archive_ended(30, 100) == 0
 
 
 def test_only_threads_of_the_graph_that_is_named_are_archived(
@@ -180,7 +182,7 @@ def test_only_threads_of_the_graph_that_is_named_are_archived(
     run = services.start("plain", {"payload": "x"})
     services.cancel(run.id)
     age(run.id, 90)
-    assert retention.archive_ended(30, 10, "plain") == 1
+    assert archive_ended(30, 10, "plain") == 1
     assert archived() == [run.thread_id]
     assert Thread.objects.get() == other
 
@@ -192,7 +194,7 @@ def test_a_thread_that_rows_of_the_project_refer_to_stays(
     Comment.objects.filter(interrupt__thread=other).delete()
     # As if comments were no table of this app's.
     monkeypatch.delitem(THREAD_TABLES, Comment)
-    assert retention.archive_ended(30, 10) == 1
+    assert archive_ended(30, 10) == 1
     assert archived() == [other.thread_id]
     assert Thread.objects.get() == thread
 
@@ -212,7 +214,7 @@ def test_a_row_that_was_added_behind_its_back_undoes_the_move(
     before = rows_of(thread)
     monkeypatch.setattr(moves, "_read_rows", read_and_miss)
     with pytest.raises(RuntimeError, match="changed"):
-        retention.archive_ended(30, 10)
+        archive_ended(30, 10)
     assert rows_of(thread) == before
     assert archived() == [other.thread_id]
 
@@ -226,7 +228,7 @@ def test_a_thread_that_can_not_be_archived_is_named_in_the_log_without_its_conte
     thread = ended()
     monkeypatch.setattr(moves, "write_document", refuse)
     with caplog.at_level(logging.ERROR), pytest.raises(ValueError, match=SECRET):
-        retention.archive_ended(30, 10)
+        archive_ended(30, 10)
     assert f"thread {thread.pk} can't be archived: ValueError" in caplog.text
     assert SECRET not in caplog.text
 
@@ -250,7 +252,7 @@ def test_where_no_table_can_be_made_for_a_month_no_thread_is_tried(
         ended()
     monkeypatch.setattr(moves, "make_partitions", refuse)
     with pytest.raises(ProgrammingError, match="permission denied"):
-        retention.archive_ended(30, 10)
+        archive_ended(30, 10)
     assert "can't be archived" not in caplog.text
     assert Thread.objects.count() == 3
 
@@ -275,16 +277,16 @@ def test_a_sweep_that_can_not_archive_says_so_without_the_contents(
 
 def test_a_restored_thread_stays_for_as_long_as_at_first(ended: Ended) -> None:
     thread = ended()
-    retention.archive_ended(30, 10)
-    services.restore_thread(thread.thread_id)
-    assert retention.archive_ended(30, 10) == 0
+    archive_ended(30, 10)
+    restore_thread(thread.thread_id)
+    assert archive_ended(30, 10) == 0
     Thread.objects.update(restored_at=timezone.now() - timedelta(days=31))
-    assert retention.archive_ended(30, 10) == 1
+    assert archive_ended(30, 10) == 1
 
 
 def test_an_archived_thread_is_deleted_when_its_time_is_over(ended: Ended) -> None:
     old, recent = ended(days=400), ended(days=100)
-    retention.archive_ended(30, 10)
+    archive_ended(30, 10)
     kept = ended(days=300)
     assert retention.delete_ended(365, 10) == 1
     assert archived() == [recent.thread_id]
@@ -297,7 +299,7 @@ def test_the_deletion_of_archived_threads_is_limited_too(
 ) -> None:
     monkeypatch.setattr(retention, "BATCH", 1)
     threads = [ended(days) for days in (400, 420, 380)]
-    retention.archive_ended(30, 10)
+    archive_ended(30, 10)
     assert retention.delete_ended(365, 2) == 2
     assert archived() == [threads[2].thread_id]
 
@@ -305,8 +307,8 @@ def test_the_deletion_of_archived_threads_is_limited_too(
 class TestReading:
     def test_its_runs_questions_and_decisions_can_be_read(self, ended: Ended) -> None:
         thread = ended(text="read me", key="k")
-        retention.archive_ended(30, 10)
-        found = services.archived_thread(thread.thread_id)
+        archive_ended(30, 10)
+        found = archived_thread(thread.thread_id)
         assert (found.thread_id, found.graph, found.key) == (thread.thread_id, "approval", "k")
         assert found.state == "succeeded"
         (question,) = found.rows["Interrupt"]
@@ -321,14 +323,14 @@ class TestReading:
         self, ended: Ended, user: Callable[..., Any]
     ) -> None:
         thread = ended()
-        retention.archive_ended(30, 10)
-        seen = services.archived_thread(thread.thread_id, by=user("ann", "view_archivedthread"))
+        archive_ended(30, 10)
+        seen = archived_thread(thread.thread_id, by=user("ann", "view_archivedthread"))
         assert seen.graph == "approval"
         for other in (user("bob", "view_thread", "view_run"), user("eve")):
             with pytest.raises(ThreadNotFound):
-                services.archived_thread(thread.thread_id, by=other)
+                archived_thread(thread.thread_id, by=other)
         with pytest.raises(ThreadNotFound):
-            services.archived_thread("nobody")
+            archived_thread("nobody")
 
     @pytest.mark.promise("P18")
     def test_a_graph_that_is_reserved_for_a_group_is_so_in_the_archive(
@@ -339,36 +341,36 @@ class TestReading:
             lambda: {"approval": frozenset({"Board"})},
         )
         thread = ended()
-        retention.archive_ended(30, 10)
+        archive_ended(30, 10)
         board = Group.objects.create(name="Board")
         ann = user("ann", "view_archivedthread")
         with pytest.raises(ThreadNotFound):
-            services.archived_thread(thread.thread_id, by=ann)
+            archived_thread(thread.thread_id, by=ann)
         ann.groups.add(board)
-        assert services.archived_thread(thread.thread_id, by=ann).graph == "approval"
+        assert archived_thread(thread.thread_id, by=ann).graph == "approval"
         boss = User.objects.get(username="boss")
-        assert services.archived_thread(thread.thread_id, by=boss).graph == "approval"
+        assert archived_thread(thread.thread_id, by=boss).graph == "approval"
 
     @pytest.mark.promise("P22")
     def test_tracebacks_are_for_operators(self, ended: Ended, user: Callable[..., Any]) -> None:
         thread = ended()
         Run.objects.update(error=SECRET, traceback=SECRET)
-        retention.archive_ended(30, 10)
+        archive_ended(30, 10)
         ann = user("ann", "view_archivedthread")
-        assert SECRET not in str(services.archived_thread(thread.thread_id, by=ann).rows)
+        assert SECRET not in str(archived_thread(thread.thread_id, by=ann).rows)
         olga = user("olga", "view_archivedthread", "operate_run")
-        assert SECRET in str(services.archived_thread(thread.thread_id, by=olga).rows)
+        assert SECRET in str(archived_thread(thread.thread_id, by=olga).rows)
 
     def test_a_damaged_document_is_an_error(self, ended: Ended) -> None:
         thread = ended()
-        retention.archive_ended(30, 10)
+        archive_ended(30, 10)
         row = ArchivedThread.objects.get()
         for data in (b"", b"\0", bytes(row.document)[:-1], bytes(row.document) + b"\0"):
             ArchivedThread.objects.update(document=data)
             with pytest.raises(CorruptPayloadError):
-                services.archived_thread(thread.thread_id)
+                archived_thread(thread.thread_id)
             with pytest.raises(CorruptPayloadError):
-                services.restore_thread(thread.thread_id)
+                restore_thread(thread.thread_id)
         assert archived() == [thread.thread_id]
 
     def test_a_document_of_a_later_format_is_refused(
@@ -377,9 +379,9 @@ class TestReading:
         thread = ended()
         with monkeypatch.context() as patch:
             patch.setattr(document, "FORMAT", 2)
-            retention.archive_ended(30, 10)
+            archive_ended(30, 10)
         with pytest.raises(CorruptPayloadError, match="format 2"):
-            services.archived_thread(thread.thread_id)
+            archived_thread(thread.thread_id)
 
     def test_a_column_that_a_table_has_no_more_is_left_out(
         self, ended: Ended, monkeypatch: pytest.MonkeyPatch
@@ -396,8 +398,8 @@ class TestReading:
         gone.set_attributes_from_name("gone")
         with monkeypatch.context() as patch:
             patch.setattr(document, "_fields", lambda model: [gone, *fields(model)])
-            retention.archive_ended(30, 10)
-        services.restore_thread(thread.thread_id)
+            archive_ended(30, 10)
+        restore_thread(thread.thread_id)
         assert rows_of(thread) == before
 
     def test_the_document_is_encrypted_where_there_is_a_key(
@@ -406,16 +408,16 @@ class TestReading:
         # Without compression the words would be there to be read.
         monkeypatch.setattr("zlib.Z_DEFAULT_COMPRESSION", 0)
         plain = ended(text=SECRET)
-        retention.archive_ended(30, 10)
+        archive_ended(30, 10)
         settings.HITL = {**settings.HITL, "ENCRYPTION_KEYS": [Fernet.generate_key().decode()]}
         thread = ended(text=SECRET)
         before = rows_of(thread)
-        retention.archive_ended(30, 10)
+        archive_ended(30, 10)
         row = ArchivedThread.objects.get(thread_id=thread.thread_id)
         assert bytes(row.document)[:2] == b"\xc1E"
-        services.restore_thread(thread.thread_id)
+        restore_thread(thread.thread_id)
         assert rows_of(thread) == before
-        assert SECRET in str(services.archived_thread(plain.thread_id).rows)
+        assert SECRET in str(archived_thread(plain.thread_id).rows)
 
 
 @pytest.mark.promise("P16")
@@ -432,7 +434,7 @@ def test_thread_archived_by_a_release_is_restored() -> None:
     partitions.make_partitions("default", [row["ended_at"]])
     ArchivedThread.objects.create(**row)
 
-    services.restore_thread("stored-thread")
+    restore_thread("stored-thread")
     run = Run.objects.get(key="stored-1")
     answer = {"approved": True, "text": "stored"}
     assert services.run_result(run.pk) == {"text": "stored", "answer": answer}
@@ -443,10 +445,10 @@ def test_thread_archived_by_a_release_is_restored() -> None:
 class TestRestoring:
     def test_references_to_who_is_gone_are_cleared(self, ended: Ended) -> None:
         thread = ended()
-        retention.archive_ended(30, 10)
+        archive_ended(30, 10)
         User.objects.all().delete()
         Group.objects.all().delete()
-        services.restore_thread(thread.thread_id)
+        restore_thread(thread.thread_id)
         decision = Decision.objects.get()
         assert (decision.by, decision.by_label) == (None, "boss")
         thread.refresh_from_db()
@@ -457,21 +459,21 @@ class TestRestoring:
         self, ended: Ended, user: Callable[..., Any]
     ) -> None:
         thread = ended()
-        retention.archive_ended(30, 10)
+        archive_ended(30, 10)
         with pytest.raises(ThreadNotFound):
-            services.restore_thread(thread.thread_id, by=user("stranger"))
+            restore_thread(thread.thread_id, by=user("stranger"))
         with pytest.raises(NotAllowedError):
-            services.restore_thread(thread.thread_id, by=user("looker", "view_run"))
+            restore_thread(thread.thread_id, by=user("looker", "view_run"))
         assert archived() == [thread.thread_id]
-        services.restore_thread(thread.thread_id, by=user("olga", "view_run", "operate_run"))
+        restore_thread(thread.thread_id, by=user("olga", "view_run", "operate_run"))
         assert archived() == []
 
     def test_a_thread_of_the_same_id_is_not_replaced(self, ended: Ended) -> None:
         thread = ended()
-        retention.archive_ended(30, 10)
+        archive_ended(30, 10)
         Thread.objects.create(thread_id=thread.thread_id)
         with pytest.raises(ThreadExistsError):
-            services.restore_thread(thread.thread_id)
+            restore_thread(thread.thread_id)
         assert archived() == [thread.thread_id]
         assert Thread.objects.count() == 1
 
@@ -479,10 +481,10 @@ class TestRestoring:
     def test_a_start_with_the_key_of_an_archived_run_gets_that_run(self, ended: Ended) -> None:
         thread = ended(text="x", key="k")
         run = thread.runs.get()
-        retention.archive_ended(30, 10)
+        archive_ended(30, 10)
         again = services.start("approval", {"text": "x"}, key="k")
         assert (again.id, again.created, again.state) == (run.pk, False, "succeeded")
-        retention.archive_ended(0, 10)
+        archive_ended(0, 10)
         with pytest.raises(IdempotencyKeyReusedError):
             services.start("approval", {"text": "y"}, key="k")
         assert services.start("plain", {"payload": "x"}, key="k").created
@@ -492,7 +494,7 @@ class TestRestoring:
     ) -> None:
         thread = ended(thread_id="talk")
         earlier = thread.runs.get().pk
-        retention.archive_ended(30, 10)
+        archive_ended(30, 10)
         later = services.start("approval", {"text": "y"}, thread_id="talk")
         advance()
         assert set(Run.objects.values_list("pk", flat=True)) == {earlier, later.id}
@@ -506,7 +508,7 @@ class TestRestoring:
         self, ended: Ended, user: Callable[..., Any]
     ) -> None:
         ended(thread_id="talk")
-        retention.archive_ended(30, 10)
+        archive_ended(30, 10)
         with pytest.raises(ThreadNotFound):
             services.start("approval", {"text": "y"}, thread_id="talk", by=user("sue", "start_run"))
         assert archived() == ["talk"]
@@ -515,11 +517,11 @@ class TestRestoring:
     @pytest.mark.promise("P20")
     def test_an_archived_thread_can_be_forgotten(self, ended: Ended) -> None:
         thread = ended(text=SECRET)
-        retention.archive_ended(30, 10)
+        archive_ended(30, 10)
         services.forget(thread.thread_id)
         Thread.objects.update(restored_at=None)
-        assert retention.archive_ended(30, 10) == 1
-        found = services.archived_thread(thread.thread_id)
+        assert archive_ended(30, 10) == 1
+        found = archived_thread(thread.thread_id)
         assert SECRET not in str(found.rows)
         assert found.rows["AuditEntry"][-1]["verb"] == "forget"
 
@@ -528,7 +530,7 @@ class TestRestoring:
         self, ended: Ended, user: Callable[..., Any]
     ) -> None:
         thread = ended()
-        retention.archive_ended(30, 10)
+        archive_ended(30, 10)
         with pytest.raises(ThreadNotFound):
             services.forget(thread.thread_id, by=user("stranger"))
         with pytest.raises(NotAllowedError):
@@ -538,7 +540,7 @@ class TestRestoring:
     def test_what_names_a_run_has_to_restore_its_thread_first(self, ended: Ended) -> None:
         thread = ended()
         run = thread.runs.get().pk
-        retention.archive_ended(30, 10)
+        archive_ended(30, 10)
         with pytest.raises(RunNotFound):
             services.retry(run)
 
@@ -564,7 +566,7 @@ class TestCommands:
     def test_it_goes_on_until_nothing_is_left(
         self, ended: Ended, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        monkeypatch.setattr("hitl_django.management.archive.PORTION", 2)
+        monkeypatch.setattr("hitl_django.contrib.archive.verbs.archive.PORTION", 2)
         for _ in range(3):
             ended()
         assert self.call("archive", "--older-than=30") == "3 threads archived.\n"
@@ -578,7 +580,7 @@ class TestCommands:
         thread = ended()
         with pytest.raises(CommandError, match="no archived thread"):
             self.call("restore", thread.thread_id)
-        retention.archive_ended(30, 10)
+        archive_ended(30, 10)
         Thread.objects.create(thread_id=thread.thread_id)
         with pytest.raises(CommandError, match="another's"):
             self.call("restore", thread.thread_id)
@@ -587,7 +589,7 @@ class TestCommands:
         self, ended: Ended
     ) -> None:
         thread = ended()
-        retention.archive_ended(30, 10)
+        archive_ended(30, 10)
         with pytest.raises(CommandError, match="no archived thread 'unknown'"):
             self.call("restore", "unknown", thread.thread_id)
         assert archived() == []
@@ -608,12 +610,12 @@ class TestPartitions:
             Thread.objects.filter(pk=thread.pk).update(
                 ended_at=datetime(2024, month, 31, tzinfo=UTC)
             )
-        retention.archive_ended(30, 10)
+        archive_ended(30, 10)
         with connection.cursor() as cursor:
             cursor.execute("SET CONSTRAINTS ALL IMMEDIATE")  # as at the end of the transaction
-            cursor.execute("SELECT count(*) FROM hitl_django_archivedthread_2024_03")
+            cursor.execute("SELECT count(*) FROM hitl_archive_archivedthread_2024_03")
             assert cursor.fetchone() == (1,)
-            cursor.execute("DROP TABLE hitl_django_archivedthread_2024_12")
+            cursor.execute("DROP TABLE hitl_archive_archivedthread_2024_12")
         assert ArchivedThread.objects.get().ended_at == datetime(2024, 3, 31, tzinfo=UTC)
 
     def test_a_row_of_a_month_without_a_table_is_refused(self) -> None:
@@ -632,6 +634,6 @@ class TestPartitions:
 
 def test_links_and_events_are_gone_with_their_thread(ended: Ended) -> None:
     ended()
-    retention.archive_ended(30, 10)
+    archive_ended(30, 10)
     for model in (ReviewLink, RunEvent, Interrupt):
         assert not model.objects.exists()
