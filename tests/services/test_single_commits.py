@@ -13,6 +13,7 @@ from django.utils import timezone
 from hitl_django import services
 from hitl_django.checkpoints import DjangoSaver
 from hitl_django.contrib.archive.retention import archive_ended
+from hitl_django.contrib.archive.services import restore_thread
 from hitl_django.contrib.links.services import make_link, revoke_link
 from hitl_django.contrib.schedules.services import change_schedule, create_schedule, delete_schedule
 from hitl_django.contrib.store import DjangoStore
@@ -84,7 +85,7 @@ def test_each_service_that_changes_something_commits_once(
     for each in Run.objects.all():
         age(each.pk, 90)
     assert archive_ended(30, 10)
-    call(services.restore_thread, "first", by=rita)
+    call(restore_thread, "first", by=rita)
     call(services.forget, "first", by=rita)
 
     schedule = call(create_schedule, "approval", "0 7 * * *", {"text": "x"}, by=rita)
