@@ -42,7 +42,7 @@ from hitl_django.permissions import select_visible
 from .base import View, describe_place
 from .decision_form import ReasonForm
 from .list_columns import get_checkbox_value
-from .question_page import QuestionPages
+from .question_controller import QuestionController
 from .quorum_display import SELF_APPROVAL
 from .refusal_messages import CLOSED
 from .together import BULK
@@ -92,7 +92,7 @@ class BulkRow:
     pk: UUID | None = None
 
 
-class BulkPages(QuestionPages):
+class BulkPages(QuestionController):
     """The two pages of a decision on several questions."""
 
     def own_pages(self) -> dict[str, tuple[str, View]]:

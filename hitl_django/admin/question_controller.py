@@ -1,0 +1,267 @@
+"""Decisions and actions sent from the page of a question, and the page that answers each."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import Any
+from uuid import UUID
+
+from django.contrib import messages
+from django.contrib.admin.utils import unquote
+from django.forms import Textarea
+from django.http import Http404, HttpRequest, HttpResponse, HttpResponseRedirect, QueryDict
+
+from hitl_django import services
+from hitl_django.engine.errors import InvalidAnswerError, PayloadError
+from hitl_django.errors import (
+    AlreadyApprovedError,
+    AlreadyDecidedError,
+    ClaimRequiredError,
+    HeldError,
+    IdempotencyKeyReusedError,
+    InterruptNotFound,
+    NotAllowedError,
+    RunStateError,
+    StaleQuestionError,
+    UndoRefusedError,
+)
+from hitl_django.models import Interrupt
+
+from .answer_forms import AS_TYPED, QuestionForms, TypedText
+from .base import View
+from .decision_messages import format_confirmation, format_recorded, format_undone
+from .filters import ListFilters
+from .multi_action import make_question_forms
+from .question_page import QuestionPage
+from .question_view import ClaimWarning
+from .queue_actions import ActionForms, get_part, is_action, run_action
+from .refusal_messages import describe_claim, describe_undo_refusal
+from .run_status import describe_run
+
+#: What can be decided later, or by somebody else: the question stays open.
+REFUSALS = (
+    AlreadyApprovedError,
+    ClaimRequiredError,
+    NotAllowedError,
+    RunStateError,
+    StaleQuestionError,
+)
+
+
+class QuestionController(QuestionPage):
+    """Takes the decision on a question, and the actions beside it."""
+
+    def own_pages(self) -> dict[str, tuple[str, View]]:
+        return {
+            **super().own_pages(),
+            "handling": ("<path:object_id>/handling/", self.handling_view),
+            "undo": ("<path:object_id>/undo/", self.undo_view),
+        }
+
+    def show(self, request: HttpRequest, item: Interrupt) -> HttpResponse:
+        """Show a question, or take the decision on it."""
+        if request.method == "POST":
+            return self._decide(request, item)
+        return super().show(request, item)
+
+    def _decide(self, request: HttpRequest, item: Interrupt) -> HttpResponse:
+        more = "" if "decision" in request.POST else request.POST.get("more", "")
+        question_forms = make_question_forms(item, request.POST, more=more)
+        if item.status == Interrupt.Status.PENDING:
+            # What came back of another version was never typed into this one's form.
+            if question_forms.is_stale():
+                return self._stale(request, item, question_forms)
+            if more:
+                return self.show_question(request, item, question_forms)
+            if "preview" in request.POST and "decision" not in request.POST:
+                question_forms.make_preview()
+                return self.show_question(request, item, question_forms)
+        decision = question_forms.read(request.POST.get("decision", ""))
+        if item.status != Interrupt.Status.PENDING and decision is None:
+            kept = question_forms.typed_texts()
+            return self.show_outcome(request, item, kept=kept, status=409)
+        if decision is None:
+            return self.show_question(request, item, question_forms)
+        try:
+            made = self._record(request, item, question_forms, *decision)
+        except InterruptNotFound:
+            raise Http404 from None
+        except HeldError as error:
+            if not item.claim_required:
+                item = self.get_object(request, str(item.pk))
+                if item.status != Interrupt.Status.PENDING:
+                    # Who held it has decided it meanwhile.
+                    kept = question_forms.typed_texts()
+                    return self.show_outcome(request, item, kept=kept, status=409)
+                warning = ClaimWarning(describe_claim(error), str(item.claimed_by_id))
+                return self.show_question(request, item, question_forms, warning=warning)
+            return self.show_refusal(request, item, question_forms.typed_texts(), error)
+        except REFUSALS as error:
+            return self.show_refusal(request, item, question_forms.typed_texts(), error)
+        except (AlreadyDecidedError, IdempotencyKeyReusedError):
+            item = self.get_object(request, str(item.pk))
+            if item.status == Interrupt.Status.PENDING:
+                return self._stale(request, item, question_forms)
+            kept = question_forms.typed_texts()
+            return self.show_outcome(request, item, kept=kept, status=409)
+        except (InvalidAnswerError, PayloadError) as error:
+            question_forms.refuse(error)
+            return self.show_question(request, item, question_forms)
+        self._confirm(request, item, made, question_forms)
+        return self._go_on(request, item)
+
+    def _stale(
+        self, request: HttpRequest, item: Interrupt, question_forms: QuestionForms
+    ) -> HttpResponse:
+        """Refuses what was meant for another version, unless it is what made this one."""
+        made = question_forms.recorded(request.user)
+        if made is None:
+            return self.show_refusal(
+                request, item, question_forms.typed_texts(), StaleQuestionError()
+            )
+        self._confirm(request, item, made, question_forms)
+        return self._go_on(request, item)
+
+    def _record(
+        self,
+        request: HttpRequest,
+        item: Interrupt,
+        question_forms: QuestionForms,
+        pressed: str,
+        value: Any,
+    ) -> services.DecisionInfo:
+        sent = question_forms.decision_form.cleaned_data
+        decide = partial(
+            services.decide,
+            item.pk,
+            pressed,
+            value,
+            by=request.user,
+            via="admin",
+            reason=sent["reason"],
+            key=sent["key"],
+            # A post that doesn't say what was seen has seen something else.
+            digest=sent["digest"],
+            version=sent["version"] or 0,
+            # Whoever holds it by now may be somebody else than was named to them.
+            over_claim=request.POST.get("over_claim_of") == str(item.claimed_by_id),
+        )
+        try:
+            return decide()
+        except ClaimRequiredError:
+            if item.claimed_by_id != request.user.pk:
+                raise
+        # Their own claim ran out while they wrote. Unless somebody else has one by now, they
+        # hold it again, and nothing that they wrote is lost.
+        services.claim(item.pk, by=request.user, via="admin")
+        return decide()
+
+    def _confirm(
+        self,
+        request: HttpRequest,
+        item: Interrupt,
+        made: services.DecisionInfo,
+        question_forms: QuestionForms,
+    ) -> None:
+        item.run.refresh_from_db(fields=["state", "resumes_at"])
+        message = format_confirmation(
+            item,
+            made,
+            describe_run(item.run, services.worker_health()),
+            status_url=self.url("status", request, item.pk),
+            run_url=self.find_run_url(request, item),
+            undo=self.undo_button(request, item),
+        )
+        message = format_recorded(message, question_forms.decision_form["key"].data or "")
+        self.message_user(request, message, level=messages.SUCCESS)
+
+    def handling_view(self, request: HttpRequest, object_id: str) -> HttpResponse:
+        """Perform an action beside the decision, such as a claim, a comment or one of a panel."""
+        item = self.get_object(request, unquote(object_id))
+        verb = request.POST.get("verb", "")
+        here = self.url("change", request, item.pk)
+        if request.method != "POST" or not is_action(verb):
+            return HttpResponseRedirect(here)
+        forms = ActionForms.build(request, item, verb=verb, data=request.POST)
+        form = forms.find_form(verb)
+        typed = _read_typed(item, request.POST)
+        kept = [*_kept(form), *(() if typed is None else typed.typed_texts())]
+        try:
+            message = run_action(request, item, verb, form)
+        except InterruptNotFound:
+            raise Http404 from None
+        except (NotAllowedError, HeldError) as error:
+            return self.show_refusal(request, item, kept, error)
+        except AlreadyDecidedError:
+            if not kept:
+                return HttpResponseRedirect(here)
+            item = self.get_object(request, str(item.pk))
+            return self.show_outcome(request, item, kept=kept, status=409)
+        if message is not None:
+            message = format_recorded(message, request.POST.get("key", ""), get_part(verb))
+            self.message_user(request, message, level=messages.SUCCESS)
+            item = self.get_object(request, str(item.pk))
+            forms = ActionForms.build(request, item, data=request.POST, done=verb)
+            if typed is None and not forms.has_text:
+                if verb == "snooze":
+                    return self._go_on(request, item)
+                return HttpResponseRedirect(here)
+        if item.status != Interrupt.Status.PENDING:
+            return self.show_outcome(request, item, forms={item.pk: forms})
+        if typed is not None and typed.is_stale():
+            return self.show_refusal(request, item, kept, StaleQuestionError())
+        return self.show_question(request, item, typed or make_question_forms(item), forms)
+
+    def undo_view(self, request: HttpRequest, object_id: str) -> HttpResponse:
+        """Undoes the decision on a question, and leads back to it."""
+        item = self.get_object(request, unquote(object_id))
+        here = HttpResponseRedirect(self.url("change", request, item.pk))
+        if request.method != "POST":
+            return here
+        try:
+            services.undo(
+                item.pk, by=request.user, via="admin", decision_id=request.POST.get("made")
+            )
+        except InterruptNotFound:
+            raise Http404 from None
+        except (NotAllowedError, UndoRefusedError) as error:
+            item = self.get_object(request, str(item.pk))
+            if item.status == Interrupt.Status.PENDING:
+                return here  # by a click before this one, or by somebody else
+            status = 403 if isinstance(error, NotAllowedError) else 409
+            return self.show_notice(request, item, describe_undo_refusal(error), (), status)
+        self.message_user(request, format_undone(item), level=messages.SUCCESS)
+        return here
+
+    def take_next(self, request: HttpRequest, after: UUID | str | None) -> HttpResponse | None:
+        """Claims the next question and leads to it; None where there is none for the user.
+
+        ``after`` is the one that they come from. The list's own filters narrow the choice.
+        """
+        chosen = ListFilters.read(request)
+        taken = services.take_next(
+            by=request.user, via="admin", graph=chosen.graph, group=chosen.group, after=after
+        )
+        return None if taken is None else HttpResponseRedirect(self.url("change", request, taken))
+
+    def _go_on(self, request: HttpRequest, item: Interrupt) -> HttpResponse:
+        """Leads on from a question: to the next one, which they hold then, or to the list."""
+        to_list = HttpResponseRedirect(self.url("changelist", request))
+        return self.take_next(request, item.pk) or to_list
+
+
+def _read_typed(item: Interrupt, data: QueryDict) -> QuestionForms | None:
+    """Returns the form of the answer as it came along with something else; None if untouched."""
+    if "digest" not in data:
+        return None
+    question_forms = make_question_forms(item, data, more=AS_TYPED)
+    return question_forms if question_forms.typed_texts() else None
+
+
+def _kept(form: Any) -> list[TypedText]:
+    """Returns what was written into a form that isn't the answer."""
+    return [
+        (str(field.label), str(field.data or ""), ())
+        for field in form or ()
+        if isinstance(field.field.widget, Textarea)
+    ]
