@@ -21,5 +21,7 @@ INSTALLED_APPS = [
     "hitl_django.contrib.schedules",
     "hitl_django.contrib.links",
     "hitl_django.contrib.webhooks",
+    "hitl_django.contrib.notifications",
+    "hitl_django.contrib.store",
 ]
 Q_CLUSTER = {"orm": "default", "workers": 2, "timeout": 60, "retry": 90}

@@ -19,7 +19,6 @@ from importlib.metadata import PackageNotFoundError, packages_distributions, req
 from pathlib import Path
 from pkgutil import walk_packages
 from types import ModuleType
-from typing import Any
 
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
@@ -90,9 +89,6 @@ def hide(modules: set[str]) -> None:
 def import_everything() -> dict[str, str]:
     """Import all public names and modules; return the errors."""
     os.environ["DJANGO_SETTINGS_MODULE"] = "docs.settings"
-    settings: Any = import_module("django.conf").settings
-    # Its models can't be imported where the app isn't installed.
-    settings.INSTALLED_APPS = [*settings.INSTALLED_APPS, "hitl_django.contrib.notifications"]
     import_module("django").setup()
     package = import_module("hitl_django")
     # Generated documentation imports what it describes.
