@@ -18,6 +18,7 @@ INSTALLED_APPS = [
     "hitl_django",
     "hitl_django.contrib.langgraph",
     "hitl_django.contrib.archive",
+    "hitl_django.contrib.insights",
     "hitl_django.contrib.schedules",
     "hitl_django.contrib.links",
     "hitl_django.contrib.webhooks",

@@ -41,16 +41,18 @@ def publish(
     *,
     group: Any = "",
     is_assigned: Any = True,
+    decision: Any = None,
     **data: Any,
 ) -> None:
     """Call each subscriber with an event; what they write is written with the batch.
 
     ``group`` is the name of the interrupt's group, and ``is_assigned`` whether the interrupt has a
-    group or an assignee. ``data`` are ids, without contents.
+    group or an assignee. ``decision`` is the row that is stored or undone. ``data`` are ids,
+    without contents.
     """
     subscribers = list_subscribers()
     if subscribers:
-        event = Event(str(name), graph, {"graph": graph, **data}, group, is_assigned)
+        event = Event(str(name), graph, {"graph": graph, **data}, group, is_assigned, decision)
         for subscribe in subscribers:
             subscribe(batch, event)
 

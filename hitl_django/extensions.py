@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from django.utils.functional import Promise
 
 __all__ = [
+    "AdminLink",
     "Archive",
     "Event",
     "Extension",
@@ -148,6 +149,7 @@ class Event(NamedTuple):
         group: the name of the group that the interrupt is assigned to, or an empty string.
         is_assigned: whether the interrupt is assigned to a group or a person. True for an event
             without an interrupt.
+        decision: the ``Decision`` that is stored or undone with the batch; None for other events.
     """
 
     name: str
@@ -155,6 +157,21 @@ class Event(NamedTuple):
     data: Mapping[str, Any]
     group: str = ""
     is_assigned: bool = True
+    decision: Any = None
+
+
+class AdminLink(NamedTuple):
+    """A link to a page of the admin.
+
+    Attributes:
+        label: the text of the link.
+        model: the model whose pages have it.
+        page: the name of the page: that of its URL pattern, without app and model.
+    """
+
+    label: str | Promise
+    model: type[Model]
+    page: str
 
 
 #: Called with a ``db.write_batch.WriteBatch`` and an event.
@@ -175,6 +192,8 @@ class Extension:
             namespace ``hitl_django``.
         panels: parts of the request page in the admin, each name with the dotted path of its class,
             a subclass of ``hitl_django.admin.panels.Panel``.
+        admin_links: links to pages of the app. The review queue and the list of decisions in the
+            admin show them.
         audit_verbs: labels of the verbs of the audit entries that the app writes.
         tables: rules for the rows of the app's models.
         sweep: functions without arguments that each sweep calls, after runs were enqueued. An
@@ -200,6 +219,7 @@ class Extension:
     api_urls: str = ""
     urls: str = ""
     panels: Mapping[str, str] = field(default_factory=dict)
+    admin_links: Sequence[AdminLink] = ()
     audit_verbs: Mapping[str, str | Promise] = field(default_factory=dict)
     tables: Sequence[Table] = ()
     sweep: Sequence[Callable[[], object]] = ()

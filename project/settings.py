@@ -33,6 +33,7 @@ INSTALLED_APPS = [
     "hitl_django.contrib.store",
     "hitl_django.contrib.langgraph",
     "hitl_django.contrib.archive",
+    "hitl_django.contrib.insights",
     "hitl_django.contrib.schedules",
     "hitl_django.contrib.links",
     "project",

@@ -81,6 +81,7 @@ STORED = frozenset(
         "checkpoints",
         "db",
         "histories",
+        "insights",
         "leases",
         "links",
         "models",

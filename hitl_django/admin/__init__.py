@@ -20,7 +20,6 @@ from hitl_django.models import (
     PendingWrite,
     ReviewItem,
     Run,
-    SecondLook,
     Thread,
 )
 
@@ -29,7 +28,6 @@ from .history_admin import DecisionAdmin, InterruptAdmin
 from .queue_admin import ReviewItemAdmin
 from .queue_landing import land_in_queue
 from .run_admin import RunAdmin
-from .second_look_admin import SecondLookAdmin
 from .subject_reviews import SubjectReviews
 from .thread_admin import ThreadAdmin
 
@@ -41,7 +39,6 @@ __all__ = [
     "PendingWriteAdmin",
     "ReviewItemAdmin",
     "RunAdmin",
-    "SecondLookAdmin",
     "SubjectReviews",
     "ThreadAdmin",
     "add_pages",
@@ -56,7 +53,6 @@ PAGES: dict[type[Model], type[admin.ModelAdmin[Any]]] = {
     PendingWrite: PendingWriteAdmin,
     ReviewItem: ReviewItemAdmin,
     Run: RunAdmin,
-    SecondLook: SecondLookAdmin,
     Thread: ThreadAdmin,
 }
 

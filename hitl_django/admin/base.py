@@ -27,9 +27,11 @@ from django.utils.text import capfirst
 from django.utils.timesince import timesince
 from django.utils.translation import gettext_lazy as _
 
+from hitl_django.extensions import list_extensions
 from hitl_django.forms.json_input import escape_hidden
 from hitl_django.graph_registry import registry
 from hitl_django.models import Run
+from hitl_django.page_urls import find_admin_page
 from hitl_django.permissions import find_row, select_visible, select_visible_through
 
 from .form_tokens import check_form_token
@@ -99,6 +101,13 @@ class LinkedChangeList(ChangeList):
             named = [f"{term[1]}{self.shown_columns[int(term[2])]}" for term in found if term]
             new_params = {**new_params, ORDER_VAR: ".".join(named)}
         return super().get_query_string(new_params, remove)
+
+
+def list_admin_links(request: HttpRequest) -> list[tuple[str, Any]]:
+    """List the links of optional apps, each with its URL and label."""
+    links = [link for each in list_extensions() for link in each.admin_links]
+    found = ((find_admin_page(each.model, each.page, request=request), each) for each in links)
+    return [(url, link.label) for url, link in found if url]
 
 
 class ReadOnlyAdmin(admin.ModelAdmin):

@@ -1,4 +1,4 @@
-"""Filters of the queue's list: its tabs, a graph, a group, and words."""
+"""Filters of the lists: tabs, a graph, a group, words, a reviewer."""
 
 from __future__ import annotations
 
@@ -9,6 +9,8 @@ from operator import or_
 from typing import Any
 
 from django.contrib import admin
+from django.contrib.auth import get_user_model
+from django.core.exceptions import PermissionDenied, ValidationError
 from django.db.models import Count, Q, QuerySet
 from django.http import HttpRequest, QueryDict
 from django.utils.translation import gettext_lazy as _
@@ -138,3 +140,49 @@ def parse_group(value: str | None) -> int | None:
     if not value:
         return None
     return int(value) if value.isascii() and value.isdigit() and len(value) < 10 else 0
+
+
+class DecidedGraphFilter(GraphFilter):
+    """Filters decisions by the graph of their question."""
+
+    def lookups(self, request: HttpRequest, model_admin: Any) -> list[tuple[str, str]]:
+        return [(name, name_graph(name)) for name in services.asked_graphs(request.user)]
+
+    def queryset(self, request: HttpRequest, queryset: QuerySet[Any]) -> QuerySet[Any]:
+        return queryset.filter(interrupt__graph=self.value()) if self.value() else queryset
+
+
+class ReviewerFilter(admin.SimpleListFilter):
+    """Filters decisions by reviewer; shown if a link of an optional app has set it."""
+
+    title = _("reviewer")
+    parameter_name = "by"
+    #: Stands for everybody without an account.
+    NOBODY = "none"
+    #: The field that has the reviewer; their name is in the one beside it.
+    person = "by"
+
+    def lookups(self, request: HttpRequest, model_admin: Any) -> list[tuple[str, str]]:
+        chosen = self.value()
+        if not chosen:
+            return []
+        if not services.may_see_reviewers(request.user):
+            raise PermissionDenied
+        if chosen == self.NOBODY:
+            return [(chosen, str(_("(without an account)")))]
+        seen = self.select(model_admin.get_queryset(request))
+        label = seen.values_list(f"{self.person}_label", flat=True).order_by("-created_at").first()
+        return [(chosen, escape_hidden(label or chosen))]
+
+    def queryset(self, request: HttpRequest, queryset: QuerySet[Any]) -> QuerySet[Any]:
+        return self.select(queryset) if self.value() else queryset
+
+    def select(self, rows: QuerySet[Any]) -> QuerySet[Any]:
+        if self.value() == self.NOBODY:
+            return rows.filter(**{f"{self.person}__isnull": True})
+        try:
+            # By the user's own key: Django knows which of those can't be, and a reference doesn't.
+            users = get_user_model()._base_manager.filter(pk=self.value() or "")
+            return rows.filter(**{f"{self.person}__in": users})
+        except (TypeError, ValueError, ValidationError):  # no key of a user
+            return rows.none()

@@ -15,9 +15,15 @@ from hitl_django.models.review import LARGE_COLUMNS
 from hitl_django.page_urls import find_admin_page
 from hitl_django.services.reviews.queue_filters import match_words
 
-from .base import GraphFilter, can_view_runs, describe_place, format_entry
+from .base import (
+    GraphFilter,
+    can_view_runs,
+    describe_place,
+    format_entry,
+    list_admin_links,
+)
 from .diff_display import get_decision_context
-from .figures_page import DecidedGraphFilter, FiguresPages, ReviewerFilter
+from .filters import DecidedGraphFilter, ReviewerFilter
 from .newest_search import NewestSearch
 from .payload_display import display_raw
 from .queue_admin import ReviewItemAdmin
@@ -53,7 +59,7 @@ class InterruptAdmin(NewestSearch):
         return HttpResponseRedirect(url)
 
 
-class DecisionAdmin(NewestSearch, FiguresPages):
+class DecisionAdmin(NewestSearch):
     """Every decision: who, when, what, through what."""
 
     list_display = ("question", "type", "decider", "via", "created_at", "undone_at")
@@ -80,7 +86,7 @@ class DecisionAdmin(NewestSearch, FiguresPages):
         self, request: HttpRequest, extra_context: dict[str, Any] | None = None
     ) -> HttpResponse:
         # Without the list's own filters, which are no period.
-        own = {"figures_url": find_admin_page(Decision, "figures", request=request)}
+        own = {"admin_links": list_admin_links(request)}
         return super().changelist_view(request, {**own, **(extra_context or {})})
 
     @admin.display(description=_("question"), ordering="interrupt__title")

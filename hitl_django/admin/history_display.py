@@ -52,7 +52,6 @@ VERB_TEXTS: dict[str, Any] = {
     "assign": gettext_lazy("Assigned a question"),
     "snooze": gettext_lazy("Put a question off"),
     "comment": gettext_lazy("Commented"),
-    "judge": gettext_lazy("Gave an approval a second look"),
     "refuse": gettext_lazy("Was refused"),
     "forget": gettext_lazy("Erased what the thread said"),
     "forget_person": gettext_lazy("Put a pseudonym in a person's place"),

@@ -15,11 +15,11 @@ from django.http import HttpRequest, HttpResponse, HttpResponseRedirect, QueryDi
 from django.utils.translation import gettext_lazy as _
 
 from hitl_django import services
-from hitl_django.models import Decision, ReviewItem
+from hitl_django.models import ReviewItem
 from hitl_django.page_urls import find_admin_page
 
 from . import list_columns
-from .base import PICK, View
+from .base import PICK, View, list_admin_links
 from .bulk_actions import BulkActionPages, may_assign_any
 from .filters import WaitingGraphFilter, WaitingGroupFilter
 from .page_news import answer_news
@@ -61,7 +61,7 @@ class ReviewItemAdmin(BulkActionPages, SavedFilterPages):
     ) -> HttpResponse:
         own = {
             **{f"{name}_url": self.url(name, request) for name in ("next", "bulk", "many")},
-            "figures_url": find_admin_page(Decision, "figures", request=request),
+            "admin_links": list_admin_links(request),
             **self.saved_context(request),
         }
         return super().changelist_view(request, {**own, **(extra_context or {})})

@@ -29,8 +29,7 @@ class ReviewPolicy:
     values are shown: ``{"letter": "markdown", "/lines/cents": "money EUR"}``. ``forms`` names
     Django forms by node, as classes or dotted paths, which ask for the answer in the admin.
     ``reasons`` and ``replies`` are offered to choose from where somebody gives a reason or answers
-    in words; they may be lazy translations. ``second_look`` is the share of approvals, from 0 to 1,
-    that another reviewer judges afterwards; no run waits for that.
+    in words; they may be lazy translations.
     """
 
     groups: Sequence[str] = ()
@@ -44,7 +43,6 @@ class ReviewPolicy:
     forms: Mapping[str, Any] = field(default_factory=dict)
     reasons: Sequence[Any] = ()
     replies: Sequence[Any] = ()
-    second_look: float = 0
 
     def __post_init__(self) -> None:
         if isinstance(self.groups, str):
@@ -60,8 +58,6 @@ class ReviewPolicy:
         for form in self.forms.values():
             if not isinstance(form, str | type):
                 raise TypeError(f"A form is a class or a dotted path, not {form!r}.")
-        if isinstance(self.second_look, bool) or not 0 <= self.second_look <= 1:
-            raise ValueError(f"second_look is a share from 0 to 1, not {self.second_look!r}.")
         check_quorum(self.quorum)
         check_dialect(self.dialect)
         for decision, answer in self.answers.items():

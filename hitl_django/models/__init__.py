@@ -8,7 +8,6 @@ from .history import ChannelBlob, Checkpoint, GraphShape, PendingWrite
 from .keyed_requests import KeyedRequest
 from .review import AuditEntry, Decision, Interrupt, ReviewItem
 from .saved_filters import SavedFilter
-from .second_looks import SecondLook
 from .threads import Run, Thread
 from .workers import WorkerHeartbeat
 
@@ -26,7 +25,6 @@ __all__ = [
     "Run",
     "RunEvent",
     "SavedFilter",
-    "SecondLook",
     "Thread",
     "WorkerHeartbeat",
 ]

@@ -16,7 +16,6 @@ from . import (
     PendingWrite,
     Run,
     RunEvent,
-    SecondLook,
     Thread,
 )
 
@@ -30,7 +29,6 @@ THREAD_TABLES: dict[type[models.Model], str] = {
     RunEvent: "run__thread",
     Interrupt: "thread",
     Decision: "interrupt__thread",
-    SecondLook: "interrupt__thread",
     Comment: "interrupt__thread",
     AuditEntry: "thread",
 }

@@ -25,27 +25,7 @@ from .reviews.comment import CommentInfo, comment
 from .reviews.deadlines import mark_overdue, warn_expiring
 from .reviews.decide import check_answer, decide, find_refusals
 from .reviews.expire import expire_due
-from .reviews.export import PAGE as RECORD_PAGE
-from .reviews.export import (
-    ExportedDecision,
-    ExportedEntry,
-    export_decisions,
-    export_record,
-    thread_record,
-)
-from .reviews.figures import (
-    AGES,
-    MAX_DAYS,
-    AgeBand,
-    DayFigures,
-    DecisionShares,
-    Period,
-    ReviewFigures,
-    asked_graphs,
-    may_see_reviewers,
-    review_figures,
-    start_of,
-)
+from .reviews.periods import Period, asked_graphs, may_see_reviewers
 from .reviews.queue_stats import (
     QueueCounts,
     ReviewStats,
@@ -56,6 +36,8 @@ from .reviews.queue_stats import (
     waiting_graphs,
     waiting_groups,
 )
+from .reviews.record_export import PAGE as RECORD_PAGE
+from .reviews.record_export import ExportedEntry, export_record, thread_record
 from .reviews.resume import Resumed, resume
 from .reviews.resumption import resume_due
 from .reviews.saved_filters import MAX_OWN as MAX_FILTERS
@@ -67,7 +49,6 @@ from .reviews.saved_filters import (
     remove_filter,
     save_filter,
 )
-from .reviews.second_look import SecondLookInfo, judge_second_look
 from .reviews.undo import UndoInfo, find_undo, undo
 from .runs.erase import forget
 from .runs.event_stream import PAGE as EVENT_PAGE
@@ -93,24 +74,18 @@ from .runs.update_state import update_state
 from .runs.wait import astart_and_wait, start_and_wait
 
 __all__ = [
-    "AGES",
     "EVENT_PAGE",
     "FILTER_NAME_LENGTH",
-    "MAX_DAYS",
     "MAX_FILTERS",
     "RECORD_PAGE",
     "UNSET",
-    "AgeBand",
     "Change",
     "ClaimInfo",
     "CommentInfo",
-    "DayFigures",
     "DecisionInfo",
-    "DecisionShares",
     "EventInfo",
     "EventPage",
     "EventReader",
-    "ExportedDecision",
     "ExportedEntry",
     "ForgottenPerson",
     "History",
@@ -123,12 +98,10 @@ __all__ = [
     "QueueCounts",
     "Resumed",
     "RetriedRun",
-    "ReviewFigures",
     "ReviewStats",
     "RunInfo",
     "RunOptions",
     "SavedFilterInfo",
-    "SecondLookInfo",
     "Silence",
     "StateInfo",
     "Step",
@@ -158,7 +131,6 @@ __all__ = [
     "create_thread",
     "decide",
     "expire_due",
-    "export_decisions",
     "export_person",
     "export_record",
     "find_refusals",
@@ -168,7 +140,6 @@ __all__ = [
     "forget",
     "forget_person",
     "fork",
-    "judge_second_look",
     "list_retryable",
     "list_saved_filters",
     "mark_overdue",
@@ -181,7 +152,6 @@ __all__ = [
     "resume_due",
     "retry",
     "retry_all",
-    "review_figures",
     "review_stats",
     "run_events",
     "run_result",
@@ -189,7 +159,6 @@ __all__ = [
     "snooze",
     "start",
     "start_and_wait",
-    "start_of",
     "state_history",
     "take_next",
     "thread_history",

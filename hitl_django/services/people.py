@@ -34,7 +34,6 @@ from hitl_django.models import (
     Decision,
     Interrupt,
     Run,
-    SecondLook,
     Thread,
 )
 from hitl_django.models.thread_tables import list_thread_tables
@@ -44,7 +43,6 @@ LABELS: Mapping[type[Model], Mapping[str, str]] = {
     Run: {"started_by_label": "started_by"},
     Interrupt: {"assignee_label": "assignee", "claimed_label": "claimed_by"},
     Decision: {"by_label": "by"},
-    SecondLook: {"by_label": "by"},
     Comment: {"by_label": "by"},
     AuditEntry: {"actor_label": "actor"},
 }

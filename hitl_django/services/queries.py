@@ -16,14 +16,13 @@ from hitl_django.checkpoints.queries import answer_columns
 from hitl_django.db.bulk_insert import BulkInsert, insertable_columns
 from hitl_django.db.prepared_query import NO_STATE, Parameter, PreparedSelect, PreparedUpdate
 from hitl_django.db.row_mapper import RowMapper
-from hitl_django.models import Decision, Interrupt, Run, SecondLook, Thread
+from hitl_django.models import Decision, Interrupt, Run, Thread
 from hitl_django.models.functions import Now
 from hitl_django.models.review import get_closed_columns
 
 _INTERRUPT = Parameter("interrupt", models.UUIDField())
 
 RUN, INTERRUPT, DECISION = RowMapper(Run), RowMapper(Interrupt), RowMapper(Decision)
-SECOND_LOOK = RowMapper(SecondLook)
 THREAD = RowMapper(Thread, now=models.DateTimeField())
 
 #: Begins a run.
@@ -37,11 +36,6 @@ NEW_DECISION = BulkInsert(
     Decision,
     [*insertable_columns(Decision), "created_at", "held_by_label", "undo_epoch"],
     fresh=True,
-)
-
-#: Has another reviewer judge an approval.
-NEW_SECOND_LOOK = BulkInsert(
-    SecondLook, [*insertable_columns(SecondLook), "created_at"], fresh=True
 )
 
 #: Locks a thread, unless something was added to its record since that was looked at.

@@ -13,6 +13,7 @@ from django.utils.translation import gettext_lazy as _
 from pydantic import BaseModel, ConfigDict, Field
 
 from hitl_django import END, START, ReviewPolicy, StateGraph, interrupt, register
+from hitl_django.contrib.insights import spot_check
 
 #: Digits behind the point, for currencies that don't have two.
 EXPONENTS = {"CLP": 0, "ISK": 0, "JPY": 0, "KRW": 0, "VND": 0, "BHD": 3, "KWD": 3, "TND": 3}
@@ -136,8 +137,9 @@ REASONS = [
     "The time for returning it is over.",
     "The customer was refunded already.",
 ]
-#: Every tenth approval is judged by another reviewer as well.
-REVIEW = ReviewPolicy(reasons=REASONS, second_look=0.1)
+REVIEW = ReviewPolicy(reasons=REASONS)
+# Another reviewer checks every tenth approval.
+spot_check("refund", rate=0.1)
 
 
 @register("refund", version="1", title=_("Refund"), review=REVIEW)

@@ -14,6 +14,7 @@ from django.urls.resolvers import URLResolver
 from hitl_django import services
 from hitl_django.contrib.archive.models import ArchivedThread
 from hitl_django.contrib.archive.retention import archive_ended
+from hitl_django.contrib.insights.models import SpotCheck
 from hitl_django.contrib.links.services import make_link
 from hitl_django.contrib.schedules.services import create_schedule
 from hitl_django.contrib.webhooks import services as webhook_services
@@ -24,7 +25,6 @@ from hitl_django.models import (
     Decision,
     Interrupt,
     PendingWrite,
-    SecondLook,
 )
 from tests.reading import name_app
 
@@ -70,7 +70,7 @@ def rows(asked: Callable[..., Interrupt], admin_user: Any) -> dict[str, Any]:
         asked(),
     )
     services.decide(decided.pk, "approve")
-    look = SecondLook.objects.create(interrupt=decided, decision=Decision.objects.get())
+    look = SpotCheck.objects.create(interrupt=decided, decision=Decision.objects.get())
     schedule = create_schedule("approval", "0 7 * * *", {"text": "x"})
     link = make_link(item.pk, name="Lena", by=admin_user)
     hook = webhook_services.create_webhook("https://crm.example/hooks")
@@ -87,7 +87,7 @@ def rows(asked: Callable[..., Interrupt], admin_user: Any) -> dict[str, Any]:
         "pendingwrite": PendingWrite.objects.all()[0],
         "reviewlink": link.id,
         "schedule": schedule.id,
-        "secondlook": look,
+        "spotcheck": look,
         "webhookendpoint": WebhookEndpoint.objects.get(),
         "delivery": Delivery.objects.get(),
     }

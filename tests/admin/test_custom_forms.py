@@ -11,9 +11,10 @@ import pytest
 from django import forms
 from django.test import Client
 
+from hitl_django.contrib.insights.models import SpotCheck
 from hitl_django.graph_registry.registry import register, unregister
 from hitl_django.graph_registry.review_policy import ReviewPolicy
-from hitl_django.models import Decision, SecondLook
+from hitl_django.models import Decision
 from tests.graphs import plain
 
 from .browsing import press, sheet_of, text_of
@@ -142,8 +143,8 @@ class TestATemplate:
             interrupt=item, version=1, type="approve", value=True, via="admin",
             request_digest="1", payload_digest="1",
         )  # fmt: skip
-        look = SecondLook.objects.create(interrupt=item, decision=made)
-        page = text_of(reviewer.get(page_of(look, "secondlook")))
+        look = SpotCheck.objects.create(interrupt=item, decision=made)
+        page = text_of(reviewer.get(page_of(look, "spotcheck")))
         assert "<p class=own>&lt;b&gt;Dana&lt;/b&gt; of shop" in page
 
     def test_of_a_graph_lays_out_what_its_other_nodes_ask(self, reviewer: Client) -> None:

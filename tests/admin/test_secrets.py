@@ -24,6 +24,9 @@ from hitl_django.admin.form_tokens import check_form_token
 from hitl_django.contrib.archive.models import ArchivedThread
 from hitl_django.contrib.archive.retention import archive_ended
 from hitl_django.contrib.archive.services import archived_thread
+from hitl_django.contrib.insights import spot_check
+from hitl_django.contrib.insights.exports import export_decisions
+from hitl_django.contrib.insights.models import SpotCheck
 from hitl_django.contrib.links.services import make_link
 from hitl_django.contrib.notifications import mails
 from hitl_django.contrib.schedules.models import Schedule
@@ -32,7 +35,6 @@ from hitl_django.contrib.webhooks import services as webhook_services
 from hitl_django.contrib.webhooks.models import Delivery, WebhookEndpoint
 from hitl_django.errors import IdempotencyKeyReusedError
 from hitl_django.graph_registry import registry
-from hitl_django.graph_registry.registry import ReviewPolicy
 from hitl_django.json_text.secret_values import HIDDEN
 from hitl_django.models import (
     AuditEntry,
@@ -43,7 +45,6 @@ from hitl_django.models import (
     PendingWrite,
     Run,
     RunEvent,
-    SecondLook,
 )
 from hitl_django.models.events import KINDS
 
@@ -97,13 +98,15 @@ def received(db: None) -> Iterator[list[str]]:
         found.extend([with_quorum.otp.get_secret_value(), str(state["pin"])])
         return {"done": True}
 
-    @register("vault", review=ReviewPolicy(second_look=1.0))
+    @register("vault")
     def vault() -> StateGraph:
         graph = StateGraph(Opened, input_schema=Opening, context_schema=Caller)
         return graph.add_node("ask", ask).add_edge(START, "ask").add_edge("ask", END)
 
+    spot_check("vault", rate=1)
     yield found
     registry.unregister("vault")
+    spot_check("vault", rate=0)
 
 
 def opening(advance: Advance, user: str = "Dana", by: Any = None) -> Interrupt:
@@ -235,7 +238,7 @@ def planted(
         "pendingwrite": PendingWrite.objects.first(),
         "reviewlink": link.id,
         "schedule": schedule.id,
-        "secondlook": SecondLook.objects.first(),
+        "spotcheck": SpotCheck.objects.first(),
         "webhookendpoint": WebhookEndpoint.objects.get(pk=hook.id),
         "delivery": Delivery.objects.first(),
         "url": link.url,
@@ -253,7 +256,7 @@ def root(admin_user: Any) -> Client:
 def test_pages_of_the_admin_show_no_secret(planted: dict[str, Any], root: Client) -> None:
     models = {
         "checkpoint": Checkpoint, "channelblob": ChannelBlob, "pendingwrite": PendingWrite,
-        "decision": Decision, "delivery": Delivery, "secondlook": SecondLook,
+        "decision": Decision, "delivery": Delivery, "spotcheck": SpotCheck,
         "interrupt": Interrupt, "run": Run,
     }  # fmt: skip
     seen = 0
@@ -317,7 +320,7 @@ def test_messages_exports_and_commands_show_no_secret(
         assert_hidden(json.dumps(entry.detail), f"audit entry {entry.verb}")
     assert_hidden(mails.read_payload("email", planted["reviewitem"]), "a mail")
     today = localdate()
-    exported = list(services.export_decisions(admin_user, services.Period(today, today)))
+    exported = list(export_decisions(admin_user, services.Period(today, today)))
     assert exported
     assert_hidden(str(exported), "the export of decisions")
     archived = archived_thread(planted["archivedthread"].thread_id)

@@ -34,8 +34,8 @@ THEMES = ("unfold", "jazzmin", "grappelli")
 THEIRS = ("_delete", "_history")
 #: What does without a page: it is sent, or it is read by a script.
 NO_PAGE = (
-    "decision_csv",
-    "decision_record",
+    "spotcheck_csv",
+    "spotcheck_record",
     "reviewitem_news",
     "reviewitem_payload",
     "reviewitem_status",

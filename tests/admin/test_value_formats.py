@@ -18,10 +18,11 @@ from django.core.files.storage import default_storage
 from django.test import Client
 
 from hitl_django.admin import markdown, value_formats
+from hitl_django.contrib.insights.models import SpotCheck
 from hitl_django.contrib.links.services import make_link, revoke_link
 from hitl_django.graph_registry.registry import register, unregister
 from hitl_django.graph_registry.review_policy import ReviewPolicy
-from hitl_django.models import Decision, Interrupt, SecondLook
+from hitl_django.models import Decision, Interrupt
 from tests.graphs import plain
 
 from .browsing import text_of
@@ -231,13 +232,13 @@ def file_of(client: Client, item: Interrupt, pointer: str) -> Any:
     return client.get(f"{page_of(item).removesuffix('change/')}file/?at={quote(pointer)}")
 
 
-def look_at(item: Interrupt) -> SecondLook:
-    """Returns a second look at an approval of a question."""
+def look_at(item: Interrupt) -> SpotCheck:
+    """Return a spot check of an approval."""
     made = Decision.objects.create(
         interrupt=item, version=1, type="approve", value=True, via="admin",
         request_digest="1", payload_digest="1",
     )  # fmt: skip
-    return SecondLook.objects.create(interrupt=item, decision=made)
+    return SpotCheck.objects.create(interrupt=item, decision=made)
 
 
 def read(response: Any) -> bytes:
@@ -246,7 +247,9 @@ def read(response: Any) -> bytes:
 
 @pytest.mark.usefixtures("media")
 class TestFiles:
-    def test_are_handed_out_by_a_second_look_itself(self, reviewer: Client, browse: Any) -> None:
+    def test_of_a_spot_check_are_downloaded_from_its_own_page(
+        self, reviewer: Client, browse: Any
+    ) -> None:
         with displayed(paper="file invoices/", picture="image invoices", page="link") as graph:
             payload = {
                 "paper": "invoices/a.pdf",
@@ -255,7 +258,7 @@ class TestFiles:
                 "other": "private/d.pdf",
             }
             look = look_at(make_question(payload, graph=graph, status="decided"))
-            url = page_of(look, "secondlook")
+            url = page_of(look, "spotcheck")
             page = text_of(reviewer.get(url))
             assert 'href="https://shop.example/orders/7"' in page
             assert '<img class="hitl-image"' in page
@@ -269,12 +272,14 @@ class TestFiles:
             assert reviewer.get(file).status_code == 302
             assert browse("nobody").get(f"{file}?at=/paper").status_code in (403, 404)
 
-    def test_of_a_second_look_are_not_for_who_approved(self, reviewer: Client, person: Any) -> None:
+    def test_of_a_spot_check_are_hidden_from_the_approver(
+        self, reviewer: Client, person: Any
+    ) -> None:
         with displayed(paper="file invoices/") as graph:
             look = look_at(
                 make_question({"paper": "invoices/a.pdf"}, graph=graph, status="decided")
             )
-            file = page_of(look, "secondlook").removesuffix("change/") + "file/?at=/paper"
+            file = page_of(look, "spotcheck").removesuffix("change/") + "file/?at=/paper"
             assert read(reviewer.get(file)) == b"%PDF"
             Decision.objects.update(by=person("reviewer"))
             assert reviewer.get(file).status_code == 404

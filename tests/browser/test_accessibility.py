@@ -170,8 +170,8 @@ def test_german_pages_and_the_page_of_a_link_have_no_fault_and_fit_a_phone(
     )
     for address in (
         "/admin/",
-        "/admin/hitl_django/decision/figures/",
-        "/admin/hitl_django/secondlook/",
+        "/admin/hitl_insights/spotcheck/reports/",
+        "/admin/hitl_insights/spotcheck/",
         "/admin/hitl_django/reviewitem/",
         f"/admin/hitl_django/reviewitem/{item.pk}/change/",
         "/admin/hitl_links/reviewlink/",

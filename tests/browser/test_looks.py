@@ -10,8 +10,9 @@ from typing import Any
 import pytest
 
 from hitl_django import services
+from hitl_django.contrib.insights.models import SpotCheck
+from hitl_django.contrib.insights.spot_checks import record_spot_check
 from hitl_django.contrib.links.services import make_link
-from hitl_django.models import SecondLook
 
 from .conftest import PASSWORD, leads_on, wait_until
 from .scenes import ask, people, scenes
@@ -39,20 +40,20 @@ LOOKS = {
 
 
 def looking_back(reviewer: Any) -> list[tuple[str, str]]:
-    """Returns the pages beside those of questions; the reviewer's approval has a second look."""
+    """Returns the pages beside those of questions; the reviewer's approval has a spot check."""
     base = "/admin/hitl_django"
     services.save_filter("Mine, or whoever's they are", {"show": "mine"}, shared=True, by=reviewer)
     item = ask("approval", text="the news")
     made = services.decide(item.pk, "approve", by=reviewer)
-    look = SecondLook.objects.create(interrupt=item, decision_id=made.id)
-    services.judge_second_look(look.pk, True, by=None)
+    look = SpotCheck.objects.create(interrupt=item, decision_id=made.id)
+    record_spot_check(look.pk, True, by=None)
     return [
         ("index", "/admin/"),
         ("queue", f"{base}/reviewitem/"),
         ("queue-of-a-filter", f"{base}/reviewitem/?show=mine"),
-        ("figures", f"{base}/decision/figures/"),
-        ("second-looks", f"{base}/secondlook/"),
-        ("second-look", f"{base}/secondlook/{look.pk}/change/"),
+        ("reports", "/admin/hitl_insights/spotcheck/reports/"),
+        ("spot-checks", "/admin/hitl_insights/spotcheck/"),
+        ("spot-check", f"/admin/hitl_insights/spotcheck/{look.pk}/change/"),
     ]
 
 

@@ -157,7 +157,7 @@ def test_decisions_are_downloaded_as_a_file(
     rita, _ = people(PASSWORD)
     services.decide(ask("approval", text="the news").pk, "reject", by=rita, reason="=1+1")
     page = log_in("rita")
-    page.goto("/admin/hitl_django/decision/figures/")
+    page.goto("/admin/hitl_insights/spotcheck/reports/")
     with page.expect_download() as found:
         page.get_by_role("link", name="Download the decisions (CSV)").click()
     assert found.value.suggested_filename.startswith("decisions-")

@@ -48,6 +48,7 @@ class Additions:
 #: The optional apps by the names of their packages.
 APPS = {
     "archive": Additions(table="hitl_archive_archivedthread", entry="hitl_archive/archivedthread/"),
+    "insights": Additions(table="hitl_insights_spotcheck", entry="hitl_insights/spotcheck/"),
     "links": Additions(
         table="hitl_links_reviewlink",
         route="/links/",

@@ -21,6 +21,7 @@ import pytest
 from django.contrib.auth.models import User
 from django.test import RequestFactory
 
+from hitl_django.contrib.insights.sampling import list_graphs, spot_check
 from hitl_django.contrib.schedules.registered import list_registered, unschedule
 from hitl_django.graph_registry import registry
 from hitl_django.models import Run
@@ -43,10 +44,13 @@ def read(monkeypatch: pytest.MonkeyPatch) -> Iterator[Reader]:
             exec(compile(above + snippet.code, page.path, "exec"), module.__dict__)
         return module.__dict__
 
+    checked = list_graphs()
     with registry.hide_graphs():
         yield run
     for graph in list_registered():
         unschedule(graph)
+    for graph in {*list_graphs()} - {*checked}:
+        spot_check(graph, rate=0)
 
 
 @pytest.mark.django_db

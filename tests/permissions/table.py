@@ -265,7 +265,7 @@ MODELS: dict[str, tuple[str, str, tuple[str, ...]]] = {
     "reviewitem": ("question", "question.pk", ()),
     "interrupt": ("question", "question.pk", ()),
     "decision": ("question", "decision.pk", ()),
-    "secondlook": ("question", "look.pk", ()),
+    "spotcheck": ("question", "look.pk", ()),
     "reviewlink": ("link", "link.pk", ("link_interrupt",)),
     "run": ("run", "run.pk", ("view_run",)),
     "thread": ("thread", "thread.pk", ("view_thread",)),
@@ -340,13 +340,13 @@ _ADMIN: dict[str, Page] = {
         lists=(), answer=MOVED, posts="", extra=lambda things: {"query": "show=mine"}
     ),
     "reviewitem_remove_filter": Page(lists=(), answer=MOVED),
-    "secondlook_change": Page(
-        "question", at=of("look.pk"), posts="decide", extra=lambda things: {"verdict": "agree"}
+    "spotcheck_change": Page(
+        "question", at=of("look.pk"), posts="decide", extra=lambda things: {"result": "agree"}
     ),
-    "secondlook_file": Page("question", answer=MOVED, at=of("look.pk")),
-    "decision_figures": Page(lists=()),
-    "decision_csv": Page(lists=("export_decisions",)),
-    "decision_record": Page(lists=("export_decisions", "view_reviewer_figures")),
+    "spotcheck_file": Page("question", answer=MOVED, at=of("look.pk")),
+    "spotcheck_reports": Page(lists=()),
+    "spotcheck_csv": Page(lists=("export_decisions",)),
+    "spotcheck_record": Page(lists=("export_decisions", "view_reviewer_figures")),
     "run_retry": Page("run", "operate_run", MOVED, at=of("failed.pk"), posts="operate_run"),
     "run_changelist": Page(lists=(), needs="list runs"),
     "run_start": Page(lists=("start_run",)),

@@ -21,6 +21,7 @@ from django.utils import timezone
 from hitl_django import END, START, StateGraph, interrupt, services, testing
 from hitl_django.contrib.archive import moves
 from hitl_django.contrib.archive.models import ArchivedThread
+from hitl_django.contrib.insights.models import SpotCheck
 from hitl_django.contrib.links.models import ReviewLink
 from hitl_django.contrib.links.services import make_link
 from hitl_django.contrib.notifications import slack_channel
@@ -38,7 +39,6 @@ from hitl_django.models import (
     Interrupt,
     PendingWrite,
     Run,
-    SecondLook,
     Thread,
 )
 
@@ -111,7 +111,7 @@ class Things:
     failed: Run
     link: ReviewLink
     decision: Decision
-    look: SecondLook
+    look: SpotCheck
     checkpoint: Checkpoint
     channelblob: ChannelBlob
     pendingwrite: PendingWrite
@@ -196,7 +196,7 @@ def fill(area: str) -> Things:
         failed=failed,
         link=row,
         decision=Decision.objects.get(pk=decision.id),
-        look=SecondLook.objects.create(interrupt=decided, decision_id=decision.id),
+        look=SpotCheck.objects.create(interrupt=decided, decision_id=decision.id),
         checkpoint=checkpoints.latest("checkpoint_id"),
         channelblob=blobs.order_by("pk")[0],
         pendingwrite=writes.order_by("pk")[0],

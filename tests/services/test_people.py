@@ -52,7 +52,7 @@ OTHERS = {
     "Schedule": (
         "graph description expression timezone input context configurable overlap last_error"
     ),
-    "SecondLook": "verdict reason",
+    "SpotCheck": "result reason",
     "StoreItem": "namespace key value vectors",
     "NotificationCursor": "name",
     "Thread": "thread_id graph subject_id metadata lease_owner audit_hash",

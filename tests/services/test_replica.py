@@ -13,7 +13,11 @@ from django.db.models.functions import Now
 from django.test import override_settings
 
 from hitl_django import audit, services
-from hitl_django.models import AuditEntry, Comment, Decision, Interrupt, Run, SecondLook, Thread
+from hitl_django.contrib.insights.exports import export_decisions
+from hitl_django.contrib.insights.models import SpotCheck
+from hitl_django.contrib.insights.reports import review_report
+from hitl_django.contrib.insights.spot_checks import record_spot_check
+from hitl_django.models import AuditEntry, Comment, Decision, Interrupt, Run, Thread
 from hitl_django.services import Period
 from hitl_django.worker import retention
 from hitl_django.worker.sweeper import sweep
@@ -133,12 +137,12 @@ def test_an_approval_is_judged_a_filter_saved_and_somebody_mentioned(
     assert written(Comment).get().mentions == ["olga"]
     services.decide(question.pk, "respond", {"approved": True, "text": "x"}, by=operator)
     made = written(Decision).get()
-    look = written(SecondLook).create(interrupt_id=question.pk, decision_id=made.pk)
-    assert services.judge_second_look(look.pk, True, by=ravi).verdict == "agree"
+    look = written(SpotCheck).create(interrupt_id=question.pk, decision_id=made.pk)
+    assert record_spot_check(look.pk, True, by=ravi).result == "agree"
     kept = services.save_filter("Mine", {"show": "mine"}, by=ravi)
     assert [one.id for one in services.list_saved_filters(ravi)] == [kept]
     assert services.remove_filter(kept, by=ravi)
     today = Period.build(date.today() - timedelta(1), date.today() + timedelta(1))
-    assert services.review_figures(None, today).decided == 1
-    assert len(list(services.export_decisions(None, today))) == 1
+    assert review_report(None, today).decided == 1
+    assert len(list(export_decisions(None, today))) == 1
     assert len(list(services.export_record(None, today))) > 1

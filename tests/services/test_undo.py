@@ -12,6 +12,9 @@ from django.db.models.functions import Now
 from django.utils.timezone import localdate
 
 from hitl_django import audit, leases, services, signals, testing
+from hitl_django.contrib.insights.exports import export_decisions
+from hitl_django.contrib.insights.models import SpotCheck
+from hitl_django.contrib.insights.reports import review_report
 from hitl_django.contrib.links.errors import LinkSpentError
 from hitl_django.contrib.links.services import (
     decide_by_link,
@@ -34,7 +37,6 @@ from hitl_django.models import (
     Interrupt,
     PendingWrite,
     Run,
-    SecondLook,
     Thread,
 )
 from hitl_django.worker import sweep
@@ -181,18 +183,18 @@ def test_what_was_undone_counts_in_no_figures(question: Interrupt, reviewer: Use
     services.undo(question.pk, by=reviewer)
     today = localdate()
     period = services.Period.build(today - timedelta(days=1), today + timedelta(days=1))
-    assert services.review_figures(None, period).decided == 0
-    assert list(services.export_decisions(None, period)) == []
+    assert review_report(None, period).decided == 0
+    assert list(export_decisions(None, period)) == []
     assert services.review_stats(None).median_seconds is None
     history = services.thread_history(question.thread.thread_id)
     assert [made for step in history.steps for made in step.decisions] == []
 
 
-def test_a_second_look_at_what_was_undone_is_dropped(question: Interrupt, reviewer: User) -> None:
+def test_spot_check_of_undone_decision_is_deleted(question: Interrupt, reviewer: User) -> None:
     made = services.decide(question.pk, "approve", by=reviewer)
-    SecondLook.objects.create(interrupt=question, decision_id=made.id)
+    SpotCheck.objects.create(interrupt=question, decision_id=made.id)
     services.undo(question.pk, by=reviewer)
-    assert not SecondLook.objects.exists()
+    assert not SpotCheck.objects.exists()
 
 
 def test_only_who_decided_undoes_it_and_superusers(

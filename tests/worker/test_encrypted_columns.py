@@ -68,7 +68,7 @@ ENCRYPTED = {
     "Run": {"input", "options", "error", "traceback"},
     "Interrupt": {"why", "payload", "response_schema", "proposal", "expiry"},
     "Decision": {"value", "refusal", "reason", "patch"},
-    "SecondLook": {"reason"},
+    "SpotCheck": {"reason"},
     "Comment": {"text"},
     "RunEvent": {"data"},
     "AuditEntry": {"detail"},

@@ -16,9 +16,10 @@ from django.db.models.functions import Now
 from hitl_django import START, StateGraph, interrupt, services
 from hitl_django.contrib.archive.models import ArchivedThread
 from hitl_django.contrib.archive.retention import archive_ended
+from hitl_django.contrib.insights.models import SpotCheck
 from hitl_django.contrib.links.services import make_link
 from hitl_django.graph_registry import registry
-from hitl_django.models import GraphShape, Interrupt, Run, SecondLook, Thread
+from hitl_django.models import GraphShape, Interrupt, Run, Thread
 from hitl_django.models.thread_tables import THREAD_TABLES
 from hitl_django.worker import runner
 
@@ -90,7 +91,7 @@ def finish(run: services.RunInfo, *, discussed: bool = False) -> None:
     services.decide(question.pk, "respond", "yes", reason="It came back unopened.")
     if discussed:
         # Which approvals are drawn is chance, so the row is made as drawing makes it.
-        SecondLook.objects.create(interrupt=question, decision=question.decisions.get())
+        SpotCheck.objects.create(interrupt=question, decision=question.decisions.get())
     runner.advance(str(run.id))
     assert Run.objects.get(pk=run.id).state == Run.State.SUCCEEDED
 

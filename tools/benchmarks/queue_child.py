@@ -48,7 +48,7 @@ PAST = {
     "decisions, search": "/admin/hitl_django/decision/?q=unicorn",
     "runs, search": "/admin/hitl_django/run/?q=unicorn",
     "threads, search": "/admin/hitl_django/thread/?q=unicorn",
-    "looking back": "/admin/hitl_django/decision/figures/",
+    "looking back": "/admin/hitl_insights/spotcheck/reports/",
 }
 
 #: Lists of which the news are asked for, as an open page does.

@@ -28,7 +28,7 @@ from hitl_django.models.review import get_cleared_claim
 from hitl_django.task_queue import dispatcher
 
 from .. import queries
-from . import lookup, quorum, resumption, second_look
+from . import lookup, quorum, resumption
 
 KEY_LENGTH = 255
 
@@ -253,8 +253,6 @@ def _close(
         batch.guard(queries.RESUME, goes_on, ChangedRowError)
     batch.guard(queries.CLOSE, as_seen, ChangedRowError)
     batch.insert(queries.NEW_DECISION, [queries.NEW_DECISION.values_of(decision)])
-    if by_person:
-        second_look.draw(batch, interrupt, decision)
     _append_entry("decide", decision, thread, request, batch)
     _publish(decision, interrupt, thread, batch)
     saver = DjangoSaver(ThreadKey(thread.pk, thread.thread_id, thread.epoch))
@@ -379,5 +377,6 @@ def _publish(decision: Decision, interrupt: Interrupt, thread: Thread, batch: Wr
         digest=interrupt.payload_digest,
         run_id=interrupt.run_id,
         thread_id=thread.thread_id,
+        decision=decision,
         decision_id=decision.pk,
     )

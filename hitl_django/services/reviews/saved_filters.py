@@ -18,7 +18,7 @@ from hitl_django.json_text.sanitize import escape_unstorable
 from hitl_django.models import SavedFilter
 from hitl_django.permissions import get_policy
 
-from .figures import asked_graphs
+from .periods import asked_graphs
 
 #: Parameters that a filter keeps, and characters of each.
 PARAMETERS, LONGEST = ("show", "graph", "group", "q"), 200

@@ -24,7 +24,7 @@ from hitl_django.db.retry import retry_on_conflict
 from hitl_django.db.write_batch import WriteBatch
 from hitl_django.errors import UndoRefusedError
 from hitl_django.events import EventName
-from hitl_django.models import Decision, Interrupt, Run, SecondLook, Thread
+from hitl_django.models import Decision, Interrupt, Run, Thread
 from hitl_django.models.search import index_text
 from hitl_django.permissions import get_policy, refuse_unless_may
 
@@ -111,7 +111,6 @@ def undo_locked(
     DjangoSaver(ThreadKey(thread.pk, thread.thread_id, thread.epoch)).withdraw_answer(interrupt)
     if by is not None and decision.by_id == by.pk:
         claim.hold(Interrupt.objects.using(using).filter(pk=interrupt.pk), by, None)
-    SecondLook.objects.using(using).filter(decision=decision).delete()
     batch = WriteBatch(using)
     subject, detail = (
         str(interrupt.pk),
@@ -131,6 +130,7 @@ def undo_locked(
         digest=interrupt.payload_digest,
         run_id=interrupt.run_id,
         thread_id=thread.thread_id,
+        decision=decision,
         decision_id=decision.pk,
     )
     batch.run()

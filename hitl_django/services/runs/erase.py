@@ -20,7 +20,6 @@ from hitl_django.models import (
     Interrupt,
     Run,
     RunEvent,
-    SecondLook,
     Thread,
 )
 from hitl_django.models.review import ERASED_COLUMNS
@@ -85,7 +84,6 @@ def _erase(thread: Thread, by: Any, via: str, detail: dict[str, Any]) -> None:
     decisions = Decision.objects.filter(interrupt__thread=thread)
     decisions.update(value=None, patch=None, reason="", refusal="")
     Comment.objects.filter(interrupt__thread=thread).update(text="", mentions=None)
-    SecondLook.objects.filter(interrupt__thread=thread).update(reason="")
     Interrupt.objects.filter(thread=thread).update(**ERASED_COLUMNS)
     RunEvent.objects.filter(run__in=runs).delete()
     for table in iterate_tables():

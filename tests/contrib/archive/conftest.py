@@ -11,8 +11,9 @@ from django.contrib.auth.models import Group, User
 from django.utils import timezone
 
 from hitl_django import services
+from hitl_django.contrib.insights.models import SpotCheck
 from hitl_django.contrib.links.services import make_link
-from hitl_django.models import Interrupt, Run, SecondLook, Thread
+from hitl_django.models import Interrupt, Run, Thread
 from hitl_django.models.thread_tables import THREAD_TABLES
 from tests.services.conftest import advance, user
 
@@ -34,7 +35,7 @@ def ended(advance: Callable[[], int]) -> Callable[..., Thread]:
         make_link(question.pk, name="Lena", email="lena@example.com")
         answer = {"approved": True, "text": text}
         made = services.decide(question.pk, "respond", answer, reason=text, by=boss)
-        SecondLook.objects.create(interrupt=question, decision_id=made.id, reason=text, by=boss)
+        SpotCheck.objects.create(interrupt=question, decision_id=made.id, reason=text, by=boss)
         advance()
         age(run.id, days)
         return Thread.objects.get(thread_id=run.thread_id)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from django.apps import AppConfig
 
-from hitl_django.extensions import Extension, Table, register
+from hitl_django.extensions import AdminLink, Extension, Table, register
 
 
 class RatingsConfig(AppConfig):
@@ -23,6 +23,7 @@ class RatingsConfig(AppConfig):
                 api_urls="tests.extensions.ratings.urls",
                 urls="tests.extensions.ratings.public_urls",
                 panels={"ratings": "tests.extensions.ratings.panels.RatingPanel"},
+                admin_links=[AdminLink("All ratings", Rating, "changelist")],
                 audit_verbs={"rate": "Rated a request"},
                 tables=[
                     Table(

@@ -66,6 +66,18 @@ def test_route_is_served_below_the_api(rated: Thread, client: Client) -> None:
     assert found["stars"] == 4
 
 
+@pytest.mark.parametrize("page", ["reviewitem", "decision"])
+def test_admin_link_is_on_the_queue_and_the_list_of_decisions(
+    page: str, rated: Thread, client: Client
+) -> None:
+    client.force_login(User.objects.get(username="boss"))
+    User.objects.filter(username="boss").update(is_staff=True)
+    shown = client.get(f"/admin/hitl_django/{page}/").content.decode()
+    assert '<a href="/admin/ratings/rating/">All ratings</a>' in shown.replace(
+        ' class="hitl-back"', ""
+    )
+
+
 def test_admin_page_is_on_each_site_with_the_queue(rated: Thread, client: Client) -> None:
     site = AdminSite()
     register(site)

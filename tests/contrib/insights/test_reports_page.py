@@ -1,4 +1,4 @@
-"""Looking back: the page of figures, where each number leads, and its downloads."""
+"""The page of reports, where each number leads, and its downloads."""
 
 from __future__ import annotations
 
@@ -24,15 +24,16 @@ from django.urls import reverse
 from django.utils import timezone
 
 from hitl_django import audit, services
-from hitl_django.admin import csv_download, figures_page, plots
-from hitl_django.models import AuditEntry, Decision, Interrupt, SecondLook, Thread
+from hitl_django.contrib.insights.admin import csv_download, plots, reports_page
+from hitl_django.contrib.insights.models import SpotCheck
+from hitl_django.models import AuditEntry, Decision, Interrupt, Thread
+from tests.admin.browsing import text_of
+from tests.admin.conftest import *  # noqa: F403
+from tests.admin.conftest import list_of, make_question
 
-from .browsing import text_of
-from .conftest import list_of, make_question
-
-PAGE = reverse("admin:hitl_django_decision_figures")
-DECISIONS = reverse("admin:hitl_django_decision_csv")
-RECORD = reverse("admin:hitl_django_decision_record")
+PAGE = reverse("admin:hitl_insights_spotcheck_reports")
+DECISIONS = reverse("admin:hitl_insights_spotcheck_csv")
+RECORD = reverse("admin:hitl_insights_spotcheck_record")
 #: What a spreadsheet would work out.
 FORMULAS = ["=1+1", "+1", "-1", "@SUM(A1)", "\t=1", "\r=1", "\n=1", " =1", "＝1", "＠x"]
 
@@ -108,7 +109,7 @@ class TestThePage:
 
     def test_leads_from_times_and_from_agreement_to_their_rows(self, admin_client: Client) -> None:
         ann, ben = (User.objects.create_user(name) for name in ("ann", "ben"))
-        for by, graph, verdict, days in (
+        for by, graph, result, days in (
             (ann, "approval", "agree", 1),
             (ann, "approval", "disagree", 1),
             (ann, "approval", "", 1),
@@ -118,13 +119,13 @@ class TestThePage:
             (ann, "essay", "agree", 90),
         ):
             made = decide(by, graph=graph, days=days)
-            look = SecondLook.objects.create(
-                interrupt=made.interrupt, decision=made, verdict=verdict, by_label="eva"
+            look = SpotCheck.objects.create(
+                interrupt=made.interrupt, decision=made, result=result, by_label="eva"
             )
-            SecondLook.objects.filter(pk=look.pk).update(created_at=made.created_at)
+            SpotCheck.objects.filter(pk=look.pk).update(created_at=made.created_at)
         page = admin_client.get(PAGE)
         tiles = {str(one.label): one for one in page.context["tiles"]}
-        for label in ("Half were decided within", "Nine of ten within"):
+        for label in ("Median time to decision", "90th percentile"):
             rows = admin_client.get(tiles[label].url)
             assert rows.context["cl"].result_count == 6
         shares = [*page.context["graphs"], *page.context["reviewers"]]
@@ -226,11 +227,11 @@ class TestThePage:
         assert "<b>&" not in html
         assert "&lt;b&gt;&amp;" in html
 
-    def test_how_many_second_looks_agree(self, admin_client: Client) -> None:
+    def test_how_many_spot_checks_agree(self, admin_client: Client) -> None:
         ann = User.objects.create_user("ann")
-        for verdict in ("agree", "agree", "disagree", ""):
+        for result in ("agree", "agree", "disagree", ""):
             made = decide(ann, graph="a")
-            SecondLook.objects.create(interrupt=made.interrupt, decision=made, verdict=verdict)
+            SpotCheck.objects.create(interrupt=made.interrupt, decision=made, result=result)
         page = admin_client.get(PAGE)
         assert [row.agreement.text for row in page.context["graphs"]] == ["2 of 3 (67 %)"]
         assert [row.agreement.text for row in page.context["reviewers"]] == ["2 of 3 (67 %)"]
@@ -262,7 +263,7 @@ class TestPlots:
         [(None, "–"), (0, "0 s"), (59, "59 s"), (60, "1 min"), (5400, "1.5 h"), (129600, "1.5 d")],
     )
     def test_times_are_said_in_one_unit(self, seconds: float | None, words: str) -> None:
-        assert figures_page.describe_seconds(seconds) == words
+        assert reports_page.describe_seconds(seconds) == words
 
 
 def rows_of(response: Any) -> list[dict[str, str]]:
@@ -309,7 +310,7 @@ class TestDecisionsAsCsv:
     def test_are_read_page_by_page(
         self, admin_client: Client, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        monkeypatch.setattr("hitl_django.services.reviews.export.PAGE", 2)
+        monkeypatch.setattr("hitl_django.contrib.insights.exports.PAGE", 2)
         monkeypatch.setattr(csv_download, "TOGETHER", 3)
         made = [str(decide(None, days=1 + n / 2).pk) for n in range(5)]
         Decision.objects.update(created_at=timezone.now())  # at one moment: the key goes on
@@ -396,7 +397,7 @@ class TestTheRecordAsCsv:
     def test_leaves_out_threads_of_which_some_question_is_hidden(
         self, decided: Thread, admin_client: Client, settings: Any
     ) -> None:
-        settings.HITL = {"POLICY": "tests.services.test_figures.OnlyOpen"}
+        settings.HITL = {"POLICY": "tests.contrib.insights.test_reports.OnlyOpen"}
         Interrupt.objects.filter(thread=decided).update(graph="open")
         assert rows_of(admin_client.get(RECORD))
         make_question({}, graph="shut")
@@ -406,7 +407,7 @@ class TestTheRecordAsCsv:
     def test_has_the_threads_of_the_days_one_after_the_other(
         self, admin_client: Client, asked: Callable[..., Interrupt], monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        monkeypatch.setattr("hitl_django.services.reviews.export.THREADS", 2)
+        monkeypatch.setattr("hitl_django.services.reviews.record_export.THREADS", 2)
         ann = User.objects.create_superuser("ann")
         for text in "abcde":
             services.decide(asked("approval", text=text).pk, "approve", by=ann)

@@ -12,8 +12,10 @@ from django.test.utils import CaptureQueriesContext
 from django.utils import timezone
 
 from hitl_django import services
+from hitl_django.contrib.insights.models import SpotCheck
+from hitl_django.contrib.insights.reports import review_report
 from hitl_django.engine.errors import InvalidInputError
-from hitl_django.models import Decision, Interrupt, SecondLook
+from hitl_django.models import Decision, Interrupt
 from hitl_django.permissions import ModelPermissionPolicy
 from tests.admin.conftest import make_question
 
@@ -40,7 +42,7 @@ def decide(
 
 
 def figures(user: Any, first: date = DAY, last: date = DAY, **narrowed: Any) -> Any:
-    return services.review_figures(user, services.Period.build(first, last), **narrowed)
+    return review_report(user, services.Period.build(first, last), **narrowed)
 
 
 @pytest.fixture(autouse=True)
@@ -69,9 +71,9 @@ def test_times_are_those_within_which_half_and_nine_tenths_were_decided(ann: Use
     for seconds in (10, 20, 30, 40, 1000):
         decide(ann, took=seconds)
     found = figures(ann)
-    assert found.half == pytest.approx(30, abs=0.01)
-    assert found.most == pytest.approx(616, abs=0.01)  # between the last two, as PostgreSQL has it
-    assert found.days[0].half == pytest.approx(30, abs=0.01)
+    assert found.median == pytest.approx(30, abs=0.01)
+    assert found.p90 == pytest.approx(616, abs=0.01)  # between the last two, as PostgreSQL has it
+    assert found.days[0].median == pytest.approx(30, abs=0.01)
     assert found.sample is None
 
 
@@ -79,16 +81,16 @@ def test_times_are_those_within_which_half_and_nine_tenths_were_decided(ann: Use
 def test_where_there_are_no_percentiles_they_are_of_the_latest(
     ann: User, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("hitl_django.services.reviews.figures.SAMPLE", 2)
+    monkeypatch.setattr("hitl_django.contrib.insights.reports.SAMPLE", 2)
     for minutes, seconds in ((3, 500), (2, 10), (1, 20)):
         decide(ann, at=NOON - timedelta(minutes=minutes), took=seconds)
     found = figures(ann)
-    assert (found.half, found.sample) == (pytest.approx(15, abs=0.01), 2)
+    assert (found.median, found.sample) == (pytest.approx(15, abs=0.01), 2)
 
 
 def test_nothing_decided_has_no_times_and_no_shares(ann: User) -> None:
     found = figures(ann)
-    assert (found.half, found.most, found.graphs, found.reviewers) == (None, None, [], [])
+    assert (found.median, found.p90, found.graphs, found.reviewers) == (None, None, [], [])
 
 
 def test_shares_are_of_each_graph_and_each_reviewer(ann: User) -> None:
@@ -128,21 +130,21 @@ class OnlyOpen(ModelPermissionPolicy):
 
 @pytest.mark.promise("P22")
 def test_what_a_policy_hides_is_in_no_figure(ann: User, settings: Any) -> None:
-    settings.HITL = {"POLICY": "tests.services.test_figures.OnlyOpen"}
+    settings.HITL = {"POLICY": "tests.contrib.insights.test_reports.OnlyOpen"}
     seen = decide(ann, graph="open")
-    SecondLook.objects.create(
-        interrupt=seen.interrupt, decision=seen, created_at=NOON, verdict="agree"
+    SpotCheck.objects.create(
+        interrupt=seen.interrupt, decision=seen, created_at=NOON, result="agree"
     )
     for _ in range(3):
         hidden = decide(ann, graph="shut")
-        SecondLook.objects.create(
-            interrupt=hidden.interrupt, decision=hidden, created_at=NOON, verdict="disagree"
+        SpotCheck.objects.create(
+            interrupt=hidden.interrupt, decision=hidden, created_at=NOON, result="disagree"
         )
     make_question({}, graph="shut")
     found = figures(ann)
     assert (found.asked, found.decided) == (1, 1)
     assert [one.key for one in found.graphs] == ["open"]
-    assert [(one.total, one.judged, one.agreed) for one in found.reviewers] == [(1, 1, 1)]
+    assert [(one.total, one.checked, one.agreed) for one in found.reviewers] == [(1, 1, 1)]
     assert sum(band.count for band in found.waiting) == 0
 
 

@@ -1,4 +1,4 @@
-"""Second looks: approvals of which a sample is judged by another reviewer."""
+"""Spot checks: a random sample of approvals, which other reviewers check later."""
 
 from __future__ import annotations
 
@@ -9,20 +9,21 @@ from django.db import models
 from django.utils.translation import gettext_lazy as _
 
 from hitl_django.engine.ids import new_id
+from hitl_django.extensions import require_app
+from hitl_django.models import Decision, Interrupt
+from hitl_django.models.fields import EncryptedTextField
+from hitl_django.models.functions import Now
 
-from .fields import EncryptedTextField
-from .functions import Now
-from .review import Decision, Interrupt
+require_app("hitl_django.contrib.insights")
 
 
-class SecondLook(models.Model):
-    """An approval that another reviewer is to judge; the run doesn't wait for it.
+class SpotCheck(models.Model):
+    """An approval that another reviewer checks; the run does not wait for it.
 
-    Written in the transaction of the decision. An empty ``verdict`` is one that nobody has given
-    yet; it is given once.
+    Written in the transaction of the decision. An empty ``result`` is pending; it is set once.
     """
 
-    class Verdict(models.TextChoices):
+    class Result(models.TextChoices):
         """Whether the other reviewer would have approved as well."""
 
         AGREE = "agree", _("agrees")
@@ -32,18 +33,18 @@ class SecondLook(models.Model):
     interrupt = models.ForeignKey(
         Interrupt,
         on_delete=models.CASCADE,
-        related_name="second_looks",
+        related_name="spot_checks",
         verbose_name=_("question"),
     )
     decision = models.OneToOneField(
         Decision,
         on_delete=models.CASCADE,
-        related_name="second_look",
+        related_name="spot_check",
         verbose_name=_("decision"),
     )
-    created_at = models.DateTimeField(_("drawn"), db_default=Now(), editable=False)
-    verdict = models.CharField(
-        _("verdict"), max_length=20, choices=Verdict.choices, blank=True, db_default=""
+    created_at = models.DateTimeField(_("sampled"), db_default=Now(), editable=False)
+    result = models.CharField(
+        _("result"), max_length=20, choices=Result.choices, blank=True, db_default=""
     )
     reason = EncryptedTextField(_("reason"), blank=True, db_default="")
     by = models.ForeignKey(
@@ -57,29 +58,29 @@ class SecondLook(models.Model):
         db_default=None,
     )
     by_label = models.CharField(_("by"), max_length=255, blank=True, db_default="")
-    judged_at = models.DateTimeField(_("judged"), null=True, blank=True, db_default=None)
+    checked_at = models.DateTimeField(_("checked"), null=True, blank=True, db_default=None)
 
     class Meta:
-        verbose_name = _("second look")
-        verbose_name_plural = _("second looks")
+        verbose_name = _("spot check")
+        verbose_name_plural = _("spot checks")
         ordering: ClassVar = ["-created_at", "-id"]
         constraints: ClassVar = [
             models.CheckConstraint(
-                condition=models.Q(verdict__in=["", "agree", "disagree"]),
-                name="hitl_second_look_verdict",
+                condition=models.Q(result__in=["", "agree", "disagree"]),
+                name="hitl_spot_check_result",
             ),
         ]
         indexes: ClassVar = [
-            models.Index(fields=["-created_at", "-id"], name="hitl_second_look_newest"),
+            models.Index(fields=["-created_at", "-id"], name="hitl_spot_check_newest"),
             models.Index(
                 fields=["created_at", "id"],
-                condition=models.Q(verdict=""),
-                name="hitl_second_look_open",
+                condition=models.Q(result=""),
+                name="hitl_spot_check_open",
             ),
             models.Index(
                 fields=["by"],
                 condition=models.Q(by__isnull=False),
-                name="hitl_second_look_by",
+                name="hitl_spot_check_by",
             ),
         ]
 

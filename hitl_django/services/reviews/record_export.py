@@ -1,7 +1,7 @@
-"""What was decided in a period and the record of it, row by row, to be kept outside.
+"""The audit log of a period or of a thread, entry by entry, to be kept outside.
 
-Each page of rows is a query of its own, from where the one before ended: nothing is open in the
-database while a client reads, and what is in memory doesn't grow with the period.
+Each page of rows is a query of its own: nothing is open in the database while a client reads, and
+the memory used doesn't grow with the period.
 """
 
 from __future__ import annotations
@@ -10,9 +10,8 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
-from uuid import UUID
 
-from django.db.models import F, Q, QuerySet
+from django.db.models import QuerySet
 
 from hitl_django import audit
 from hitl_django.db.alias import write_alias
@@ -20,39 +19,10 @@ from hitl_django.errors import NoSuchThread, NotAllowedError
 from hitl_django.models import AuditEntry, Interrupt, Thread
 from hitl_django.permissions import find_row, get_policy, select_visible
 
-from .figures import Period, may_see_reviewers, select_decided
+from .periods import Period, may_see_reviewers, select_decided
 
 #: Decisions or entries of one thread's record, and threads of the record, that one query reads.
 PAGE, THREADS = 1000, 200
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ExportedDecision:
-    """A decision with its question; ``by`` is empty for who may not see figures of reviewers."""
-
-    id: UUID
-    decided_at: datetime
-    type: str
-    by: str
-    via: str
-    reason: str
-    approvals: int
-    quorum: int
-    changed: bool
-    question_id: UUID
-    title: str
-    graph: str
-    node: str
-    asked_at: datetime
-    due_at: datetime | None
-    run_id: UUID
-    thread_id: str
-    payload_digest: str
-
-    @property
-    def seconds(self) -> float:
-        """How long it took from question to decision."""
-        return (self.decided_at - self.asked_at).total_seconds()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -76,33 +46,6 @@ class ExportedEntry:
     names: Mapping[str, Mapping[str, str]]
 
 
-#: Columns of a decision by what they are called outside.
-_COLUMNS = {
-    "id": F("pk"),
-    "decided_at": F("created_at"),
-    "question_id": F("interrupt_id"),
-    "title": F("interrupt__title"),
-    "graph": F("interrupt__graph"),
-    "node": F("interrupt__node"),
-    "asked_at": F("interrupt__created_at"),
-    "due_at": F("interrupt__due_at"),
-    "run_id": F("interrupt__run_id"),
-    "thread_id": F("interrupt__thread__thread_id"),
-}
-_OWN = ("type", "by_label", "via", "reason", "approvals", "quorum", "payload_digest")
-
-
-def export_decisions(
-    user: Any, period: Period, *, graph: str | None = None
-) -> Iterator[ExportedDecision]:
-    """Yields the decisions of people that closed a question in a period, the oldest first.
-
-    Raises NotAllowedError at once for who may not; None may.
-    """
-    _refuse_unless_may(user, get_policy().may_export)
-    return _read_decisions(user, period, graph)
-
-
 def export_record(
     user: Any, period: Period, *, graph: str | None = None
 ) -> Iterator[ExportedEntry]:
@@ -112,8 +55,8 @@ def export_record(
     see figures of reviewers as well. Threads of which the user may not see all questions are left
     out. The entries of a thread come in a row and in order.
     """
-    _refuse_unless_may(user, get_policy().may_export)
-    _refuse_unless_may(user, may_see_reviewers)
+    refuse_export_unless(user, get_policy().may_export)
+    refuse_export_unless(user, may_see_reviewers)
     return _read_record(user, period, graph)
 
 
@@ -127,36 +70,17 @@ def thread_record(
     """
     threads = Thread.objects.using(write_alias())
     thread = find_row(select_visible(threads, by), NoSuchThread, thread_id=thread_id)
-    _refuse_unless_may(by, get_policy().may_export)
-    _refuse_unless_may(by, may_see_reviewers)
+    refuse_export_unless(by, get_policy().may_export)
+    refuse_export_unless(by, may_see_reviewers)
     if not _leave_hidden_out(threads.filter(pk=thread.pk), by).exists():
         raise NotAllowedError("You may not see the whole record of this thread.")
     entries = AuditEntry.objects.using(write_alias()).filter(thread=thread, seq__gt=after)
     return [_build_entry(entry, thread_id) for entry in entries.order_by("seq")[:limit]]
 
 
-def _refuse_unless_may(user: Any, may: Any) -> None:
+def refuse_export_unless(user: Any, may: Any) -> None:
     if user is not None and not may(user):
         raise NotAllowedError("You may not download this.")
-
-
-def _read_decisions(user: Any, period: Period, graph: str | None) -> Iterator[ExportedDecision]:
-    named = may_see_reviewers(user)
-    rows = select_decided(user, period, graph=graph).order_by("created_at", "id")
-    outside = {f"out_{name}": column for name, column in _COLUMNS.items()}
-    after = Q()
-    while True:
-        page = list(rows.filter(after).annotate(**outside).values(*_OWN, *outside, "patch")[:PAGE])
-        for row in page:
-            found = {name: row[f"out_{name}"] for name in _COLUMNS}
-            found |= {name: row[name] for name in _OWN if name != "by_label"}
-            changed, by = row["patch"] is not None, row["by_label"] if named else ""
-            yield ExportedDecision(**found, by=by, changed=changed)
-        if len(page) < PAGE:
-            return
-        at, last = page[-1]["out_decided_at"], page[-1]["out_id"]
-        # As a bound and a rest: an index is entered at the bound, and at no alternative.
-        after = Q(created_at__gte=at) & (Q(created_at__gt=at) | Q(pk__gt=last))
 
 
 def _read_record(user: Any, period: Period, graph: str | None) -> Iterator[ExportedEntry]:

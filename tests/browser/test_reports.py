@@ -8,7 +8,8 @@ from typing import Any
 import pytest
 
 from hitl_django import services
-from hitl_django.models import Decision, SavedFilter, SecondLook
+from hitl_django.contrib.insights.models import SpotCheck
+from hitl_django.models import Decision, SavedFilter
 
 from .conftest import PASSWORD, leads_on
 from .scenes import ask, people
@@ -43,7 +44,7 @@ def test_each_number_leads_to_its_rows(lead: Any) -> None:
         lead.click("text=1 question waits for you")
     assert lead.url.endswith("/reviewitem/")
     with leads_on(lead):
-        lead.click("text=Looking back")
+        lead.click("text=Reports")
     tiles = lead.locator(".hitl-tiles > div")
     labels, numbers = (tiles.locator(tag).all_inner_texts() for tag in ("dt", "dd"))
     said = dict(zip(labels, numbers, strict=True))
@@ -64,7 +65,7 @@ def test_each_number_leads_to_its_rows(lead: Any) -> None:
 
 
 def test_what_colours_say_is_said_by_a_dash_and_a_table_too(lead: Any) -> None:
-    lead.goto("/admin/hitl_django/decision/figures/")
+    lead.goto("/admin/hitl_insights/spotcheck/reports/")
     for page in ("counts", "times"):
         section = lead.locator(f"section[aria-labelledby={page}]")
         section.locator("summary").click()
@@ -78,7 +79,7 @@ def test_what_colours_say_is_said_by_a_dash_and_a_table_too(lead: Any) -> None:
 
 
 def test_a_file_is_downloaded(lead: Any) -> None:
-    lead.goto("/admin/hitl_django/decision/figures/")
+    lead.goto("/admin/hitl_insights/spotcheck/reports/")
     with lead.expect_download() as found:
         lead.click("text=Download the record")
     assert found.value.suggested_filename.startswith("record-")
@@ -102,17 +103,17 @@ def test_a_filter_is_saved_used_and_removed(lead: Any) -> None:
     assert not SavedFilter.objects.exists()
 
 
-def test_a_second_look_shows_who_decided_after_the_verdict(lead: Any) -> None:
+def test_spot_check_shows_the_approver_after_the_result(lead: Any) -> None:
     decision = Decision.objects.filter(type="approve")[0]
-    look = SecondLook.objects.create(interrupt_id=decision.interrupt_id, decision=decision)
-    lead.goto("/admin/hitl_django/secondlook/")
+    look = SpotCheck.objects.create(interrupt_id=decision.interrupt_id, decision=decision)
+    lead.goto("/admin/hitl_insights/spotcheck/")
     with leads_on(lead):
         lead.click("#result_list .hitl-title")
     assert "Read twice." not in lead.inner_text("#content-main")
-    lead.check("[name=verdict][value=disagree]")
+    lead.check("[name=result][value=disagree]")
     lead.fill("[name=reason]", "It isn't news.")
     with leads_on(lead):
-        lead.click("text=Record the verdict")
+        lead.click(".submit-row button")
     assert "Read twice." in lead.inner_text("#content-main")
     look.refresh_from_db()
-    assert (look.verdict, look.reason, look.by_label) == ("disagree", "It isn't news.", "rita")
+    assert (look.result, look.reason, look.by_label) == ("disagree", "It isn't news.", "rita")

@@ -1,4 +1,4 @@
-"""Looking back: the page of how reviewing went, and its rows as CSV."""
+"""The page of reports, and its rows as CSV."""
 
 from __future__ import annotations
 
@@ -12,10 +12,7 @@ from typing import Any
 from urllib.parse import urlencode
 
 from django import forms
-from django.contrib import admin
-from django.contrib.auth import get_user_model
-from django.core.exceptions import PermissionDenied, ValidationError
-from django.db.models import QuerySet
+from django.core.exceptions import PermissionDenied
 from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
 from django.http.response import HttpResponseBase
 from django.utils import timezone
@@ -24,17 +21,22 @@ from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
 
 from hitl_django import services
+from hitl_django.admin.base import ReadOnlyAdmin, View, name_graph
+from hitl_django.admin.filters import ReviewerFilter
 from hitl_django.decision_types import DECISION_TYPES
 from hitl_django.engine.errors import InvalidInputError
 from hitl_django.errors import NotAllowedError
 from hitl_django.forms.json_input import escape_hidden
 from hitl_django.forms.local_time import to_local
-from hitl_django.models import Decision, Interrupt, ReviewItem, SecondLook
+from hitl_django.models import Decision, Interrupt, ReviewItem
 from hitl_django.page_urls import find_admin_page
 from hitl_django.permissions import get_policy
+from hitl_django.services.reviews.periods import MAX_DAYS, Period, start_of
 
+from ..exports import ExportedDecision, export_decisions
+from ..models import SpotCheck
+from ..reports import AGES, AgeBand, DecisionShares, ReviewReport, review_report
 from . import plots
-from .base import GraphFilter, ReadOnlyAdmin, View, name_graph
 from .csv_download import stream_csv
 
 logger = logging.getLogger("hitl_django")
@@ -54,7 +56,7 @@ _DAY = forms.DateInput(attrs={"type": "date"}, format="%Y-%m-%d")
 
 
 class PeriodForm(forms.Form):
-    """Asks for the days and the graph that the figures are of."""
+    """The period and the graph of a report."""
 
     first = forms.DateField(label=gettext_lazy("From"), widget=_DAY)
     last = forms.DateField(label=gettext_lazy("To"), widget=_DAY)
@@ -72,16 +74,16 @@ class PeriodForm(forms.Form):
         cleaned = self.cleaned_data
         if "first" in cleaned and "last" in cleaned:
             try:
-                cleaned["period"] = services.Period.build(cleaned["first"], cleaned["last"])
+                cleaned["period"] = Period.build(cleaned["first"], cleaned["last"])
             except InvalidInputError:
                 words = _("This is before the first day, or more than %(n)d days after it.")
-                self.add_error("last", words % {"n": services.MAX_DAYS - 1})
+                self.add_error("last", words % {"n": MAX_DAYS - 1})
         return cleaned
 
 
 @dataclass(frozen=True, slots=True)
 class Figure:
-    """A number, what it is of, and the rows that it counts."""
+    """A number with its label, and the URL of the rows that it counts."""
 
     label: Any
     text: str
@@ -91,7 +93,7 @@ class Figure:
 
 @dataclass(frozen=True, slots=True)
 class Plot:
-    """A drawing with its legend, and the table that says the same."""
+    """A drawing with its legend, and the same numbers as a table."""
 
     ident: str
     title: Any
@@ -103,7 +105,7 @@ class Plot:
 
 @dataclass(frozen=True, slots=True)
 class ShareRow:
-    """A graph or a reviewer: how many decisions of each type, and how many second looks agree."""
+    """A graph or a reviewer: how many decisions of each type, and how many spot checks agree."""
 
     label: Figure
     bar: str
@@ -113,10 +115,10 @@ class ShareRow:
 
 @dataclass(frozen=True, slots=True)
 class _Rows:
-    """Addresses of the rows that the figures count."""
+    """URLs of the rows that the numbers count."""
 
     request: HttpRequest
-    period: services.Period
+    period: Period
     graph: str | None
 
     def decisions(self, day: date | None = None, **narrowed: Any) -> str:
@@ -132,7 +134,7 @@ class _Rows:
         """Returns the list of all questions that wait."""
         return self._list(Interrupt, {"status__exact": "pending", **self._graph()})
 
-    def waiting(self, band: services.AgeBand) -> str:
+    def waiting(self, band: AgeBand) -> str:
         """Returns the list of questions that have waited for so long."""
         bounds = {"created_at__gte": band.since, "created_at__lt": band.until}
         times = {name: at.isoformat() for name, at in bounds.items() if at is not None}
@@ -142,10 +144,10 @@ class _Rows:
         """Returns the list of the queue with what is overdue."""
         return self._list(ReviewItem, {"show": "overdue", **self._graph()})
 
-    def second_looks(self, **narrowed: Any) -> str:
-        """Returns the list of second looks that have a verdict, at approvals of all days."""
-        query = {"verdict": "given", **self._graph(), **self._days(None)}
-        return self._list(SecondLook, {**query, **narrowed})
+    def spot_checks(self, **narrowed: Any) -> str:
+        """Returns the list of spot checks with a result, of approvals of all days."""
+        query = {"result": "given", **self._graph(), **self._days(None)}
+        return self._list(SpotCheck, {**query, **narrowed})
 
     def download(self, url: str) -> str:
         """Returns the address of a download of the same days and graph."""
@@ -158,8 +160,8 @@ class _Rows:
     def _days(self, day: date | None) -> dict[str, str]:
         first, last = (day, day) if day is not None else (self.period.first, self.period.last)
         return {
-            "created_at__gte": services.start_of(first).isoformat(),
-            "created_at__lt": services.start_of(last + timedelta(1)).isoformat(),
+            "created_at__gte": start_of(first).isoformat(),
+            "created_at__lt": start_of(last + timedelta(1)).isoformat(),
         }
 
     def _list(self, model: Any, query: Mapping[str, Any]) -> str:
@@ -167,24 +169,24 @@ class _Rows:
         return f"{url}?{urlencode(query)}" if url else ""
 
 
-class FiguresPages(ReadOnlyAdmin):
-    """The page with the figures, and the downloads."""
+class ReportPages(ReadOnlyAdmin):
+    """The page of reports, and the downloads."""
 
     def own_pages(self) -> dict[str, tuple[str, View]]:
         return {
             **super().own_pages(),
-            "figures": ("figures/", self.figures_view),
-            "csv": ("figures/decisions.csv", self.decisions_csv_view),
-            "record": ("figures/record.csv", self.record_csv_view),
+            "reports": ("reports/", self.reports_view),
+            "csv": ("reports/decisions.csv", self.decisions_csv_view),
+            "record": ("reports/record.csv", self.record_csv_view),
         }
 
-    def figures_view(self, request: HttpRequest) -> HttpResponse:
-        """Shows the figures of some days."""
+    def reports_view(self, request: HttpRequest) -> HttpResponse:
+        """Show the report of a period."""
         form = self._read_form(request)
-        context: dict[str, Any] = {"form": form, "title": _("Looking back")}
+        context: dict[str, Any] = {"form": form, "title": _("Reports")}
         if form.is_valid():
             period, graph = form.cleaned_data["period"], form.cleaned_data["graph"] or None
-            figures = services.review_figures(request.user, period, graph=graph)
+            figures = review_report(request.user, period, graph=graph)
             rows = _Rows(request, period, graph)
             context |= _lay_out(figures, rows)
             if get_policy().may_export(request.user):
@@ -192,15 +194,15 @@ class FiguresPages(ReadOnlyAdmin):
                 if services.may_see_reviewers(request.user):
                     context["record_url"] = rows.download(self.url("record", request))
         status = 200 if form.is_valid() else 400
-        return self.page(request, _("Looking back"), "figures.html", status=status, **context)
+        return self.page(request, _("Reports"), "reports.html", status=status, **context)
 
     def decisions_csv_view(self, request: HttpRequest) -> HttpResponseBase:
-        """Hands the decisions of some days out."""
-        columns = [*(each.name for each in fields(services.ExportedDecision)), "seconds"]
-        return self._download(request, "decisions", columns, services.export_decisions)
+        """Return the decisions of a period as CSV."""
+        columns = [*(each.name for each in fields(ExportedDecision)), "seconds"]
+        return self._download(request, "decisions", columns, export_decisions)
 
     def record_csv_view(self, request: HttpRequest) -> HttpResponseBase:
-        """Hands the record of the threads of which something was decided on some days out."""
+        """Return the audit log of the threads with decisions in a period as CSV."""
         columns = [each.name for each in fields(services.ExportedEntry)]
         return self._download(request, "record", columns, services.export_record)
 
@@ -213,7 +215,7 @@ class FiguresPages(ReadOnlyAdmin):
     ) -> HttpResponseBase:
         form = self._read_form(request)
         if not form.is_valid():
-            return HttpResponseRedirect(self.url("figures", request))
+            return HttpResponseRedirect(self.url("reports", request))
         period, graph = form.cleaned_data["period"], form.cleaned_data["graph"] or None
         try:
             found = export(request.user, period, graph=graph)
@@ -231,52 +233,6 @@ class FiguresPages(ReadOnlyAdmin):
         return PeriodForm(request.GET, services.asked_graphs(request.user))
 
 
-class DecidedGraphFilter(GraphFilter):
-    """Filters decisions by the graph of their question."""
-
-    def lookups(self, request: HttpRequest, model_admin: Any) -> list[tuple[str, str]]:
-        return [(name, name_graph(name)) for name in services.asked_graphs(request.user)]
-
-    def queryset(self, request: HttpRequest, queryset: QuerySet[Any]) -> QuerySet[Any]:
-        return queryset.filter(interrupt__graph=self.value()) if self.value() else queryset
-
-
-class ReviewerFilter(admin.SimpleListFilter):
-    """Filters decisions by who decided, where a figure of that reviewer has led there."""
-
-    title = gettext_lazy("reviewer")
-    parameter_name = "by"
-    #: Stands for everybody without an account.
-    NOBODY = "none"
-    #: The field that has the reviewer; their name is in the one beside it.
-    person = "by"
-
-    def lookups(self, request: HttpRequest, model_admin: Any) -> list[tuple[str, str]]:
-        chosen = self.value()
-        if not chosen:
-            return []
-        if not services.may_see_reviewers(request.user):
-            raise PermissionDenied
-        if chosen == self.NOBODY:
-            return [(chosen, _("(without an account)"))]
-        seen = self.select(model_admin.get_queryset(request))
-        label = seen.values_list(f"{self.person}_label", flat=True).order_by("-created_at").first()
-        return [(chosen, escape_hidden(label or chosen))]
-
-    def queryset(self, request: HttpRequest, queryset: QuerySet[Any]) -> QuerySet[Any]:
-        return self.select(queryset) if self.value() else queryset
-
-    def select(self, rows: QuerySet[Any]) -> QuerySet[Any]:
-        if self.value() == self.NOBODY:
-            return rows.filter(**{f"{self.person}__isnull": True})
-        try:
-            # By the user's own key: Django knows which of those can't be, and a reference doesn't.
-            users = get_user_model()._base_manager.filter(pk=self.value() or "")
-            return rows.filter(**{f"{self.person}__in": users})
-        except (TypeError, ValueError, ValidationError):  # no key of a user
-            return rows.none()
-
-
 def describe_seconds(seconds: float | None) -> str:
     """Says in one unit how long something took."""
     if seconds is None:
@@ -292,16 +248,16 @@ def describe_seconds(seconds: float | None) -> str:
     return _("%(n)s s") % {"n": localize(round(seconds))}
 
 
-def _lay_out(figures: services.ReviewFigures, rows: _Rows) -> dict[str, Any]:
+def _lay_out(figures: ReviewReport, rows: _Rows) -> dict[str, Any]:
     """Returns the figures as the page shows them."""
     waiting = sum(band.count for band in figures.waiting)
-    timed = rows.decisions() if figures.half is not None else ""
+    timed = rows.decisions() if figures.median is not None else ""
     return {
         "tiles": [
             Figure(_("Asked"), localize(figures.asked), rows.questions()),
             Figure(_("Decided"), localize(figures.decided), rows.decisions()),
-            Figure(_("Half were decided within"), describe_seconds(figures.half), timed),
-            Figure(_("Nine of ten within"), describe_seconds(figures.most), timed),
+            Figure(_("Median time to decision"), describe_seconds(figures.median), timed),
+            Figure(_("90th percentile"), describe_seconds(figures.p90), timed),
             Figure(_("Waiting now"), localize(waiting), rows.still_waiting()),
             Figure(
                 _("Overdue now"), localize(figures.overdue), rows.overdue(), figures.overdue > 0
@@ -330,7 +286,7 @@ def _lay_out(figures: services.ReviewFigures, rows: _Rows) -> dict[str, Any]:
     }
 
 
-def _plot_counts(figures: services.ReviewFigures, rows: _Rows) -> Plot:
+def _plot_counts(figures: ReviewReport, rows: _Rows) -> Plot:
     names = _("Asked"), _("Decided")
     description = _("%(asked)s asked and %(decided)s decided in all.") % {
         "asked": localize(figures.asked),
@@ -357,11 +313,11 @@ def _plot_counts(figures: services.ReviewFigures, rows: _Rows) -> Plot:
     )
 
 
-def _plot_times(figures: services.ReviewFigures, rows: _Rows) -> Plot:
-    names = _("half within"), _("nine of ten within")
-    times = {"half": describe_seconds(figures.half), "most": describe_seconds(figures.most)}
-    description = _("Of all, half within %(half)s and nine of ten within %(most)s.") % times
-    values = [day.half for day in figures.days], [day.most for day in figures.days]
+def _plot_times(figures: ReviewReport, rows: _Rows) -> Plot:
+    names = _("Median"), _("90th percentile")
+    times = {"median": describe_seconds(figures.median), "p90": describe_seconds(figures.p90)}
+    description = _("Of all: median %(median)s, 90th percentile %(p90)s.") % times
+    values = [day.median for day in figures.days], [day.p90 for day in figures.days]
     title = _("Time from question to decision")
     return Plot(
         "times",
@@ -387,7 +343,7 @@ def _plot_times(figures: services.ReviewFigures, rows: _Rows) -> Plot:
                         describe_seconds(time),
                         rows.decisions(day.day) if time is not None else "",
                     )
-                    for name, time in zip(names, (day.half, day.most), strict=True)
+                    for name, time in zip(names, (day.median, day.p90), strict=True)
                 ],
             )
             for day in figures.days
@@ -399,7 +355,7 @@ def _draw(
     ident: str,
     title: Any,
     description: Any,
-    figures: services.ReviewFigures,
+    figures: ReviewReport,
     names: Sequence[Any],
     values: Sequence[Sequence[float | None]],
     **options: Any,
@@ -413,10 +369,10 @@ def _describe_count(value: float) -> str:
     return localize(round(value))
 
 
-def _list_ages(bands: Sequence[services.AgeBand], rows: _Rows) -> list[tuple[Figure, str]]:
+def _list_ages(bands: Sequence[AgeBand], rows: _Rows) -> list[tuple[Figure, str]]:
     """Returns the bands of ages, each with a bar as long as it is large beside the largest."""
     most = max((band.count for band in bands), default=0)
-    ages = [describe_seconds(age.total_seconds()) for age in services.AGES]
+    ages = [describe_seconds(age.total_seconds()) for age in AGES]
     labels = [
         _("less than %(age)s") % {"age": ages[0]},
         *(_("%(from)s to %(to)s") % {"from": one, "to": next_} for one, next_ in pairwise(ages)),
@@ -435,7 +391,7 @@ def _list_ages(bands: Sequence[services.AgeBand], rows: _Rows) -> list[tuple[Fig
 
 
 def _lay_out_shares(
-    ident: str, shares: services.DecisionShares, label: str, rows: _Rows, narrowed: dict[str, Any]
+    ident: str, shares: DecisionShares, label: str, rows: _Rows, narrowed: dict[str, Any]
 ) -> ShareRow:
     words = [
         f"{DECISION_TYPES[name].participle}: {localize(count)}"
@@ -443,11 +399,11 @@ def _lay_out_shares(
         if count
     ]
     agreement = Figure("", "–")
-    if shares.judged:
-        share = round(100 * shares.agreed / shares.judged)
-        texts = {"n": shares.agreed, "of": shares.judged, "share": share}
+    if shares.checked:
+        share = round(100 * shares.agreed / shares.checked)
+        texts = {"n": shares.agreed, "of": shares.checked, "share": share}
         text = _("%(n)d of %(of)d (%(share)d %%)") % texts
-        agreement = Figure(_("second looks that agree"), text, rows.second_looks(**narrowed))
+        agreement = Figure(_("Agreement"), text, rows.spot_checks(**narrowed))
     return ShareRow(
         Figure("", label, rows.decisions(**narrowed)),
         plots.draw_shares(ident, ", ".join(words), list(shares.counts.items())),

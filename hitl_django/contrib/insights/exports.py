@@ -1,0 +1,97 @@
+"""The decisions of a period, row by row, to be kept outside.
+
+Each page of rows is a query of its own, from the end of the page before: nothing is open in the
+database while a client reads, and the memory used doesn't grow with the period.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+from uuid import UUID
+
+from django.db.models import F, Q
+
+from hitl_django.permissions import get_policy
+from hitl_django.services.reviews.periods import Period, may_see_reviewers, select_decided
+from hitl_django.services.reviews.record_export import refuse_export_unless
+
+#: Decisions that one query reads.
+PAGE = 1000
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ExportedDecision:
+    """A decision with its question; ``by`` is empty for who may not see figures of reviewers."""
+
+    id: UUID
+    decided_at: datetime
+    type: str
+    by: str
+    via: str
+    reason: str
+    approvals: int
+    quorum: int
+    changed: bool
+    question_id: UUID
+    title: str
+    graph: str
+    node: str
+    asked_at: datetime
+    due_at: datetime | None
+    run_id: UUID
+    thread_id: str
+    payload_digest: str
+
+    @property
+    def seconds(self) -> float:
+        """How long it took from question to decision."""
+        return (self.decided_at - self.asked_at).total_seconds()
+
+
+#: Columns of a decision by what they are called outside.
+_COLUMNS = {
+    "id": F("pk"),
+    "decided_at": F("created_at"),
+    "question_id": F("interrupt_id"),
+    "title": F("interrupt__title"),
+    "graph": F("interrupt__graph"),
+    "node": F("interrupt__node"),
+    "asked_at": F("interrupt__created_at"),
+    "due_at": F("interrupt__due_at"),
+    "run_id": F("interrupt__run_id"),
+    "thread_id": F("interrupt__thread__thread_id"),
+}
+_OWN = ("type", "by_label", "via", "reason", "approvals", "quorum", "payload_digest")
+
+
+def export_decisions(
+    user: Any, period: Period, *, graph: str | None = None
+) -> Iterator[ExportedDecision]:
+    """Yields the decisions of people that closed a question in a period, the oldest first.
+
+    Raises NotAllowedError at once for who may not; None may.
+    """
+    refuse_export_unless(user, get_policy().may_export)
+    return _read_decisions(user, period, graph)
+
+
+def _read_decisions(user: Any, period: Period, graph: str | None) -> Iterator[ExportedDecision]:
+    named = may_see_reviewers(user)
+    rows = select_decided(user, period, graph=graph).order_by("created_at", "id")
+    outside = {f"out_{name}": column for name, column in _COLUMNS.items()}
+    after = Q()
+    while True:
+        page = list(rows.filter(after).annotate(**outside).values(*_OWN, *outside, "patch")[:PAGE])
+        for row in page:
+            found = {name: row[f"out_{name}"] for name in _COLUMNS}
+            found |= {name: row[name] for name in _OWN if name != "by_label"}
+            changed, by = row["patch"] is not None, row["by_label"] if named else ""
+            yield ExportedDecision(**found, by=by, changed=changed)
+        if len(page) < PAGE:
+            return
+        at, last = page[-1]["out_decided_at"], page[-1]["out_id"]
+        # As a bound and a rest: an index is entered at the bound, and at no alternative.
+        after = Q(created_at__gte=at) & (Q(created_at__gt=at) | Q(pk__gt=last))

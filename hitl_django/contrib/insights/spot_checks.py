@@ -1,0 +1,152 @@
+"""Spot checks: another reviewer checks a random sample of a graph's approvals.
+
+The run does not wait for the check, and the result does not affect it. The sample follows from the
+ids of the interrupts and the site's secret key: nobody can predict it or try again, and the sample
+can be verified with the key.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+from uuid import UUID
+
+from django.db import transaction
+from django.db.models import Exists, OuterRef, Q
+from django.utils.crypto import salted_hmac
+
+from hitl_django import audit, leases
+from hitl_django.db.alias import write_alias
+from hitl_django.db.bulk_insert import BulkInsert, insertable_columns
+from hitl_django.db.retry import retry_on_conflict
+from hitl_django.db.row_mapper import RowMapper
+from hitl_django.db.write_batch import WriteBatch
+from hitl_django.decision_types import APPROVE
+from hitl_django.engine.errors import InvalidInputError
+from hitl_django.errors import AlreadyDecidedError, InterruptNotFound, NotAllowedError
+from hitl_django.events import EventName
+from hitl_django.extensions import Event
+from hitl_django.json_text.sanitize import escape_unstorable
+from hitl_django.models import Decision
+from hitl_django.permissions import (
+    find_row,
+    get_policy,
+    refuse_unless_may,
+    select_visible_through,
+)
+from hitl_django.services import denied_log
+from hitl_django.services.results import read_fields
+
+from . import sampling
+from .models import SpotCheck
+
+#: What the digest is salted with, and how many bits of it are compared.
+SALT, BITS = "hitl_insights.spot_check", 64
+
+_ROWS = RowMapper(SpotCheck)
+_NEW_ROW = BulkInsert(SpotCheck, [*insertable_columns(SpotCheck), "created_at"], fresh=True)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SpotCheckInfo:
+    """A spot check with its result."""
+
+    id: UUID
+    interrupt_id: UUID
+    decision_id: UUID
+    result: str
+    reason: str
+    by_label: str
+    checked_at: datetime | None
+
+
+def is_sampled(interrupt_id: UUID | str, rate: float) -> bool:
+    """Return whether an approval of this interrupt is in a sample of this rate."""
+    digest = salted_hmac(SALT, str(interrupt_id), algorithm="sha256").digest()
+    return int.from_bytes(digest[: BITS // 8]) < rate * 2**BITS
+
+
+def sample_decision(batch: WriteBatch, event: Event) -> None:
+    """Add a spot check of an approval to the batch that stores it, if the approval is sampled.
+
+    If the approval is undone, its spot check is deleted with the same batch.
+    """
+    decision: Decision | None = event.decision
+    if decision is None:
+        return
+    if event.name == EventName.INTERRUPT_UNDONE:
+        rows = SpotCheck.objects.using(batch.using).filter(decision=decision.pk)
+        batch.before_commit(rows.delete)
+        return
+    rate = sampling.get_rate(event.graph)
+    is_by_person = decision.by_id is not None or decision.by_label != audit.SYSTEM
+    if decision.type != APPROVE or not rate or not is_by_person:
+        return
+    if is_sampled(decision.interrupt_id, rate):
+        row = _ROWS.new(
+            interrupt_id=decision.interrupt_id,
+            decision_id=decision.pk,
+            created_at=decision.created_at,
+        )
+        batch.insert(_NEW_ROW, [_NEW_ROW.values_of(row)])
+
+
+def match_own(user: Any) -> Q:
+    """Return the condition on spot checks of requests that the user has decided or approved."""
+    own = Decision.objects.filter(interrupt=OuterRef("interrupt"), by=user.pk)
+    return Q(Exists(own))
+
+
+@retry_on_conflict
+def record_spot_check(
+    check_id: UUID | str, agrees: bool, *, reason: str = "", by: Any, via: str = "code"
+) -> SpotCheckInfo:
+    """Store whether another reviewer would have approved as well.
+
+    Raises:
+        InvalidInputError: if the reviewer disagrees and the reason is empty.
+        NotAllowedError: if the user may not decide the interrupt, or has decided it.
+        AlreadyDecidedError: if the spot check has a result.
+    """
+    refusal = denied_log.record_denial("spot_check", by=by, via=via)
+    with refusal, transaction.atomic(using=write_alias()):
+        check = find_spot_check(check_id, by)
+        thread = leases.lock_thread(pk=check.interrupt.thread_id)
+        message = "You don't have permission to decide this question."
+        refuse_unless_may(by, get_policy().may_decide, check.interrupt, message)
+        rows = SpotCheck.objects.using(write_alias()).filter(pk=check.pk)
+        if by is not None and rows.filter(match_own(by)).exists():
+            raise NotAllowedError(
+                "You decided this question yourself.",
+                thread_id=thread.thread_id,
+                subject=str(check.interrupt_id),
+            )
+        reason = escape_unstorable(reason.strip())
+        if not agrees and not reason:
+            raise InvalidInputError("A reason is missing.", [("reason", "is empty")])
+        check.result = SpotCheck.Result.AGREE if agrees else SpotCheck.Result.DISAGREE
+        check.reason, check.by, check.by_label = reason, by, audit.label_user(by)
+        check.checked_at = thread.now
+        columns = ("result", "reason", "by", "by_label", "checked_at")
+        changes = {name: getattr(check, name) for name in columns}
+        # Zero rows: another reviewer stored a result in the meantime.
+        if not rows.filter(result="").update(**changes):
+            raise AlreadyDecidedError(
+                "This spot check already has a result.", status="checked", decision=None
+            )
+        detail = {
+            "decision": str(check.decision_id),
+            "result": str(check.result),
+            "reason": reason,
+        }
+        subject = str(check.interrupt_id)
+        audit.append_alone(thread, "spot_check", by=by, via=via, subject=subject, detail=detail)
+        return SpotCheckInfo(**read_fields(SpotCheckInfo, check))
+
+
+def find_spot_check(check_id: UUID | str, by: Any) -> SpotCheck:
+    """Return a spot check; a user finds those of visible interrupts alone."""
+    rows = SpotCheck.objects.using(write_alias())
+    rows = rows.select_related("interrupt__run", "interrupt__thread", "decision")
+    return find_row(select_visible_through(rows, "interrupt", by), InterruptNotFound, pk=check_id)

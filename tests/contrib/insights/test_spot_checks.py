@@ -1,0 +1,187 @@
+"""Spot checks: which approvals are sampled, who checks them, and that no run waits for it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any
+from uuid import uuid4
+
+import pytest
+from django.contrib.auth.models import User
+from django.core.checks import run_checks
+
+from hitl_django import START, StateGraph, audit, interrupt, register, services
+from hitl_django.contrib.insights import spot_check, spot_checks
+from hitl_django.contrib.insights.models import SpotCheck
+from hitl_django.contrib.insights.spot_checks import record_spot_check
+from hitl_django.engine.errors import InvalidInputError
+from hitl_django.errors import AlreadyDecidedError, InterruptNotFound, NotAllowedError
+from hitl_django.graph_registry import registry
+from hitl_django.models import AuditEntry, Interrupt, Run
+
+
+@pytest.fixture
+def sampled() -> Iterator[Callable[[float], str]]:
+    """Register a graph with spot checks."""
+
+    def make(rate: float) -> str:
+        graph = StateGraph(dict).add_node("ask", lambda state: interrupt("Pay?") and None)
+        register("sampled")(lambda: graph.add_edge(START, "ask"))
+        spot_check("sampled", rate=rate)
+        return "sampled"
+
+    yield make
+    registry.unregister("sampled")
+    spot_check("sampled", rate=0)
+
+
+@pytest.fixture
+def ask(advance: Callable[[], int]) -> Callable[[str], Interrupt]:
+    def make(graph: str) -> Interrupt:
+        run = services.start(graph, {})
+        advance()
+        return Interrupt.objects.get(run=run.id)
+
+    return make
+
+
+@pytest.fixture
+def ann(user: Callable[..., User]) -> User:
+    return user("ann", "view_interrupt", "decide_interrupt")
+
+
+@pytest.fixture
+def ben(user: Callable[..., User]) -> User:
+    return user("ben", "view_interrupt", "decide_interrupt")
+
+
+@pytest.fixture
+def look(sampled: Any, ask: Any, ann: User) -> SpotCheck:
+    """A spot check of an approval by Ann."""
+    services.decide(ask(sampled(1.0)).pk, "approve", by=ann)
+    return SpotCheck.objects.get()
+
+
+def test_a_share_of_the_questions_is_sampled_always_the_same_ones() -> None:
+    keys = [uuid4() for _ in range(4000)]
+    found = {key for key in keys if spot_checks.is_sampled(key, 0.05)}
+    assert 120 < len(found) < 290
+    assert found == {key for key in keys if spot_checks.is_sampled(str(key), 0.05)}
+    assert found <= {key for key in keys if spot_checks.is_sampled(key, 0.1)}
+    assert not any(spot_checks.is_sampled(key, 0) for key in keys)
+    assert all(spot_checks.is_sampled(key, 1) for key in keys)
+
+
+def test_sample_with_another_key_is_another(settings: Any) -> None:
+    keys = [uuid4() for _ in range(200)]
+    found = [spot_checks.is_sampled(key, 0.5) for key in keys]
+    settings.SECRET_KEY = "another"
+    assert [spot_checks.is_sampled(key, 0.5) for key in keys] != found
+
+
+@pytest.mark.parametrize("rate", [-0.1, 1.1, True, "0.5"])
+def test_rate_outside_of_its_range_is_refused(rate: Any) -> None:
+    with pytest.raises(ValueError, match="number from 0 to 1"):
+        spot_check("sampled", rate=rate)
+
+
+def test_rate_of_unknown_graph_is_reported_by_a_check() -> None:
+    spot_check("unknown", rate=0.5)
+    try:
+        found = [each.id for each in run_checks(tags=["hitl_django"]) if "'unknown'" in each.msg]
+    finally:
+        spot_check("unknown", rate=0)
+    assert found == ["hitl_insights.E001"]
+
+
+def test_an_approval_is_sampled_with_the_decision_and_the_run_goes_on(
+    look: SpotCheck, advance: Callable[[], int]
+) -> None:
+    assert (look.result, look.decision.type) == ("", "approve")
+    assert look.created_at == look.decision.created_at
+    advance()
+    assert Run.objects.get().state == Run.State.SUCCEEDED
+
+
+@pytest.mark.parametrize(("kind", "rate"), [("reject", 1.0), ("approve", 0.0)])
+def test_nothing_else_is_sampled(kind: str, rate: float, sampled: Any, ask: Any, ann: User) -> None:
+    services.decide(ask(sampled(rate)).pk, kind, by=ann)
+    assert not SpotCheck.objects.exists()
+
+
+def test_approval_by_code_is_not_sampled(sampled: Any, ask: Any) -> None:
+    services.decide(ask(sampled(1.0)).pk, "approve")
+    assert not SpotCheck.objects.exists()
+
+
+def test_a_decision_that_is_sent_again_is_sampled_once(sampled: Any, ask: Any, ann: User) -> None:
+    item = ask(sampled(1.0))
+    for _ in range(2):
+        services.decide(item.pk, "approve", by=ann, key="k")
+    assert SpotCheck.objects.count() == 1
+
+
+@pytest.mark.parametrize("agrees", [True, False])
+def test_result_is_stored_and_does_not_affect_the_run(
+    agrees: bool, look: SpotCheck, ben: User, advance: Callable[[], int]
+) -> None:
+    advance()
+    before = Run.objects.values().get(), Interrupt.objects.values().get()
+    made = record_spot_check(look.pk, agrees, reason="It was too much.", by=ben)
+    assert (made.result, made.by_label) == ("agree" if agrees else "disagree", "ben")
+    assert (Run.objects.values().get(), Interrupt.objects.values().get()) == before
+    entry = AuditEntry.objects.latest("seq")
+    assert (entry.verb, entry.actor_label) == ("spot_check", "ben")
+    assert entry.detail["result"] == made.result
+    assert entry.detail["decision"] == str(look.decision_id)
+    assert audit.find_first_fault(look.interrupt.thread) is None
+
+
+def test_own_approval_cannot_be_checked(look: SpotCheck, ann: User) -> None:
+    with pytest.raises(NotAllowedError, match="yourself"):
+        record_spot_check(look.pk, True, by=ann)
+    look.refresh_from_db()
+    assert look.result == ""
+
+
+def test_user_without_permission_cannot_check(look: SpotCheck, user: Callable[..., User]) -> None:
+    with pytest.raises(NotAllowedError):
+        record_spot_check(look.pk, True, by=user("reader", "view_interrupt"))
+    with pytest.raises(InterruptNotFound):
+        record_spot_check(look.pk, True, by=user("nobody"))
+
+
+def test_disagreement_without_reason_is_refused(look: SpotCheck, ben: User) -> None:
+    with pytest.raises(InvalidInputError):
+        record_spot_check(look.pk, False, reason=" ", by=ben)
+
+
+def test_result_is_stored_once(look: SpotCheck, ben: User, user: Callable[..., User]) -> None:
+    cleo = user("cleo", "view_interrupt", "decide_interrupt")
+    record_spot_check(look.pk, True, by=ben)
+    with pytest.raises(AlreadyDecidedError):
+        record_spot_check(look.pk, False, reason="no", by=cleo)
+    look.refresh_from_db()
+    assert (look.result, look.by_label) == ("agree", "ben")
+
+
+def test_result_stored_in_the_meantime_is_kept(
+    look: SpotCheck, ben: User, ann: User, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    SpotCheck.objects.update(result="agree")
+    monkeypatch.setattr(spot_checks, "find_spot_check", lambda *_: look)  # as it was a moment ago
+    with pytest.raises(AlreadyDecidedError):
+        record_spot_check(look.pk, False, reason="no", by=ben)
+    assert SpotCheck.objects.get().result == "agree"
+
+
+def test_erased_thread_keeps_the_result_without_its_reason(
+    look: SpotCheck, ben: User, advance: Callable[[], int]
+) -> None:
+    record_spot_check(look.pk, False, reason="Dana lied.", by=ben)
+    advance()
+    services.forget(look.interrupt.thread.thread_id)
+    look.refresh_from_db()
+    assert (look.result, look.reason) == ("disagree", "")
+    assert "Dana" not in str(list(AuditEntry.objects.values_list("detail", flat=True)))
+    assert audit.find_first_fault(look.interrupt.thread) is None
