@@ -14,7 +14,6 @@ from unittest import mock
 import pytest
 from django.db import OperationalError
 
-from hitl_django.contrib.links.services import follow_link
 from hitl_django.contrib.links.services import make_link, revoke_link
 from hitl_django.models import Decision, Interrupt, Run
 from tests.browser.conftest import *  # noqa: F403
@@ -152,7 +151,7 @@ def test_what_was_typed_is_sent_again_once_that_can_be_done(
     page = visit(make_link(question.pk, name="Lena Roth").url, viewport=PHONE)
     page.fill("[name=reason]", "The figures\nare of <last> year.")
     gone = OperationalError("gone")
-    with mock.patch("hitl_django.contrib.links.follow_link", side_effect=gone):
+    with mock.patch("hitl_django.contrib.links.services.follow_link", side_effect=gone):
         with leads_on(page):
             page.click("button[value=reject]")
         assert "This can't be shown right now" in page.content()

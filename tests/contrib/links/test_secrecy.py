@@ -15,7 +15,6 @@ from django.db import OperationalError
 from django.test import Client
 from django.views.debug import ExceptionReporter
 
-from hitl_django.contrib.links.services import decide_by_link, follow_link
 from hitl_django.models import Decision, Interrupt
 from tests.admin.browsing import text_of
 
@@ -143,7 +142,7 @@ def test_whatever_is_sent_to_it(
 @pytest.mark.promise("P22")
 @pytest.mark.parametrize("error", [OperationalError("gone"), ValueError, KeyError, RecursionError])
 @pytest.mark.parametrize(
-    "where", ["follow_link", "decide_by_link", "display_why"]
+    "where", ["services.follow_link", "services.decide_by_link", "display_why"]
 )
 def test_an_error_of_ours(
     where: str,
