@@ -21,7 +21,7 @@ from django.utils.translation.template import templatize
 
 from .source import PACKAGE, modules
 
-CATALOGUES = sorted(PACKAGE.glob("locale/*/LC_MESSAGES/django.po"))
+CATALOGUES = sorted(PACKAGE.rglob("locale/*/LC_MESSAGES/django.po"))
 KEYWORDS: dict[str, Any] = {
     name: spec
     for names, spec in (
@@ -45,11 +45,22 @@ def source_of(path: Path) -> str:
     return "(" + re.sub(r"\s*\n\s*", "\n", calls) + "\n)"
 
 
-def said() -> dict[Any, str]:
-    """Returns every message of the sources, and a file that has it."""
+def find_app(path: Path) -> Path:
+    """Return the folder of the app that a file belongs to, an optional one or the core."""
+    parts = path.relative_to(PACKAGE).parts
+    optional = PACKAGE.joinpath(*parts[:2])
+    return optional if parts[0] == "contrib" and (optional / "apps.py").exists() else PACKAGE
+
+
+def name_catalogue(path: Path) -> str:
+    return f"{path.parents[3].name}-{path.parts[-3]}"
+
+
+def said(app: Path = PACKAGE) -> dict[Any, str]:
+    """Return every message of an app's sources, and a file that has it."""
     found: dict[Any, str] = {}
     files = [*PACKAGE.rglob("*.py"), *PACKAGE.rglob("templates/**/*.html")]
-    for path in files:
+    for path in filter(lambda path: find_app(path) == app, files):
         lines = BytesIO(source_of(path).encode())
         for _, message, _, context in extract("python", lines, KEYWORDS):
             one = message if isinstance(message, str) else tuple(message)
@@ -90,9 +101,14 @@ def test_a_language_besides_english_is_shipped() -> None:
     assert len(said()) > 600
 
 
-@pytest.mark.parametrize("path", CATALOGUES, ids=lambda path: path.parts[-3])
+@pytest.mark.parametrize("path", CATALOGUES, ids=name_catalogue)
 def test_a_catalogue_has_what_the_sources_say_and_nothing_else(path: Path) -> None:
-    messages, catalogue = said(), catalogue_of(path)
+    app = path.parents[3]
+    messages, catalogue = said(app), catalogue_of(path)
+    if app != PACKAGE:
+        # Django finds it in the catalogue of the core as well.
+        core = said()
+        messages = {one: file for one, file in messages.items() if one not in core}
     # A message with a plural stands for its singular, too.
     singulars = {(context, one[0]) for context, one in catalogue if isinstance(one, tuple)}
     missing = {one: messages[one] for one in messages.keys() - catalogue.keys() - singulars}
@@ -101,14 +117,14 @@ def test_a_catalogue_has_what_the_sources_say_and_nothing_else(path: Path) -> No
     assert catalogue.keys() - messages.keys() - plurals == set()
 
 
-@pytest.mark.parametrize("path", CATALOGUES, ids=lambda path: path.parts[-3])
+@pytest.mark.parametrize("path", CATALOGUES, ids=name_catalogue)
 def test_every_message_of_a_catalogue_is_translated(path: Path) -> None:
     for message in catalogue_of(path).values():
         assert not message.fuzzy, message.id
         assert all(strings(message)), message.id
 
 
-@pytest.mark.parametrize("path", CATALOGUES, ids=lambda path: path.parts[-3])
+@pytest.mark.parametrize("path", CATALOGUES, ids=name_catalogue)
 def test_a_translation_has_the_placeholders_of_its_message(path: Path) -> None:
     for message in catalogue_of(path).values():
         ids = [message.id] if isinstance(message.id, str) else message.id
@@ -118,7 +134,7 @@ def test_a_translation_has_the_placeholders_of_its_message(path: Path) -> None:
             assert string[:1].isspace() == ids[0][:1].isspace()
 
 
-@pytest.mark.parametrize("path", CATALOGUES, ids=lambda path: path.parts[-3])
+@pytest.mark.parametrize("path", CATALOGUES, ids=name_catalogue)
 def test_the_compiled_catalogue_is_the_one_that_people_read(path: Path) -> None:
     with path.with_suffix(".mo").open("rb") as file:
         compiled = {key_of(message): strings(message) for message in read_mo(file) if message.id}

@@ -22,7 +22,7 @@ from hitl_django.models import Interrupt, Run
 from hitl_django.worker.sweeper import sweep
 from tests.contrib.notifications.conftest import use_server
 from tests.contrib.notifications.mail_server import MailServer
-from tests.contrib.notifications.test_clock import at_the_hour
+from tests.contrib.notifications.test_scheduled_notifications import at_the_hour
 
 from .conftest import leads_on
 from .test_accessibility import WAYS, faults
