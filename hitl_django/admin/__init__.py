@@ -23,13 +23,13 @@ from hitl_django.models import (
     Thread,
 )
 
-from .checkpoint_admin import ChannelBlobAdmin, CheckpointAdmin, PendingWriteAdmin
-from .history_admin import DecisionAdmin, InterruptAdmin
-from .queue_admin import ReviewItemAdmin
-from .queue_landing import land_in_queue
-from .run_admin import RunAdmin
-from .subject_reviews import SubjectReviews
-from .thread_admin import ThreadAdmin
+from .queue.history_admin import DecisionAdmin, InterruptAdmin
+from .queue.queue_admin import ReviewItemAdmin
+from .queue.queue_landing import land_in_queue
+from .queue.subject_reviews import SubjectReviews
+from .runs.checkpoint_admin import ChannelBlobAdmin, CheckpointAdmin, PendingWriteAdmin
+from .runs.run_admin import RunAdmin
+from .runs.thread_admin import ThreadAdmin
 
 __all__ = [
     "ChannelBlobAdmin",

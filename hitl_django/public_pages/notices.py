@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from django.utils.translation import gettext_lazy as _
 
-from hitl_django.admin.refusal_messages import Notice
+from hitl_django.admin.display.refusal_messages import Notice
 
 UNKNOWN = Notice(
     _("This link leads nowhere"),

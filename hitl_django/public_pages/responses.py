@@ -61,7 +61,7 @@ def protect_response(
 
 
 def _list_image_sources() -> list[str]:
-    """Returns where pictures of a question may come from (admin/value_formats.py)."""
+    """Returns where pictures of a question may come from (admin/display/value_formats.py)."""
     own = (_read_origin(str(url)) for url in (settings.MEDIA_URL, settings.STATIC_URL))
     hosts = (f"https://{host}" for host in hitl.IMAGE_HOSTS)
     return list(dict.fromkeys(["'self'", *filter(None, own), *hosts]))

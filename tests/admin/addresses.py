@@ -41,7 +41,7 @@ ACTIONS = {
 
 #: Pages of a model that are of no row.
 WITHOUT_A_ROW = {
-    "bulk", "changelist", "csv", "figures", "many", "news", "next", "record", "remove_filter",
+    "bulk", "changelist", "csv", "many", "news", "next", "record", "remove_filter", "reports",
     "save_filter", "start", "undo_bulk",
 }  # fmt: skip
 

@@ -12,7 +12,7 @@ from django.test.utils import CaptureQueriesContext
 from django.urls import reverse
 
 from hitl_django import services
-from hitl_django.admin import bulk_run_actions
+from hitl_django.admin.runs import bulk_run_actions
 from hitl_django.models import AuditEntry, Interrupt, Run
 from hitl_django.permissions import ModelPermissionPolicy
 from hitl_django.services.runs import operate
@@ -144,7 +144,7 @@ def test_all_that_the_list_shows_are_those_of_its_filters(
     operator: Client, failed: list[Run], asked: Asked, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     asked()
-    monkeypatch.setattr("hitl_django.admin.run_admin.RunAdmin.list_per_page", 2)
+    monkeypatch.setattr("hitl_django.admin.runs.run_admin.RunAdmin.list_per_page", 2)
     listed = operator.get(f"{RUNS}?state__exact=failed")
     assert "All 3 that are listed" in words(listed)
     page = operator.post(f"{RUNS}?state__exact=failed", select([], all="1"))
@@ -229,7 +229,7 @@ def test_a_post_that_selects_nothing_says_so(operator: Client, failed: list[Run]
 def test_a_page_that_the_list_no_longer_has_is_asked_for_again(
     operator: Client, failed: list[Run], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("hitl_django.admin.run_admin.RunAdmin.list_per_page", 2)
+    monkeypatch.setattr("hitl_django.admin.runs.run_admin.RunAdmin.list_per_page", 2)
     beyond = f"{RUNS}?state__exact=failed&p=99"
     assert "The list has changed." in words(operator.post(beyond, select([], all="1"), follow=True))
     # What was ticked is known without the page.

@@ -11,7 +11,7 @@ import pytest
 from django.test import Client
 
 from hitl_django import services
-from hitl_django.admin import markdown
+from hitl_django.admin.display import markdown
 from hitl_django.models import Comment
 
 from .browsing import text_of

@@ -14,8 +14,8 @@ from django.utils import timezone
 from django.utils.formats import localize
 
 from hitl_django import services
-from hitl_django.admin.history_display import read_history
-from hitl_django.admin.page_news import ShownPage, build_news_url
+from hitl_django.admin.display.history_display import read_history
+from hitl_django.admin.display.page_news import ShownPage, build_news_url
 from hitl_django.contrib.schedules.models import Schedule
 from hitl_django.contrib.schedules.services import create_schedule
 from hitl_django.contrib.schedules.start_due import start_due

@@ -195,7 +195,7 @@ class TestWhatItCosts:
         self, many: int, most: str, reviewer: Client, monkeypatch: pytest.MonkeyPatch,
         django_assert_max_num_queries: Any,
     ) -> None:  # fmt: skip
-        monkeypatch.setattr("hitl_django.admin.queue_list.MOST", many)
+        monkeypatch.setattr("hitl_django.admin.queue.queue_list.MOST", many)
         ContentType.objects.clear_cache()
         # Without an index of words it is asked as well whether there were more to look at.
         is_cut = many == 20 and connection.vendor != "postgresql"
@@ -338,9 +338,12 @@ class TestCountsAndFilters:
     def test_counts_and_pages_go_no_further_than_the_cap(
         self, reviewer: Client, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        for module in ("hitl_django.services.reviews.queue_stats", "hitl_django.admin.queue_list"):
+        for module in (
+            "hitl_django.services.reviews.queue_stats",
+            "hitl_django.admin.queue.queue_list",
+        ):
             monkeypatch.setattr(f"{module}.CAP", 4)
-        monkeypatch.setattr("hitl_django.admin.queue_list.MOST", 3)
+        monkeypatch.setattr("hitl_django.admin.queue.queue_list.MOST", 3)
         for _ in range(5):
             make_question({})
         response = reviewer.get(list_of())
@@ -353,7 +356,7 @@ class TestCountsAndFilters:
         rows = [make_question({}, title=f"Refund {n}?") for n in range(5)]
         make_question({}, title="Something else?")
         for most in (100, 3):
-            monkeypatch.setattr("hitl_django.admin.queue_list.MOST", most)
+            monkeypatch.setattr("hitl_django.admin.queue.queue_list.MOST", most)
             found = reviewer.get(list_of(), {"q": "refu"})
             assert found.context["cl"].result_list == rows
 

@@ -91,7 +91,7 @@ def test_calls_a_graph_as_the_list_does(reviewer: Client) -> None:
 def test_counts_no_further_than_it_reads_and_shows_those_around(
     reviewer: Client, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("hitl_django.admin.queue_place.MOST", 30)
+    monkeypatch.setattr("hitl_django.admin.request.list_place.MOST", 30)
     items = [make_question({}, title=f"Number {n}?") for n in range(32)]
     page = open_from(reviewer, items[10])
     assert "11 of 30+" in page

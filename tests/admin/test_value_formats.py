@@ -17,7 +17,7 @@ from django.core.files.base import ContentFile
 from django.core.files.storage import default_storage
 from django.test import Client
 
-from hitl_django.admin import markdown, value_formats
+from hitl_django.admin.display import markdown, value_formats
 from hitl_django.contrib.insights.models import SpotCheck
 from hitl_django.contrib.links.services import make_link, revoke_link
 from hitl_django.graph_registry.registry import register, unregister

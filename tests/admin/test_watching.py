@@ -75,7 +75,7 @@ def test_names_the_others_who_look_and_forgets_them_after_a_while(
     assert watch(reviewer, item)["text"] == "Also looking at this: engineer and reader."
     assert watch(reviewer, make_question({}))["text"] == ""
     later = time.time() + 31
-    monkeypatch.setattr("hitl_django.admin.presence.time.time", lambda: later)
+    monkeypatch.setattr("hitl_django.admin.request.presence.time.time", lambda: later)
     assert watch(reviewer, item)["text"] == ""
 
 

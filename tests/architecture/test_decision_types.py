@@ -81,7 +81,7 @@ DECISION_TYPES["defer"] = decision_types.DecisionType(
 django.setup()
 
 from hitl_django import answers
-from hitl_django.admin.answer_forms import QuestionForms
+from hitl_django.admin.request.answer_forms import QuestionForms
 from hitl_django.dialects.plain_json import PlainJsonDialect
 from hitl_django.api.serializers.interrupts import DecisionBody
 from hitl_django.review_terms import ReviewTerms

@@ -14,7 +14,7 @@ from django.test import Client
 from django.urls import reverse
 
 from hitl_django import audit, services
-from hitl_django.admin.list_columns import get_checkbox_value
+from hitl_django.admin.display.list_columns import get_checkbox_value
 from hitl_django.contrib.links.errors import LinkSpentError
 from hitl_django.contrib.links.services import decide_by_link, make_link
 from hitl_django.engine.errors import InvalidAnswerError

@@ -18,8 +18,8 @@ from hitl_django.admin.base import (
     format_state,
     name_graph,
 )
-from hitl_django.admin.checkpoint_admin import DECODED, BoundedPaginator
-from hitl_django.admin.payload_display import MAX_TEXT, DisplayedValue
+from hitl_django.admin.display.payload_display import MAX_TEXT, DisplayedValue
+from hitl_django.admin.runs.checkpoint_admin import DECODED, BoundedPaginator
 from hitl_django.engine.errors import PayloadError
 from hitl_django.forms.json_input import escape_hidden
 from hitl_django.graph_registry import registry

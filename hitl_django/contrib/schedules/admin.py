@@ -13,7 +13,7 @@ from django.utils.translation import ngettext
 
 from hitl_django.admin import add_pages
 from hitl_django.admin.base import NOTHING, ReadOnlyAdmin, format_entry, name_graph
-from hitl_django.admin.payload_display import display_raw
+from hitl_django.admin.display.payload_display import display_raw
 from hitl_django.forms.json_input import escape_hidden
 from hitl_django.graph_registry import registry
 from hitl_django.models import Run

@@ -25,9 +25,9 @@ from hitl_django.admin.base import (
     format_entry,
     name_graph,
 )
-from hitl_django.admin.list_columns import format_subject
-from hitl_django.admin.payload_display import display_raw
-from hitl_django.admin.subject_links import SubjectLink, link_subjects
+from hitl_django.admin.display.list_columns import format_subject
+from hitl_django.admin.display.payload_display import display_raw
+from hitl_django.admin.display.subject_links import SubjectLink, link_subjects
 from hitl_django.engine.errors import InvalidInputError
 from hitl_django.forms.json_input import escape_hidden
 from hitl_django.graph_registry import registry

@@ -16,7 +16,7 @@ from django.test import Client
 
 from hitl_django import extensions, services
 from hitl_django.admin import register
-from hitl_django.admin.history_display import describe_entry
+from hitl_django.admin.display.history_display import describe_entry
 from hitl_django.contrib.archive import document
 from hitl_django.contrib.archive.models import ArchivedThread
 from hitl_django.contrib.archive.retention import archive_ended

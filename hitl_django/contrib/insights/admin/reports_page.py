@@ -22,7 +22,7 @@ from django.utils.translation import gettext_lazy
 
 from hitl_django import services
 from hitl_django.admin.base import ReadOnlyAdmin, View, name_graph
-from hitl_django.admin.filters import ReviewerFilter
+from hitl_django.admin.display.list_filters import ReviewerFilter
 from hitl_django.decision_types import DECISION_TYPES
 from hitl_django.engine.errors import InvalidInputError
 from hitl_django.errors import NotAllowedError

@@ -14,11 +14,11 @@ from django.http.response import HttpResponseBase
 from django.utils.translation import gettext_lazy as _
 
 from hitl_django.admin.base import View, describe_place, format_entry
-from hitl_django.admin.diff_display import get_decision_context
-from hitl_django.admin.filters import DecidedGraphFilter, ReviewerFilter
-from hitl_django.admin.payload_display import display_raw
-from hitl_django.admin.payload_files import open_payload_file
-from hitl_django.admin.question_view import display_question, display_why, find_template
+from hitl_django.admin.display.diff_display import get_decision_context
+from hitl_django.admin.display.list_filters import DecidedGraphFilter, ReviewerFilter
+from hitl_django.admin.display.payload_display import display_raw
+from hitl_django.admin.display.payload_files import open_payload_file
+from hitl_django.admin.request.request_view import display_question, display_why, find_template
 from hitl_django.engine.errors import InvalidInputError
 from hitl_django.errors import AlreadyDecidedError, NotAllowedError
 from hitl_django.forms.json_input import escape_hidden

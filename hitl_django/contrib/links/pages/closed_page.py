@@ -5,7 +5,7 @@ from __future__ import annotations
 from django.utils.translation import gettext
 from django.utils.translation import gettext_lazy as _
 
-from hitl_django.admin.refusal_messages import Notice
+from hitl_django.admin.display.refusal_messages import Notice
 from hitl_django.audit import SYSTEM
 from hitl_django.decision_types import DECISION_TYPES
 from hitl_django.forms.json_input import escape_hidden

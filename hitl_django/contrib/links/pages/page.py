@@ -23,11 +23,11 @@ from django.views.decorators.cache import never_cache
 from django.views.decorators.csrf import csrf_exempt
 from django.views.decorators.debug import sensitive_post_parameters
 
-from hitl_django.admin.answer_forms import QuestionForms
-from hitl_django.admin.multi_action import make_question_forms
-from hitl_django.admin.payload_files import open_payload_file
-from hitl_django.admin.question_view import display_question, display_why
-from hitl_django.admin.refusal_messages import Notice
+from hitl_django.admin.display.payload_files import open_payload_file
+from hitl_django.admin.display.refusal_messages import Notice
+from hitl_django.admin.request.answer_forms import QuestionForms
+from hitl_django.admin.request.multi_action import make_question_forms
+from hitl_django.admin.request.request_view import display_question, display_why
 from hitl_django.db import outages
 from hitl_django.db.alias import write_alias
 from hitl_django.engine.errors import InvalidAnswerError, PayloadError

@@ -10,10 +10,9 @@ from django.utils.text import get_text_list
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
 
+from hitl_django.admin.display.diff_display import Difference, list_patch_differences
 from hitl_django.forms.json_input import escape_hidden
 from hitl_django.models import Decision, Interrupt
-
-from .diff_display import Difference, list_patch_differences
 
 SELF_APPROVAL = gettext_lazy("You started this run, so somebody else has to approve what it asks.")
 

@@ -7,15 +7,12 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from django.http import HttpRequest
 from django.utils import timezone
 from django.utils.timesince import timeuntil
 from django.utils.translation import gettext_lazy as _
 
-from hitl_django.models import Interrupt, Thread
+from hitl_django.models import Interrupt
 from hitl_django.permissions import get_policy
-
-from .subject_links import SubjectLink, link_subjects
 
 #: What becomes of a question, or of its run, once its time is up.
 EXPIRES: Mapping[str, Any] = {
@@ -67,11 +64,3 @@ def read_status(item: Interrupt, user: Any) -> QuestionStatus:
         may_assign=policy.may_assign(user, item),
         may_comment=policy.may_comment(user, item),
     )
-
-
-def link_subject(thread: Thread, request: HttpRequest) -> SubjectLink | None:
-    """Returns what a thread is about; in its own words to a user who may see the object."""
-    if thread.subject_type is None:
-        return None
-    key = *thread.subject_type.natural_key(), thread.subject_id
-    return link_subjects(request, [key]).get(key)

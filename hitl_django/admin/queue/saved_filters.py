@@ -15,12 +15,11 @@ from django.urls import reverse
 from django.utils.translation import gettext_lazy as _
 
 from hitl_django import services
+from hitl_django.admin.base import ReadOnlyAdmin, View
 from hitl_django.engine.errors import InvalidInputError
 from hitl_django.errors import NotAllowedError
 from hitl_django.forms.json_input import escape_hidden
 from hitl_django.permissions import get_policy
-
-from .base import ReadOnlyAdmin, View
 
 #: Of the form: beside its name, what it narrows the list to.
 QUERY = "query"

@@ -10,9 +10,8 @@ from django.http import HttpRequest
 from django.utils.formats import localize
 from django.utils.translation import gettext as _
 
+from hitl_django.admin.base import SEARCHED, LinkedChangeList, ReadOnlyAdmin
 from hitl_django.services.reviews import queue_filters
-
-from .base import SEARCHED, LinkedChangeList, ReadOnlyAdmin
 
 
 class NewestChangeList(LinkedChangeList):

@@ -12,6 +12,9 @@ from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
 from django.utils.translation import gettext_lazy as _
 
 from hitl_django import services
+from hitl_django.admin.base import ReadOnlyAdmin, View, name_graph
+from hitl_django.admin.display.decision_messages import format_recorded
+from hitl_django.admin.display.subject_links import link_named_subject
 from hitl_django.engine.errors import HitlError
 from hitl_django.errors import BrokenGraphError, NotAllowedError
 from hitl_django.forms import MISSING
@@ -21,10 +24,7 @@ from hitl_django.graph_registry.registry import BrokenGraph, RegisteredGraph
 from hitl_django.models import Run
 from hitl_django.permissions import find_startable_graphs, get_policy
 
-from .base import ReadOnlyAdmin, View, name_graph
-from .decision_messages import format_recorded
 from .start_form import StartForm
-from .subject_links import link_named_subject
 
 
 @dataclass(frozen=True, slots=True)

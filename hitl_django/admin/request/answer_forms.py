@@ -13,6 +13,16 @@ from django.utils.module_loading import import_string
 from django.utils.translation import gettext_lazy as _
 
 from hitl_django import answers
+from hitl_django.admin.display.diff_display import (
+    Difference,
+    list_differences,
+    list_patch_differences,
+)
+from hitl_django.admin.display.payload_display import (
+    DisplayedValue,
+    display_answer,
+    list_heading_keys,
+)
 from hitl_django.answers import AnswerOptions
 from hitl_django.conf import hitl
 from hitl_django.decision_types import APPROVE, DECISION_TYPES, EDIT, RESPOND, needs_agreement
@@ -28,8 +38,6 @@ from hitl_django.services import DecisionInfo
 
 from .decision_form import Button, DecisionForm, get_button_label
 from .decision_texts import get_consequences
-from .diff_display import Difference, list_differences, list_patch_differences
-from .payload_display import DisplayedValue, display_answer, list_heading_keys
 
 JSON = Any
 #: Stands for the name of a list, to show again what was posted and find no fault with it yet.

@@ -12,6 +12,15 @@ from django.forms import Textarea
 from django.http import Http404, HttpRequest, HttpResponse, HttpResponseRedirect, QueryDict
 
 from hitl_django import services
+from hitl_django.admin.base import View
+from hitl_django.admin.display.decision_messages import (
+    format_confirmation,
+    format_recorded,
+    format_undone,
+)
+from hitl_django.admin.display.list_filters import ListFilters
+from hitl_django.admin.display.refusal_messages import describe_claim, describe_undo_refusal
+from hitl_django.admin.display.run_status import describe_run
 from hitl_django.engine.errors import InvalidAnswerError, PayloadError
 from hitl_django.errors import (
     AlreadyApprovedError,
@@ -28,15 +37,10 @@ from hitl_django.errors import (
 from hitl_django.models import Interrupt
 
 from .answer_forms import AS_TYPED, QuestionForms, TypedText
-from .base import View
-from .decision_messages import format_confirmation, format_recorded, format_undone
-from .filters import ListFilters
 from .multi_action import make_question_forms
-from .question_page import QuestionPage
-from .question_view import ClaimWarning
-from .queue_actions import ActionForms, get_part, is_action, run_action
-from .refusal_messages import describe_claim, describe_undo_refusal
-from .run_status import describe_run
+from .request_actions import ActionForms, get_part, is_action, run_action
+from .request_page import QuestionPage
+from .request_view import ClaimWarning
 
 #: What can be decided later, or by somebody else: the question stays open.
 REFUSALS = (

@@ -16,15 +16,15 @@ from django.db import transaction
 from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
 from django.utils.translation import gettext_lazy as _
 
+from hitl_django.admin.base import View
+from hitl_django.admin.request.request_actions import FORMS, run_action
 from hitl_django.engine.errors import HitlError
 from hitl_django.errors import NotAllowedError
 from hitl_django.forms.json_input import escape_hidden
 from hitl_django.models import Interrupt
 from hitl_django.permissions import get_policy
 
-from .base import View
 from .bulk_decide import GONE, BulkPages, describe_problem
-from .queue_actions import FORMS, run_action
 
 #: What can be done with many: how the page is headed that asks for more, and what it has come to.
 ACTIONS: dict[str, tuple[Any, Any]] = {

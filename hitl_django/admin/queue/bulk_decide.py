@@ -20,6 +20,14 @@ from django.utils.translation import gettext_lazy as _
 from django.utils.translation import ngettext
 
 from hitl_django import services
+from hitl_django.admin.base import View, describe_place
+from hitl_django.admin.display.list_columns import get_checkbox_value
+from hitl_django.admin.display.refusal_messages import CLOSED
+from hitl_django.admin.display.together import BULK
+from hitl_django.admin.request.decision_form import ReasonForm
+from hitl_django.admin.request.quorum_display import SELF_APPROVAL
+from hitl_django.admin.request.request_controller import QuestionController
+from hitl_django.admin.request.undo_button import render_undo_button
 from hitl_django.decision_types import DECISION_TYPES
 from hitl_django.engine.errors import HitlError, InvalidAnswerError
 from hitl_django.errors import (
@@ -38,15 +46,6 @@ from hitl_django.graph_registry import registry
 from hitl_django.models import Interrupt, Run
 from hitl_django.models.review import LARGE_COLUMNS
 from hitl_django.permissions import select_visible
-
-from .base import View, describe_place
-from .decision_form import ReasonForm
-from .list_columns import get_checkbox_value
-from .question_controller import QuestionController
-from .quorum_display import SELF_APPROVAL
-from .refusal_messages import CLOSED
-from .together import BULK
-from .undo_button import render_undo_button
 
 #: No list shows more at once.
 MOST = 200

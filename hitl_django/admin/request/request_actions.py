@@ -17,6 +17,7 @@ from django.utils import timezone
 from django.utils.translation import gettext_lazy as _
 
 from hitl_django import services
+from hitl_django.admin.panels import PanelForm, find_panel, list_panels
 from hitl_django.conf import hitl
 from hitl_django.engine.errors import InvalidInputError
 from hitl_django.errors import NotAllowedError
@@ -24,8 +25,6 @@ from hitl_django.forms.json_input import escape_hidden
 from hitl_django.forms.local_time import format_moment, to_local
 from hitl_django.models import Interrupt
 from hitl_django.permissions import get_policy
-
-from .panels import PanelForm, find_panel, list_panels
 
 #: The hour at which a new working day begins for what was put off until then.
 MORNING = 8

@@ -17,18 +17,9 @@ from django.template import TemplateDoesNotExist
 from django.template.loader import select_template
 from django.utils.functional import cached_property
 
-from hitl_django.dialects import DIALECTS
-from hitl_django.forms.json_input import escape_hidden
-from hitl_django.models import Comment, Decision, Interrupt, ReviewItem
-from hitl_django.permissions import get_policy, select_visible
-from hitl_django.services.reviews.quorum import is_own
-
-from .answer_forms import QuestionForms
-from .base import format_age
-from .comment_display import DisplayedComment, display_comment
-from .decision_texts import describe_next_nodes
-from .panels import list_panels
-from .payload_display import (
+from hitl_django.admin.base import format_age
+from hitl_django.admin.display.comment_display import DisplayedComment, display_comment
+from hitl_django.admin.display.payload_display import (
     MAX_TEXT,
     DisplayedValue,
     display_actions,
@@ -38,10 +29,19 @@ from .payload_display import (
     list_heading_keys,
     read_why,
 )
-from .question_status import QuestionStatus, read_status
-from .queue_actions import ActionForms, list_groups
+from hitl_django.admin.display.value_formats import Presentation, read_hints
+from hitl_django.admin.panels import list_panels
+from hitl_django.dialects import DIALECTS
+from hitl_django.forms.json_input import escape_hidden
+from hitl_django.models import Comment, Decision, Interrupt, ReviewItem
+from hitl_django.permissions import get_policy, select_visible
+from hitl_django.services.reviews.quorum import is_own
+
+from .answer_forms import QuestionForms
+from .decision_texts import describe_next_nodes
 from .quorum_display import QuorumStatus, read_quorum, read_votes
-from .value_formats import Presentation, read_hints
+from .request_actions import ActionForms, list_groups
+from .request_status import QuestionStatus, read_status
 
 #: More open questions of a thread than this are not shown on one page.
 MAX_BESIDE = 20

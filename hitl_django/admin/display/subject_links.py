@@ -13,6 +13,7 @@ from django.core.exceptions import ValidationError
 from django.http import HttpRequest
 from django.utils.text import capfirst
 
+from hitl_django.models import Thread
 from hitl_django.page_urls import find_admin_page, find_sites
 
 #: The object's model, by the label of its app and its name, and its key.
@@ -88,3 +89,11 @@ def _key(model: Any, object_id: str) -> Any:
         return model._meta.pk.to_python(object_id)
     except ValidationError:
         return None
+
+
+def link_subject(thread: Thread, request: HttpRequest) -> SubjectLink | None:
+    """Returns what a thread is about; in its own words to a user who may see the object."""
+    if thread.subject_type is None:
+        return None
+    key = *thread.subject_type.natural_key(), thread.subject_id
+    return link_subjects(request, [key]).get(key)

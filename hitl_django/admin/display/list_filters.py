@@ -17,12 +17,11 @@ from django.utils.translation import gettext_lazy as _
 from django.utils.translation import pgettext_lazy
 
 from hitl_django import services
+from hitl_django.admin.base import SEARCHED, GraphFilter, name_graph
 from hitl_django.forms.json_input import escape_hidden
 from hitl_django.models import ReviewItem
 from hitl_django.permissions import select_visible
 from hitl_django.services.reviews import queue_filters
-
-from .base import SEARCHED, GraphFilter, name_graph
 
 #: The parameter of the list that says whose.
 TAB_PARAMETER = "show"

@@ -17,24 +17,24 @@ from django.utils.translation import gettext
 from django.utils.translation import gettext_lazy as _
 
 from hitl_django import services
+from hitl_django.admin.base import View, can_view_runs
+from hitl_django.admin.display.history_display import list_steps
+from hitl_django.admin.display.page_news import ShownPage, answer_news, build_news_url
+from hitl_django.admin.display.payload_files import open_payload_file
+from hitl_django.admin.display.run_status import ASKED_AGAIN, describe_refused_answer, describe_run
+from hitl_django.admin.display.subject_links import link_subject
+from hitl_django.admin.display.together import list_together_buttons
 from hitl_django.engine.errors import ThreadNotFound
 from hitl_django.graph_registry import registry
 from hitl_django.models import Interrupt, ReviewItem
 
 from .answer_forms import QuestionForms
-from .base import View, can_view_runs
+from .list_place import SPLIT_COOKIE, read_place, shows_list
 from .multi_action import make_question_forms
 from .outcome_page import OutcomePage
-from .page_news import ShownPage, answer_news, build_news_url
-from .payload_files import open_payload_file
 from .presence import note_viewer
-from .question_status import link_subject
-from .question_view import ClaimWarning, QuestionViewFactory, find_other_questions
-from .queue_actions import ActionForms
-from .queue_place import SPLIT_COOKIE, read_place, shows_list
-from .run_status import ASKED_AGAIN, describe_refused_answer, describe_run
-from .thread_admin import list_steps
-from .together import list_together_buttons
+from .request_actions import ActionForms
+from .request_view import ClaimWarning, QuestionViewFactory, find_other_questions
 
 #: Seconds after which a page asks again where a run is, and what has become of its questions.
 FOLLOW_AGAIN, WATCH_AGAIN = 1.5, 10

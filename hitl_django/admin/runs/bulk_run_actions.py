@@ -21,6 +21,8 @@ from django.utils.translation import gettext_lazy as _
 from django.utils.translation import ngettext_lazy
 
 from hitl_django import services
+from hitl_django.admin.base import ReadOnlyAdmin, View, describe_run_place, format_state, name_graph
+from hitl_django.admin.display.decision_messages import format_recorded
 from hitl_django.engine.errors import HitlError
 from hitl_django.errors import NotAllowedError, RunNotFound, RunStateError
 from hitl_django.models import Interrupt, Run
@@ -28,8 +30,6 @@ from hitl_django.permissions import get_policy
 from hitl_django.services.runs.cancel import CANCELLABLE
 from hitl_django.services.runs.operate import RETRYABLE, is_overtaken
 
-from .base import ReadOnlyAdmin, View, describe_run_place, format_state, name_graph
-from .decision_messages import format_recorded
 from .run_actions import CancelForm, RunOperations
 
 #: As many runs are done with at once, each within a transaction of its own.

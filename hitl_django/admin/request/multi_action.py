@@ -10,6 +10,13 @@ from django import forms
 from django.forms.utils import ErrorDict
 from django.utils.translation import gettext_lazy as _
 
+from hitl_django.admin.display.diff_display import list_differences
+from hitl_django.admin.display.payload_display import (
+    DisplayedValue,
+    display_payload,
+    display_values,
+)
+from hitl_django.admin.display.value_formats import Presentation, read_hints
 from hitl_django.decision_types import APPROVE, DECISION_TYPES, EDIT, REJECT, RESPOND
 from hitl_django.dialects import DIALECTS, UNSET, RequestedAction
 from hitl_django.engine.errors import HitlError, InvalidAnswerError
@@ -29,9 +36,6 @@ from .answer_forms import (
     is_too_large,
 )
 from .decision_form import LARGE_TEXT_CLASS, Button
-from .diff_display import list_differences
-from .payload_display import DisplayedValue, display_payload, display_values
-from .value_formats import Presentation, read_hints
 
 JSON = Any
 

@@ -9,23 +9,23 @@ from django.http import HttpRequest
 from django.template.response import TemplateResponse
 
 from hitl_django import services
+from hitl_django.admin.base import ReadOnlyAdmin, can_view_runs
+from hitl_django.admin.display.diff_display import get_decision_context
+from hitl_django.admin.display.refusal_messages import (
+    add_nothing_sent,
+    describe_conflict,
+    describe_other_decision,
+    describe_outcome,
+)
+from hitl_django.admin.display.run_status import describe_run
+from hitl_django.admin.display.subject_links import link_subject
 from hitl_django.errors import NotAllowedError
 from hitl_django.models import Interrupt, ReviewItem, Run
 from hitl_django.page_urls import find_admin_page
 from hitl_django.permissions import get_policy, select_visible
 
 from .answer_forms import TypedText
-from .base import ReadOnlyAdmin, can_view_runs
-from .diff_display import get_decision_context
-from .question_status import link_subject
-from .question_view import QuestionViewFactory
-from .refusal_messages import (
-    add_nothing_sent,
-    describe_conflict,
-    describe_other_decision,
-    describe_outcome,
-)
-from .run_status import describe_run
+from .request_view import QuestionViewFactory
 from .undo_button import render_undo_button
 
 

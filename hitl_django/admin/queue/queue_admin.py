@@ -15,16 +15,16 @@ from django.http import HttpRequest, HttpResponse, HttpResponseRedirect, QueryDi
 from django.utils.translation import gettext_lazy as _
 
 from hitl_django import services
+from hitl_django.admin.base import PICK, View, list_admin_links
+from hitl_django.admin.display import list_columns
+from hitl_django.admin.display.list_filters import WaitingGraphFilter, WaitingGroupFilter
+from hitl_django.admin.display.page_news import answer_news
+from hitl_django.admin.display.refusal_messages import describe_silence
 from hitl_django.models import ReviewItem
 from hitl_django.page_urls import find_admin_page
 
-from . import list_columns
-from .base import PICK, View, list_admin_links
 from .bulk_actions import BulkActionPages, may_assign_any
-from .filters import WaitingGraphFilter, WaitingGroupFilter
-from .page_news import answer_news
 from .queue_list import QueueChangeList, count_in_words, format_capped, read_list_news
-from .refusal_messages import describe_silence
 from .saved_filters import SavedFilterPages
 
 #: Seconds after which a list asks again what is new.

@@ -11,12 +11,11 @@ from django.http import HttpRequest
 from django.utils import timezone
 from django.utils.formats import localize
 
+from hitl_django.admin.base import format_age
+from hitl_django.admin.display.list_filters import ListFilters, get_tab_condition, get_tab_parts
 from hitl_django.models import Interrupt
 from hitl_django.models.review import queue_order
 from hitl_django.services.reviews import queue_filters
-
-from .base import format_age
-from .filters import ListFilters, get_tab_condition, get_tab_parts
 
 #: As far as the list is read. What lies beyond has no number, and what is past it isn't counted.
 MOST = 200

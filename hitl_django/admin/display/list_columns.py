@@ -12,12 +12,11 @@ from django.utils.html import format_html, format_html_join
 from django.utils.timesince import timeuntil
 from django.utils.translation import gettext as _
 
+from hitl_django.admin.base import NOTHING, describe_place, format_age, format_entry, format_tick
 from hitl_django.forms.json_input import escape_hidden
 from hitl_django.forms.local_time import format_moment
 from hitl_django.models import Interrupt, Run
 from hitl_django.models.review import QUEUE_COLUMNS
-
-from .base import NOTHING, describe_place, format_age, format_entry, format_tick
 
 MINUTE = timedelta(minutes=1)
 

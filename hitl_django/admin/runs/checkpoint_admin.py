@@ -20,6 +20,8 @@ from django.http import HttpRequest, HttpResponse
 from django.utils.functional import cached_property
 from django.utils.translation import gettext_lazy as _
 
+from hitl_django.admin.base import ReadOnlyAdmin, format_entry
+from hitl_django.admin.display.payload_display import MAX_TEXT, DisplayedValue
 from hitl_django.checkpoints.codec import codec
 from hitl_django.checkpoints.encrypted_rows import decrypt_column, decrypt_row
 from hitl_django.checkpoints.value_deltas import head_size
@@ -33,9 +35,6 @@ from hitl_django.page_urls import find_admin_page
 from hitl_django.permissions import get_policy
 from hitl_django.run_events.redaction import redact_value
 from hitl_django.services.runs.shown_interrupts import ShownInterrupts
-
-from .base import ReadOnlyAdmin, format_entry
-from .payload_display import MAX_TEXT, DisplayedValue
 
 #: Rows that a list counts, and bytes that a page decodes.
 COUNTED, DECODED = 10_000, 512 * 1024

@@ -11,14 +11,7 @@ from django.http import HttpRequest, HttpResponse
 from django.utils.translation import gettext_lazy as _
 
 from hitl_django import services
-from hitl_django.forms.json_input import escape_hidden
-from hitl_django.graph_registry import registry
-from hitl_django.models import Interrupt, ReviewItem, Run, Thread
-from hitl_django.models.review import LARGE_COLUMNS
-from hitl_django.page_urls import find_admin_page
-from hitl_django.permissions import get_policy, select_visible
-
-from .base import (
+from hitl_django.admin.base import (
     NOTHING,
     PICK,
     GraphFilter,
@@ -28,15 +21,27 @@ from .base import (
     format_tick,
     name_graph,
 )
+from hitl_django.admin.display.history_display import (
+    describe_entry,
+    get_reason,
+    list_steps,
+    visible_entries,
+)
+from hitl_django.admin.display.newest_search import NewestChangeList, NewestSearch
+from hitl_django.admin.display.payload_display import MAX_TEXT
+from hitl_django.admin.display.run_status import NOBODY_WORKS
+from hitl_django.admin.display.subject_links import link_subject
+from hitl_django.admin.display.together import list_together_buttons
+from hitl_django.forms.json_input import escape_hidden
+from hitl_django.graph_registry import registry
+from hitl_django.models import Interrupt, ReviewItem, Run, Thread
+from hitl_django.models.review import LARGE_COLUMNS
+from hitl_django.page_urls import find_admin_page
+from hitl_django.permissions import get_policy, select_visible
+
 from .bulk_run_actions import BulkRunPages
-from .history_display import describe_entry, get_reason, visible_entries
-from .newest_search import NewestChangeList, NewestSearch
-from .payload_display import MAX_TEXT
-from .question_status import link_subject
-from .run_status import NOBODY_WORKS
 from .start_pages import StartPages
-from .thread_admin import SEARCH_HELP, describe_subject, list_steps, search_threads
-from .together import list_together_buttons
+from .thread_admin import SEARCH_HELP, describe_subject, search_threads
 
 MAX_QUESTIONS = 200
 MAX_ENTRIES = 200

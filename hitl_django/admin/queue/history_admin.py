@@ -9,23 +9,23 @@ from django.db.models import QuerySet
 from django.http import Http404, HttpRequest, HttpResponse, HttpResponseRedirect
 from django.utils.translation import gettext_lazy as _
 
-from hitl_django.forms.json_input import escape_hidden
-from hitl_django.models import Decision, Interrupt, ReviewItem
-from hitl_django.models.review import LARGE_COLUMNS
-from hitl_django.page_urls import find_admin_page
-from hitl_django.services.reviews.queue_filters import match_words
-
-from .base import (
+from hitl_django.admin.base import (
     GraphFilter,
     can_view_runs,
     describe_place,
     format_entry,
     list_admin_links,
 )
-from .diff_display import get_decision_context
-from .filters import DecidedGraphFilter, ReviewerFilter
-from .newest_search import NewestSearch
-from .payload_display import display_raw
+from hitl_django.admin.display.diff_display import get_decision_context
+from hitl_django.admin.display.list_filters import DecidedGraphFilter, ReviewerFilter
+from hitl_django.admin.display.newest_search import NewestSearch
+from hitl_django.admin.display.payload_display import display_raw
+from hitl_django.forms.json_input import escape_hidden
+from hitl_django.models import Decision, Interrupt, ReviewItem
+from hitl_django.models.review import LARGE_COLUMNS
+from hitl_django.page_urls import find_admin_page
+from hitl_django.services.reviews.queue_filters import match_words
+
 from .queue_admin import ReviewItemAdmin
 
 

@@ -14,7 +14,10 @@ from django.utils.dateparse import parse_datetime
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
 
+from hitl_django import services
 from hitl_django.db.clock import to_stored, to_utc
+from hitl_django.engine.errors import ThreadNotFound
+from hitl_django.errors import NotAllowedError
 from hitl_django.extensions import list_extensions
 from hitl_django.models import AuditEntry, Checkpoint, Decision, Interrupt, ReviewItem, Run, Thread
 from hitl_django.models.review import LARGE_COLUMNS
@@ -197,3 +200,14 @@ def describe_entry(entry: AuditEntry) -> str:
     if not isinstance(holder, str):
         return words
     return _("%(decided)s, while %(who)s held it") % {"decided": words, "who": holder}
+
+
+def list_steps(request: HttpRequest, thread: Thread, *, limit: int = 20) -> services.History | None:
+    """Returns a page of a thread's steps; nothing for those who may not see its state."""
+    before = request.GET.get("steps_before") or None
+    try:
+        return services.thread_history(
+            thread.thread_id, before=before, limit=limit, by=request.user
+        )
+    except (NotAllowedError, ThreadNotFound):
+        return None

@@ -14,15 +14,9 @@ from django.utils.translation import gettext as _
 from django.utils.translation import ngettext
 
 from hitl_django import services
-from hitl_django.forms.local_time import format_moment
-from hitl_django.models import ReviewItem
-from hitl_django.permissions import get_policy, select_visible
-from hitl_django.services.reviews import queue_filters
-from hitl_django.services.reviews.queue_stats import CAP
-
-from . import list_columns
-from .base import PICK, LinkedChangeList
-from .filters import (
+from hitl_django.admin.base import PICK, LinkedChangeList
+from hitl_django.admin.display import list_columns
+from hitl_django.admin.display.list_filters import (
     TAB_PARAMETER,
     TABS,
     ListFilters,
@@ -31,8 +25,13 @@ from .filters import (
     get_tab_parts,
     parse_group,
 )
-from .page_news import ShownPage, build_news_url
-from .subject_links import SubjectLink, link_subjects
+from hitl_django.admin.display.page_news import ShownPage, build_news_url
+from hitl_django.admin.display.subject_links import SubjectLink, link_subjects
+from hitl_django.forms.local_time import format_moment
+from hitl_django.models import ReviewItem
+from hitl_django.permissions import get_policy, select_visible
+from hitl_django.services.reviews import queue_filters
+from hitl_django.services.reviews.queue_stats import CAP
 
 #: As far as the tabs count. Counting to CAP for each would take longer than the page.
 MOST = 100

@@ -13,40 +13,27 @@ from django.http import HttpRequest, HttpResponse
 from django.utils.translation import gettext_lazy as _
 
 from hitl_django import services
-from hitl_django.engine.errors import ThreadNotFound
-from hitl_django.errors import NotAllowedError
-from hitl_django.forms.json_input import escape_hidden
-from hitl_django.graph_registry import registry
-from hitl_django.models import Run, Thread
-from hitl_django.permissions import get_policy, select_visible
-
-from .base import (
+from hitl_django.admin.base import (
     NOTHING,
     GraphFilter,
     format_entry,
     format_state,
     name_graph,
 )
+from hitl_django.admin.display.history_display import list_steps, read_history
+from hitl_django.admin.display.newest_search import NewestSearch
+from hitl_django.admin.display.subject_links import link_subject
+from hitl_django.forms.json_input import escape_hidden
+from hitl_django.graph_registry import registry
+from hitl_django.models import Run, Thread
+from hitl_django.permissions import get_policy, select_visible
+
 from .checkpoint_admin import link_rows
-from .history_display import read_history
-from .newest_search import NewestSearch
-from .question_status import link_subject
 
 MAX_RUNS = 50
 #: Threads of each kind that a search lists.
 FOUND = 200
 SEARCH_HELP = _("Searches keys, thread ids and what they are about, for any part of one.")
-
-
-def list_steps(request: HttpRequest, thread: Thread, *, limit: int = 20) -> services.History | None:
-    """Returns a page of a thread's steps; nothing for those who may not see its state."""
-    before = request.GET.get("steps_before") or None
-    try:
-        return services.thread_history(
-            thread.thread_id, before=before, limit=limit, by=request.user
-        )
-    except (NotAllowedError, ThreadNotFound):
-        return None
 
 
 def describe_subject(thread: Thread) -> str:

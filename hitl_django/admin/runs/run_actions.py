@@ -16,6 +16,8 @@ from django.http import Http404, HttpRequest, HttpResponse, HttpResponseRedirect
 from django.utils.translation import gettext_lazy as _
 
 from hitl_django import services
+from hitl_django.admin.base import View
+from hitl_django.admin.display.decision_messages import format_recorded
 from hitl_django.engine.constants import START
 from hitl_django.engine.errors import (
     GraphChangedError,
@@ -38,9 +40,6 @@ from hitl_django.models import Interrupt, Run
 from hitl_django.permissions import get_policy, select_visible
 from hitl_django.services.runs.cancel import CANCELLABLE
 from hitl_django.services.runs.operate import RETRYABLE
-
-from .base import View
-from .decision_messages import format_recorded
 
 #: Open questions that a page lists before they are closed.
 LISTED = 20

@@ -1,0 +1,1 @@
+"""Parts of pages: values, columns, messages and news as they are shown."""

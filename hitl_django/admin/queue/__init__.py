@@ -1,0 +1,1 @@
+"""The review queue: its list, decisions on many requests, and requests of all times."""

@@ -1,0 +1,1 @@
+"""Runs, threads and the engine's rows: their lists, pages and actions."""
