@@ -85,6 +85,7 @@ STORED = frozenset(
         "leases",
         "links",
         "models",
+        "run_leases",
         "schedules",
         "schema",
         "services",

@@ -9,9 +9,11 @@ is read.
 
 from __future__ import annotations
 
+from hitl_django.leases import ThreadKey
+
 from .codec import digest_value, pack_text, unpack_text
-from .coordinates import ThreadKey
-from .django_saver import DjangoSaver, Fence
+from .commit_writers import Fence
+from .django_saver import DjangoSaver
 from .newest_states import NewestStatesSaver
 
 __all__ = [

@@ -1,19 +1,10 @@
-"""Keys of threads and of checkpoints."""
+"""Addresses of checkpoints."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
 from hitl_django.engine.types import RunnableConfig
-
-
-@dataclass(frozen=True, slots=True)
-class ThreadKey:
-    """The thread that a saver is bound to: its row, its name, and the epoch to write under."""
-
-    pk: int
-    thread_id: str
-    epoch: int = 0
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future
-from functools import partial
 from threading import get_ident
-from typing import Any, Protocol
+from typing import Any
 
 from asgiref.sync import sync_to_async
 from django.db import IntegrityError, OperationalError, connections, router, transaction
@@ -24,49 +23,36 @@ from hitl_django.engine.savers.checkpoint import (
     CheckpointMetadata,
     CheckpointTuple,
     Commit,
-    Outcome,
     TaskWrites,
     Version,
 )
 from hitl_django.engine.savers.pruning import KEEP_LATEST, check_prune
 from hitl_django.engine.savers.shared_values import SharedValues
-from hitl_django.engine.savers.thread_lease import LocalThreadLeases, Stream
+from hitl_django.engine.savers.thread_lease import Stream
 from hitl_django.engine.task.task_status import record_answer, remove_answer
-from hitl_django.engine.types import Chunk, RunnableConfig
-from hitl_django.errors import LeaseLostError
+from hitl_django.engine.types import RunnableConfig
+from hitl_django.leases import ThreadKey
+from hitl_django.leases.direct_call_lease import DirectCallLease, take_thread
 
-from . import maintenance, queries, thread_rows
+from . import maintenance, queries
 from .checkpoint_pages import read_page
 from .checkpoint_reader import decode_checkpoint, decode_checkpoints
 from .codec import codec, unpack
 from .commit_rows import ANSWERS, KEYED_ANSWERS, CommitRows
-from .coordinates import CheckpointRef, ThreadKey
-from .direct_call_lease import DirectCallLease
+from .commit_writers import (
+    MAX_THREADS,
+    AppendEvents,
+    BatchedWriter,
+    CommitWriter,
+    DirectWriter,
+    Fence,
+    FencedWriter,
+)
+from .coordinates import CheckpointRef
 from .queries import AnswersRow, CheckpointRow
 from .write_cache import CachedNamespace, WriteCache
 
-#: Adds the rows of commits to a batch, for the thread of that key.
-AddRows = Callable[[int, WriteBatch], None]
-
 PAGE_SIZE = 100  # checkpoints that ``list`` reads at a time
-MAX_THREADS = 1000  # threads whose row a saver remembers
-
-
-#: The leases of direct calls in this process, by database.
-_LEASES: dict[str, LocalThreadLeases[DirectCallLease]] = {}
-
-
-class Fence(Protocol):
-    """What keeps a worker that lost its thread from writing to it."""
-
-    def hold(self, batch: WriteBatch, outcome: Outcome | None) -> None:
-        """Requires that the worker holds the thread; with an outcome it is given back as well."""
-
-    def flag_changed(self, batch: WriteBatch, questions: Sequence[str]) -> None:
-        """Marks interrupts that were answered and have since been raised with other words."""
-
-    def settle(self, batch: WriteBatch, outcome: Outcome, step: int | None) -> None:
-        """Adds the run's outcome and its interrupts; ``step`` is that of the new checkpoint."""
 
 
 class DjangoSaver(BaseCheckpointSaver):
@@ -76,7 +62,7 @@ class DjangoSaver(BaseCheckpointSaver):
     and makes the thread's row; a run has its thread to itself by a lease, as a worker's has.
 
     Bound to a thread it knows the row; with a ``fence`` every commit to that thread is a worker's,
-    and has to hold it; with a ``batch`` it is left to be written with what else that writes, of a
+    and needs its lease; with a ``batch`` it is left to be written with what else that writes, of a
     thread that has nothing stored yet. ``append_events`` adds the stream chunks of a commit to the
     run's events. ``newest`` are the rows of the thread's newest checkpoint as they were when the
     thread was claimed; they stand for the first look at it.
@@ -87,16 +73,19 @@ class DjangoSaver(BaseCheckpointSaver):
         thread: ThreadKey | None = None,
         fence: Fence | None = None,
         batch: WriteBatch | None = None,
-        append_events: Callable[[WriteBatch, Sequence[Chunk]], None] | None = None,
+        append_events: AppendEvents | None = None,
         newest: Sequence[CheckpointRow] | None = None,
     ) -> None:
-        self.thread, self.fence, self.batch = thread, fence, batch
-        self.append_events = append_events
-        self._newest = newest
+        self.thread, self._newest = thread, newest
         self.using = router.db_for_write(models.Checkpoint)
-        self._thread_keys: dict[str, int] = {}  # thread ids that were committed to, and their rows
         self._cache = WriteCache(MAX_THREADS)
-        self._together: set[int] = set()  # threads within ``together``
+        self._direct = DirectWriter(self.using)
+        self._fenced: FencedWriter | None = None
+        self._bound: CommitWriter = self._direct
+        if thread is not None and fence is not None:
+            self._bound = self._fenced = FencedWriter(self.using, thread, fence, append_events)
+        elif thread is not None:
+            self._bound = BatchedWriter(self.using, thread, batch, append_events)
 
     around_call = OpenTransactionRefusal
     leave_thread = staticmethod(close_connections)
@@ -119,14 +108,15 @@ class DjangoSaver(BaseCheckpointSaver):
         again where the database undid the transaction for the sake of another.
         """
         thread = get_ident()
+        together: set[int] = set() if self._fenced is None else self._fenced.together
         try:
-            with transaction.atomic(self.using, durable=self.fence is not None):
+            with transaction.atomic(self.using, durable=self._fenced is not None):
                 result = _call(act, self.using)
-                self._together.add(thread)
+                together.add(thread)
                 try:
                     self.commit(commit_of(result))
                 finally:
-                    self._together.discard(thread)
+                    together.discard(thread)
         except _ActError as stopped:
             return None, stopped.error
         return result, None
@@ -137,12 +127,7 @@ class DjangoSaver(BaseCheckpointSaver):
         """Takes a thread for a run; None where a worker or a service has it for the run."""
         if self.thread is not None and self.thread.thread_id == thread_id:
             return None
-        leases = _LEASES.get(self.using)
-        if leases is None:
-            leases = _LEASES.setdefault(
-                self.using, LocalThreadLeases(partial(DirectCallLease, self.using))
-            )
-        return leases.take(thread_id, stream)
+        return take_thread(self.using, thread_id, stream)
 
     def commit(self, commit: Commit) -> None:
         """Stores all of what a super-step produced in one transaction, or nothing of it."""
@@ -152,18 +137,18 @@ class DjangoSaver(BaseCheckpointSaver):
         """Stores several commits to one thread in one transaction, or nothing of them."""
         commit = commits[0]
         ref = CheckpointRef.from_config(commit.config)
-        rows = self._build_rows(commits)
+        writer = self._find_writer(ref)
+        rows = self._build_rows(commits, writer)
         try:
-            self._plan_write(rows, commits)()
+            writer.plan(rows, commits)()
         except IntegrityError:
-            if self._is_bound_to(ref) or commit.lease is not None:
+            if writer is not self._direct or commit.lease is not None:
                 raise
             # The thread's row was deleted since it was found, as delete_thread does, or made by
             # somebody else since it wasn't: the thread begins anew, or goes on in theirs.
-            self._thread_keys.pop(ref.thread_id, None)
-            self._cache.forget_thread(ref.thread_id)
-            rows = self._build_rows(commits)
-            self._plan_write(rows, commits)()
+            self._forget_thread(ref.thread_id)
+            rows = self._build_rows(commits, writer)
+            writer.plan(rows, commits)()
         self._cache_rows(rows)
 
     def begin_commit(self, commit: Commit) -> Future[None] | None:
@@ -172,14 +157,13 @@ class DjangoSaver(BaseCheckpointSaver):
         None on SQLite, which has one writer and no way to it that would be worth another thread;
         and where another connection doesn't see what this thread has written.
         """
-        ref, lease = CheckpointRef.from_config(commit.config), commit.lease
-        is_leased = isinstance(lease, DirectCallLease) and lease.in_force
         if connections[self.using].vendor == "sqlite" or not self.serves_threads():
             return None
-        if not (is_leased or (self.fence is not None and self._is_bound_to(ref))):
+        writer = self._find_writer(CheckpointRef.from_config(commit.config))
+        if not writer.may_defer(commit.lease):
             return None
-        rows = self._build_rows((commit,))
-        write = self._plan_write(rows, (commit,))
+        rows = self._build_rows((commit,), writer)
+        write = writer.plan(rows, (commit,))
 
         def store() -> None:
             write()
@@ -187,24 +171,26 @@ class DjangoSaver(BaseCheckpointSaver):
 
         return commit_threads.submit(store)
 
-    def _build_rows(self, commits: Sequence[Commit]) -> Sequence[CommitRows]:
+    def _find_writer(self, ref: CheckpointRef) -> CommitWriter:
+        return self._bound if self._is_bound_to(ref) else self._direct
+
+    def _build_rows(self, commits: Sequence[Commit], writer: CommitWriter) -> Sequence[CommitRows]:
         self._newest = None
-        return [self._commit_rows(each, CheckpointRef.from_config(each.config)) for each in commits]
+        return [self._commit_rows(commit, writer) for commit in commits]
 
     def _cache_rows(self, rows: Sequence[CommitRows]) -> None:
         for each in rows:
             place = each.ref.thread_id, each.ref.ns
             self._cache.add(*place, each.grown, each.base, each.without_inline)
 
-    def _commit_rows(self, commit: Commit, ref: CheckpointRef) -> CommitRows:
-        known = self._cache.get(ref.thread_id, ref.ns) if self._may_continue(ref) else None
-        lease = commit.lease
-        epoch = lease.epoch if isinstance(lease, DirectCallLease) else self._epoch(ref)
+    def _commit_rows(self, commit: Commit, writer: CommitWriter) -> CommitRows:
+        ref = CheckpointRef.from_config(commit.config)
+        known = self._cache.get(ref.thread_id, ref.ns) if writer.may_continue() else None
+        epoch = writer.get_epoch(commit.lease)
         rows = CommitRows(ref, epoch, known, SharedValues(codec, commit))
-        fenced = self.fence is not None and self._is_bound_to(ref)
         ends = commit.checkpoint is not None and ref.checkpoint_id is not None
         for task in commit.writes:
-            rows.add_writes(task, answers_stand=fenced, ends_step=ends)
+            rows.add_writes(task, answers_stand=writer.keeps_answers, ends_step=ends)
         if commit.checkpoint is not None:
             rows.add_checkpoint(
                 commit.checkpoint,
@@ -216,102 +202,6 @@ class DjangoSaver(BaseCheckpointSaver):
         for channel, grown in (commit.grown or {}).items():
             rows.add_grown(channel, grown)
         return rows
-
-    def _plan_write(
-        self, rows: Sequence[CommitRows], commits: Sequence[Commit]
-    ) -> Callable[[], object]:
-        """Returns what writes the rows of commits; it may be called on another thread.
-
-        By then all is encoded, so that what nodes go on to change is stored as it is now.
-        """
-        last = commits[-1]
-        ref, lease = rows[0].ref, last.lease
-        # Only the root graph speaks for the run.
-        outcome = None if ref.ns else last.outcome
-
-        def add_rows(pk: int, batch: WriteBatch) -> None:
-            for each in rows:
-                each.write(pk, batch)
-
-        if not self._is_bound_to(ref):
-            if isinstance(lease, DirectCallLease):
-                return partial(self._write_leased, add_rows, lease, ends=outcome is not None)
-            return partial(self._write_unbound, add_rows, ref)
-        assert self.thread is not None
-        batch = WriteBatch(self.using) if self.batch is None else self.batch
-        if self.fence is None:
-            self._append_events(commits, batch)
-            add_rows(self.thread.pk, batch)
-            # Part of a service's transaction, which stands or falls as one: a savepoint would
-            # only cost two round trips.
-            return _do_nothing if self.batch is batch else partial(batch.commit, savepoint=False)
-        # The fence comes first: it locks the thread's row, and whoever no longer owns the thread
-        # learns so before having written anything.
-        self.fence.hold(batch, outcome)
-        self._append_events(commits, batch)
-        if outcome is not None:
-            self.fence.settle(batch, outcome, _find_step(commits))
-        if changed := [question for each in rows for question in each.changed]:
-            self.fence.flag_changed(batch, changed)
-        add_rows(self.thread.pk, batch)
-        is_together = bool(self._together) and get_ident() in self._together
-        return partial(batch.commit, durable=not is_together)
-
-    def _append_events(self, commits: Sequence[Commit], batch: WriteBatch) -> None:
-        for commit in commits:
-            if commit.chunks and self.append_events is not None:
-                self.append_events(batch, commit.chunks)
-
-    def _write_leased(self, add_rows: AddRows, lease: DirectCallLease, *, ends: bool) -> None:
-        """Writes rows of a run that somebody has called, if the thread is that run's."""
-        if lease.pk is None:
-            lease.begin_thread(add_rows, ends=ends)
-        else:
-            try:
-                self._commit_leased(add_rows, lease, ends=ends)
-            except LeaseLostError:
-                if thread_rows.find_thread(self.using, lease.thread_id) is not None:
-                    raise
-                # The thread was deleted since, as delete_thread does: it begins anew.
-                lease.begin_thread(add_rows, ends=ends)
-        lease.note(ends=ends)
-
-    def _commit_leased(self, add_rows: AddRows, lease: DirectCallLease, *, ends: bool) -> None:
-        assert lease.pk is not None
-        for is_late in (False, True):
-            batch = WriteBatch(self.using)
-            lease.guard(batch, ends=ends, is_late=is_late)
-            add_rows(lease.pk, batch)
-            try:
-                batch.commit()
-            except LeaseLostError:
-                if is_late or ends:
-                    raise
-            else:
-                return
-
-    def _write_unbound(self, add_rows: AddRows, ref: CheckpointRef) -> None:
-        # What a caller's transaction sees may be undone with it, and the row's key may then go to
-        # another thread; so only what a transaction of this saver's own has committed is kept.
-        own = not connections[self.using].in_atomic_block
-        known = self._thread_keys.get(ref.thread_id) if own else None
-        batch = WriteBatch(self.using)
-        if known is not None:
-            add_rows(known, batch)
-            batch.commit()
-            return
-        found = thread_rows.find_thread(self.using, ref.thread_id)
-        if found is None:
-            thread = models.Thread(thread_id=ref.thread_id)
-            pk = thread_rows.begin_thread(self.using, thread, add_rows)
-        else:
-            pk = found.pk
-            add_rows(pk, batch)
-            batch.commit()
-        if own:
-            if len(self._thread_keys) >= MAX_THREADS:
-                self._thread_keys.clear()
-            self._thread_keys[ref.thread_id] = pk
 
     def put(
         self,
@@ -428,7 +318,10 @@ class DjangoSaver(BaseCheckpointSaver):
                 rows.filter(thread__thread_id=thread_id).delete()
             threads = models.Thread.objects.using(self.using)
             threads.filter(thread_id=thread_id, runs__isnull=True).delete()
-        self._thread_keys.pop(thread_id, None)
+        self._forget_thread(thread_id)
+
+    def _forget_thread(self, thread_id: str) -> None:
+        self._direct.forget_thread(thread_id)
         self._cache.forget_thread(thread_id)
 
     def copy_thread(self, source_thread_id: str, target_thread_id: str) -> None:
@@ -477,12 +370,13 @@ class DjangoSaver(BaseCheckpointSaver):
         where a list has grown long; and one for the writes that led on from an older checkpoint.
         """
         ref = CheckpointRef.from_config(config)
-        if self.batch is not None and self._is_bound_to(ref):
+        writer = self._find_writer(ref)
+        if writer.is_new_thread:
             return None
         cached = CachedNamespace()
         is_newest = ref.checkpoint_id is None
         found = decode_checkpoint(self._rows(ref), self.using, cached, has_newest=is_newest)
-        if self._may_continue(ref):
+        if writer.may_continue():
             self._cache.replace(ref.thread_id, ref.ns, cached)
         return found
 
@@ -551,18 +445,6 @@ class DjangoSaver(BaseCheckpointSaver):
     def _is_bound_to(self, ref: CheckpointRef) -> bool:
         return self.thread is not None and self.thread.thread_id == ref.thread_id
 
-    def _may_continue(self, ref: CheckpointRef) -> bool:
-        """Returns whether a later commit may build upon what is read or stored now.
-
-        What a caller's transaction sees may be undone with it; but a saver that is bound and has no
-        fence was made for that one transaction, and is undone with it as well.
-        """
-        part = self._is_bound_to(ref) and self.fence is None
-        return part or not connections[self.using].in_atomic_block
-
-    def _epoch(self, ref: CheckpointRef) -> int:
-        return self.thread.epoch if self.thread and self._is_bound_to(ref) else 0
-
     # Django's connections belong to threads, so the async forms run on the one thread that
     # asgiref keeps for them: transactions stay whole, and tests see their own data.
 
@@ -581,18 +463,6 @@ class DjangoSaver(BaseCheckpointSaver):
     async def acall(self, function: Callable[..., Any], *args: Any) -> Any:
         """Makes a call of this saver's on the thread that the async forms run on."""
         return await sync_to_async(function, thread_sensitive=True)(*args)
-
-
-def _find_step(commits: Sequence[Commit]) -> int | None:
-    """Returns the step of the checkpoint that is stored, where one is."""
-    for commit in commits:
-        if commit.checkpoint is not None and commit.metadata is not None:
-            return commit.metadata.get("step")
-    return None
-
-
-def _do_nothing() -> None:
-    """Writes nothing: whoever has the batch does."""
 
 
 class _ActError(BaseException):

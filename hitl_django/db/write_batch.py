@@ -22,13 +22,19 @@ FEW = 20
 class Guard(NamedTuple):
     """What has to match a row, its values, and what is raised where it doesn't.
 
-    ``receive`` is called with what it returns, where all of the batch is written.
+    ``receive`` is called with what it returns, where all of the batch is written. Where it matches
+    no row, the batch is written with ``otherwise`` in its place, if there is one.
     """
 
     statement: PreparedSelect | PreparedUpdate
     values: dict[str, Any]
     error: Refusal | None = None
     receive: Callable[[Row], object] | None = None
+    otherwise: PreparedUpdate | None = None
+
+
+class _NoRowError(Exception):
+    """Undoes a batch that is written with another guard."""
 
 
 class Prefetch:
@@ -88,10 +94,17 @@ class WriteBatch:
         self._guards.append(Guard(statement, values, error, receive))
 
     def lock(
-        self, statement: PreparedSelect, values: dict[str, Any], error: type[Exception]
+        self,
+        statement: PreparedSelect,
+        values: dict[str, Any],
+        error: type[Exception],
+        otherwise: PreparedUpdate | None = None,
     ) -> None:
-        """Adds a SELECT that locks a row, before anything else; otherwise like ``guard``."""
-        self._guards.insert(0, Guard(statement, values, error))
+        """Adds a SELECT that locks a row, before anything else; like ``guard`` but for that.
+
+        Where it finds no row, ``commit`` tries it with the UPDATE ``otherwise`` in its place.
+        """
+        self._guards.insert(0, Guard(statement, values, error, None, otherwise))
 
     def lock_ahead(
         self, statement: PreparedSelect, values: dict[str, Any], error: type[Exception]
@@ -160,7 +173,12 @@ class WriteBatch:
         except OperationalError as error:
             if not (alone and retry.may_retry(error, self._tries)):
                 raise
-        self._tries += 1
+            self._tries += 1
+        except _NoRowError:
+            self._guards = [
+                guard if guard.otherwise is None else Guard(guard.otherwise, *guard[1:3])
+                for guard in self._guards
+            ]
         return self.commit(durable=durable, savepoint=savepoint)
 
     def _commit_alone(self, connection: Any) -> list[Row]:
@@ -201,9 +219,11 @@ class WriteBatch:
 
     def _refuse_missing(self, found: list[Row]) -> None:
         if len(found) < len(self._guards):
-            error = self._guards[len(found)].error
-            if error is not None:
-                raise error
+            missed = self._guards[len(found)]
+            if missed.otherwise is not None:
+                raise _NoRowError
+            if missed.error is not None:
+                raise missed.error
 
     def _call(self, found: list[Row]) -> None:
         if len(found) == len(self._guards):

@@ -1,31 +1,13 @@
-"""Leases on threads: claim and renewal, the fence of commits, and how a run ends or pauses.
+"""The lease on a thread: taken, fenced, renewed and released, by a worker or by a direct call.
 
-A claim raises the thread's epoch, and every later write of the worker is bound to that epoch, in
-the same transaction. The lease only decides when another worker may claim: safety is the epoch's
-part, liveness the lease's. Leases are on the database's clock, the one that all workers share.
+Taking a lease raises the thread's epoch, and every later write is bound to that epoch, in the same
+transaction. The lease only limits when another may take the thread: the epoch provides safety, the
+lease liveness. Leases are on the database's clock, which all processes share.
 """
 
 from __future__ import annotations
 
-from .acquire import claim, renew
-from .fence import RunFence
-from .lease import Lease
-from .renewal import keep_renewed
-from .thread_lock import lock_thread
-from .transitions import describe_error, note_error, park, release
-from .waiting_runs import enqueue_next, select_waiting
+from .thread_lease import ThreadKey, ThreadLease
+from .thread_rows import lock_thread
 
-__all__ = [
-    "Lease",
-    "RunFence",
-    "claim",
-    "describe_error",
-    "enqueue_next",
-    "keep_renewed",
-    "lock_thread",
-    "note_error",
-    "park",
-    "release",
-    "renew",
-    "select_waiting",
-]
+__all__ = ["ThreadKey", "ThreadLease", "lock_thread"]

@@ -1,56 +1,121 @@
-"""A worker's run under way: its lease is renewed meanwhile, and its time slice ends."""
+"""Renewal of the leases of this process while their runs are under way.
+
+One thread looks after all of them: it starts with the first and ends when there has been none for a
+while, so that a run costs no thread of its own. A forked process begins without one.
+"""
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator
-from contextlib import contextmanager
+import os
+import threading
+from collections.abc import Mapping
 from time import monotonic
 
-from hitl_django.db.renewal import RenewedLease, renewals
-from hitl_django.engine.task.runtime import RunControl
+from django.db import connections
 
-from . import acquire
-from .lease import Lease
+from hitl_django.conf import hitl
+
+from .thread_lease import ThreadLease
 
 logger = logging.getLogger("hitl_django")
 
 
-@contextmanager
-def keep_renewed(lease: Lease, control: RunControl, slice_: float | None) -> Iterator[None]:
-    """Renews the lease meanwhile, and requests a drain when ``slice_`` seconds are used up."""
-    run = _RenewedRun(lease, control, slice_)
-    try:
-        renewals.add(run)
-        yield
-    finally:
-        renewals.remove(run)
+class LeaseRenewal:
+    """The renewal of a lease every HEARTBEAT_SECONDS, from when it is added to ``renewals``."""
 
-
-class _RenewedRun(RenewedLease):
-    """A run under way, and when its lease is to be renewed or its time slice ends."""
-
-    def __init__(self, lease: Lease, control: RunControl, slice_: float | None) -> None:
-        super().__init__()
-        self.lease, self.control = lease, control
-        self.slice_ends = float("inf") if slice_ is None else monotonic() + slice_
+    def __init__(self, lease: ThreadLease, log_fields: Mapping[str, str] = {}) -> None:
+        self.lease, self.log_fields = lease, log_fields
+        self.beat = monotonic() + hitl.HEARTBEAT_SECONDS
+        self.ended = False
+        self.busy = threading.Lock()
 
     def next_due(self) -> float:
-        return min(self.beat, self.slice_ends)
+        """Returns when ``keep_up`` has something to do next, by the monotonic clock."""
+        return self.beat
 
     def keep_up(self) -> None:
-        if monotonic() >= self.slice_ends:
-            self.control.request_drain("time slice used up")
-            self.slice_ends = float("inf")
-        super().keep_up()
-
-    def renew(self) -> None:
+        """Does what is due, by the connection of the renewals' own thread."""
+        if monotonic() < self.beat:
+            return
+        self.beat = monotonic() + hitl.HEARTBEAT_SECONDS
         try:
-            if not acquire.renew(self.lease):
-                # Its next commit will be refused anyway; no need to begin another super-step.
-                self.control.request_drain("lease lost")
+            if not self.lease.renew():
+                self.note_lost()
         except Exception:
             # A heartbeat that fails proves nothing. The next one may come through before the
-            # lease has run out; if none does, another worker takes over, as it should.
-            fields = self.lease.log_fields()
-            logger.exception("run %s: lease not renewed", self.lease.run_id, extra=fields)
+            # lease has run out; if none does, another may take the thread, as it should, and the
+            # run's next commit is refused.
+            thread = self.lease.thread_id
+            fields = {**self.log_fields, "thread_id": thread}
+            logger.exception("thread %s: lease not renewed", thread, extra=fields)
+
+    def note_lost(self) -> None:
+        """Take note that the lease is released or lost; the run's next commit will be refused."""
+
+
+class Renewals:
+    """The thread that renews, and the leases that it renews."""
+
+    def __init__(self) -> None:
+        self.reset()
+
+    def reset(self) -> None:
+        """Forgets all leases, and the thread: both stay behind where a process is forked."""
+        self._changed = threading.Condition(threading.Lock())
+        self._leases: set[LeaseRenewal] = set()
+        self._thread: threading.Thread | None = None
+        self._wakes = 0.0
+
+    def add(self, lease: LeaseRenewal) -> None:
+        """Renews a lease from now on."""
+        with self._changed:
+            self._leases.add(lease)
+            if self._thread is None:
+                thread = threading.Thread(target=self._renew_all, name="hitl-leases", daemon=True)
+                # Where no thread can be started now, the next lease tries again.
+                thread.start()
+                self._thread = thread
+            elif lease.next_due() < self._wakes:
+                self._changed.notify()
+
+    def remove(self, lease: LeaseRenewal) -> None:
+        """Forgets a lease; when this returns, nothing more is done for it."""
+        with self._changed:
+            self._leases.discard(lease)
+        with lease.busy:
+            lease.ended = True
+
+    def _renew_all(self) -> None:
+        while (due := self._await_due()) is not None:
+            for lease in due:
+                with lease.busy:
+                    if not lease.ended:
+                        lease.keep_up()
+            try:
+                connections.close_all()  # this thread's own
+            except Exception:
+                # Who renews all the leases of this process must not end over a connection.
+                logger.exception("leases: a connection was not closed")
+
+    def _await_due(self) -> list[LeaseRenewal] | None:
+        """Waits for the next leases that are due; None when there was none for a while."""
+        with self._changed:
+            while True:
+                now = monotonic()
+                due = [lease for lease in self._leases if lease.next_due() <= now]
+                if due:
+                    return due
+                idle = not self._leases
+                self._wakes = min(
+                    (lease.next_due() for lease in self._leases),
+                    default=now + hitl.HEARTBEAT_SECONDS,
+                )
+                self._changed.wait(self._wakes - now)
+                if idle and not self._leases and monotonic() >= self._wakes:
+                    self._thread = None
+                    return None
+
+
+renewals = Renewals()
+os.register_at_fork(after_in_child=renewals.reset)

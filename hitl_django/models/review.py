@@ -120,7 +120,7 @@ class Interrupt(models.Model):
     version = models.PositiveIntegerField(default=1)
     created_at = models.DateTimeField(_("asked"), db_default=Now(), editable=False)
     closed_at = models.DateTimeField(_("closed"), null=True, blank=True)
-    #: When it expires on the database's clock, and how (leases.interrupts.encode_expiry).
+    #: When it expires on the database's clock, and how (run_leases.interrupts.encode_expiry).
     expires_at = models.DateTimeField(_("expires"), null=True, blank=True)
     expiry = EncryptedJSONField(null=True, blank=True)
     #: When interrupt_expiring is sent; NULL once it was, or where there is no need.

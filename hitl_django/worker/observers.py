@@ -7,7 +7,7 @@ from contextlib import AbstractContextManager, ExitStack, contextmanager
 from typing import Protocol
 
 from hitl_django.engine.task.context import TaskContext
-from hitl_django.leases import Lease
+from hitl_django.run_leases import RunLease
 
 
 class Stretch(Protocol):
@@ -21,7 +21,7 @@ class Stretch(Protocol):
 
 
 #: Begins to observe a stretch; what it yields hears of it.
-Observer = Callable[[Lease], AbstractContextManager[Stretch]]
+Observer = Callable[[RunLease], AbstractContextManager[Stretch]]
 AroundTask = Callable[[TaskContext], AbstractContextManager[object]]
 
 _observers: list[Observer] = []
@@ -42,7 +42,7 @@ def remove_observer(observer: Observer) -> None:
 
 
 @contextmanager
-def observe_stretch(lease: Lease) -> Iterator[Sequence[Stretch]]:
+def observe_stretch(lease: RunLease) -> Iterator[Sequence[Stretch]]:
     """Has all observers watch a stretch while it lasts."""
     with ExitStack() as stack:
         yield [stack.enter_context(observer(lease)) for observer in _observers]

@@ -225,7 +225,7 @@ class _SearchTexts(_Table):
     """What questions are found by: no more than what isn't encrypted beside it."""
 
     model = Interrupt
-    #: Of these it is made where there is a key (leases.interrupts).
+    #: Of these it is made where there is a key (run_leases.interrupts).
     names = ("title", "node", "run__key", "thread__subject_id")
 
     def __init__(self) -> None:

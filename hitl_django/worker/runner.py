@@ -14,7 +14,7 @@ from uuid import UUID
 
 from django.db import transaction
 
-from hitl_django import leases
+from hitl_django import run_leases
 from hitl_django.checkpoints import DjangoSaver
 from hitl_django.conf import hitl
 from hitl_django.db.alias import write_alias
@@ -26,7 +26,7 @@ from hitl_django.engine.task.runtime import RunControl
 from hitl_django.errors import LeaseLostError
 from hitl_django.graph_registry import compatibility, registry, state_migration
 from hitl_django.graph_registry.registry import PINNED
-from hitl_django.leases import Lease, RunFence
+from hitl_django.run_leases import RunFence, RunLease
 from hitl_django.services.runs.waiting import begin_waiting
 from hitl_django.task_queue import dispatcher
 
@@ -63,7 +63,7 @@ def advance(run_id: str) -> None:
             stretch.note_outcome(status, error)
 
 
-def _work_on(lease: Lease, stretches: Sequence[Stretch]) -> tuple[str, BaseException | None]:
+def _work_on(lease: RunLease, stretches: Sequence[Stretch]) -> tuple[str, BaseException | None]:
     """Takes a claimed run as far as it goes; returns how it was left, and what failed it."""
     stop = StopNote(lease)
     try:
@@ -84,11 +84,11 @@ def _work_on(lease: Lease, stretches: Sequence[Stretch]) -> tuple[str, BaseExcep
     return "stopped", stopped
 
 
-def _claim(run: UUID) -> Lease | None:
+def _claim(run: UUID) -> RunLease | None:
     try:
-        lease = leases.claim(run)
+        lease = run_leases.claim(run)
         if lease is None and (next_run := begin_waiting(run)) is not None:
-            lease = leases.claim(next_run)
+            lease = run_leases.claim(next_run)
         return lease
     except Exception:
         # The database is out of reach. The run stays as it is, and the sweep finds it.
@@ -113,7 +113,7 @@ def drain(reason: str = "shutdown") -> None:
         control.request_drain(reason)
 
 
-def _drive(lease: Lease, around_task: AroundTask | None, stop: StopNote) -> Outcome:
+def _drive(lease: RunLease, around_task: AroundTask | None, stop: StopNote) -> Outcome:
     options = lease.options
     registered = registry.get_graph_of_run(
         lease.graph, lease.graph_version, is_pinned=bool(options.get(PINNED))
@@ -141,7 +141,7 @@ def _drive(lease: Lease, around_task: AroundTask | None, stop: StopNote) -> Outc
     control = RunControl()
     control.around_task = around_task
     stop.watch(control)
-    with _drainable(control), leases.keep_renewed(lease, control, dispatcher.get_time_slice()):
+    with _drainable(control), run_leases.keep_renewed(lease, control, dispatcher.get_time_slice()):
         newest = lease.stored.newest if lease.stored else None
         saver = DjangoSaver(
             lease.thread, fence, append_events=lease.log.append_chunks, newest=newest
@@ -157,7 +157,7 @@ def _drive(lease: Lease, around_task: AroundTask | None, stop: StopNote) -> Outc
         )  # fmt: skip
 
 
-def _address(lease: Lease) -> dict[str, Any]:
+def _address(lease: RunLease) -> dict[str, Any]:
     return {"configurable": {"thread_id": lease.thread.thread_id, "checkpoint_ns": ""}}
 
 
@@ -173,7 +173,7 @@ def _drainable(control: RunControl) -> Iterator[None]:
         _controls.discard(control)
 
 
-def _release(lease: Lease, error: BaseException, described: str | None) -> None:
+def _release(lease: RunLease, error: BaseException, described: str | None) -> None:
     named = type(error).__name__
     logger.error("run %s stopped: %s", lease.run_id, named, extra=lease.log_fields())
     try:
@@ -183,7 +183,7 @@ def _release(lease: Lease, error: BaseException, described: str | None) -> None:
         # What is stored can't be read, or not gone on with, by this version of the code: trying
         # again won't help. Anything else (the database, a graph that isn't deployed here) may pass.
         hopeless = isinstance(error, (PayloadError, GraphChangedError))
-        leases.release(lease, error, to_park=hopeless, described=described)
+        run_leases.release(lease, error, to_park=hopeless, described=described)
     except LeaseLostError:
         _log_taken_over(lease)
     except Exception:
@@ -192,7 +192,7 @@ def _release(lease: Lease, error: BaseException, described: str | None) -> None:
         logger.exception("run %s could not be given back", lease.run_id, extra=fields)
 
 
-def _log_taken_over(lease: Lease) -> None:
+def _log_taken_over(lease: RunLease) -> None:
     logger.warning(
         "run %s was taken over: epoch %s is over",
         lease.run_id,

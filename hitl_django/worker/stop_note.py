@@ -5,12 +5,12 @@ from __future__ import annotations
 import logging
 from collections.abc import Mapping, Sequence
 
-from hitl_django import leases
+from hitl_django import run_leases
 from hitl_django.db.connections import reset_connections
 from hitl_django.engine.errors import iterate_leaves
 from hitl_django.engine.task.runtime import RunControl
 from hitl_django.errors import LeaseLostError
-from hitl_django.leases import Lease
+from hitl_django.run_leases import RunLease
 from hitl_django.task_queue import dispatcher
 
 logger = logging.getLogger("hitl_django")
@@ -23,7 +23,7 @@ class StopNote:
     reason all the same, and its lease runs out.
     """
 
-    def __init__(self, lease: Lease) -> None:
+    def __init__(self, lease: RunLease) -> None:
         self._lease = lease
         self._reasons: Mapping[type[BaseException], str] = dispatcher.get_stop_errors()
         self._noted: str | None = None
@@ -45,7 +45,7 @@ class StopNote:
         self._noted = reason
         try:
             reset_connections()
-            leases.note_error(self._lease, reason)
+            run_leases.note_error(self._lease, reason)
         except LeaseLostError:
             pass  # another worker has the run
         except Exception:

@@ -12,7 +12,7 @@ from django.test import Client
 from django.urls import reverse
 from django.utils.http import urlencode
 
-from hitl_django import leases, services
+from hitl_django import run_leases, services
 from hitl_django.checkpoints.codec import pack
 from hitl_django.models import AuditEntry, ChannelBlob, Checkpoint, Interrupt, Run, Thread
 from tests import graphs
@@ -177,7 +177,7 @@ def test_a_node_that_the_graph_does_not_have_is_no_choice(browse: Browse, waitin
 
 def test_a_thread_that_a_worker_holds_is_left_alone(browse: Browse, waiting: Run) -> None:
     Run.objects.update(state="queued")
-    assert leases.claim(waiting.pk) is not None
+    assert run_leases.claim(waiting.pk) is not None
     at = url_of("fork", waiting.pk, after(waiting, 0))
     response = browse("engineer").post(at, {"as_node": "", "values": '{"customer": "Rita"}'})
     assert response.status_code == 409

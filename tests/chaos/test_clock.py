@@ -12,7 +12,7 @@ from django.db.models import F
 from django.db.models.functions import Now
 from django.utils import timezone
 
-from hitl_django import leases, services
+from hitl_django import run_leases, services
 from hitl_django.models import Run, Thread
 from hitl_django.worker import runner
 from hitl_django.worker.sweeper import sweep
@@ -47,7 +47,7 @@ def set_clocks(by: int) -> None:
 
 def try_to_steal(by: int, runs: list[str], told: Any) -> None:
     set_clocks(by)
-    stolen = [run for run in runs if leases.claim(run) is not None]
+    stolen = [run for run in runs if run_leases.claim(run) is not None]
     # Nor does a sweep of its take a live lease for one that has run out.
     Run.objects.update(hinted_at=Now() - timedelta(hours=2))
     sweep()
@@ -57,7 +57,7 @@ def try_to_steal(by: int, runs: list[str], told: Any) -> None:
 
 def hold(by: int, runs: list[str], told: Any) -> None:
     set_clocks(by)
-    told.send([run for run in runs if leases.claim(run) is None])
+    told.send([run for run in runs if run_leases.claim(run) is None])
 
 
 def work(by: int, run: str, told: Any) -> None:
@@ -82,7 +82,7 @@ def test_a_worker_whose_clock_is_an_hour_off_steals_no_lease(
 ) -> None:
     runs = [str(services.start("chaos line", EMPTY).id) for _ in range(amount(10, 100))]
     for run in runs:
-        assert leases.claim(run) is not None
+        assert run_leases.claim(run) is not None
     assert in_a_process(try_to_steal, by, runs) == []
     assert set(Thread.objects.values_list("epoch", flat=True)) == {1}
     assert set(Run.objects.values_list("state", "step")) == {("running", -1)}
@@ -96,7 +96,7 @@ def test_nobody_steals_from_a_worker_whose_clock_is_an_hour_off(
     runs = [str(services.start("chaos line", EMPTY).id) for _ in range(amount(10, 100))]
     assert in_a_process(hold, by, runs) == []
     for run in runs:
-        assert leases.claim(run) is None
+        assert run_leases.claim(run) is None
     left = Thread.objects.annotate(left=F("lease_until") - Now()).values_list("left", flat=True)
     assert timedelta(0) < min(left) <= max(left) <= timedelta(seconds=LEASE)
 

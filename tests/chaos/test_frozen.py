@@ -17,7 +17,7 @@ import pytest
 from django.db import OperationalError, connection
 from django.db.models.functions import Now
 
-from hitl_django import leases, services
+from hitl_django import run_leases, services
 from hitl_django.graph_registry.registry import DURABILITIES
 from hitl_django.models import Checkpoint, Interrupt, PendingWrite, Run, Thread
 from tests import processes
@@ -151,7 +151,7 @@ def test_a_worker_that_thaws_while_its_replacement_is_at_work_changes_nothing(
     frozen.stop(is_free=nobody_writes)
     leased = Thread.objects.filter(lease_until__isnull=False)
     leased.update(lease_until=Now() - timedelta(seconds=1))
-    while leases.claim(run) is None:  # a last heartbeat was still on its way
+    while run_leases.claim(run) is None:  # a last heartbeat was still on its way
         leased.update(lease_until=Now() - timedelta(seconds=1))
     before = everything()
     assert "was taken over" in frozen.thaw()[-1]

@@ -18,14 +18,14 @@ from hypothesis.stateful import (
     run_state_machine_as_test,
 )
 
-from hitl_django import leases, services, testing
+from hitl_django import run_leases, services, testing
 from hitl_django.checkpoints import DjangoSaver
 from hitl_django.conf import hitl
 from hitl_django.engine.errors import OpenQuestionsError
 from hitl_django.engine.savers.checkpoint import Commit, Outcome
 from hitl_django.errors import AlreadyDecidedError, LeaseLostError, RunStateError
-from hitl_django.leases import RunFence
 from hitl_django.models import Interrupt, Run, Thread
+from hitl_django.run_leases import RunFence
 from hitl_django.worker import runner
 from hitl_django.worker.sweeper import sweep
 from tests.graphs import FAILING
@@ -65,7 +65,7 @@ class Runs(RuleBasedStateMachine):
         self.states: dict[Any, str] = {}
         self.keys: dict[str, Any] = {}
         self.questions: dict[Any, tuple[str, int]] = {}
-        self.held: list[leases.Lease] = []
+        self.held: list[run_leases.RunLease] = []
 
     def teardown(self) -> None:
         Thread.objects.all().delete()
@@ -206,7 +206,7 @@ class Runs(RuleBasedStateMachine):
         if (run := self.run(which)) is None:
             return
         thread = Run.objects.select_related("thread").get(pk=run).thread
-        lease = leases.claim(run)
+        lease = run_leases.claim(run)
         if lease is not None:
             assert lease.thread.epoch == thread.epoch + 1
             self.held.append(lease)
@@ -240,7 +240,7 @@ class Runs(RuleBasedStateMachine):
             held = Thread.objects.filter(
                 pk=lease.thread.pk, epoch=lease.thread.epoch, lease_until__isnull=False
             )
-            assert leases.renew(lease) == held.exists()
+            assert lease.thread.renew() == held.exists()
 
     # What luck does.
 

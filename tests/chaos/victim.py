@@ -17,7 +17,7 @@ from django.db import InterfaceError, OperationalError, close_old_connections, c
 from django.db.backends.signals import connection_created
 from django_q.models import OrmQ
 
-from hitl_django import leases, services
+from hitl_django import run_leases, services
 from hitl_django.checkpoints import DjangoSaver
 from hitl_django.db.write_batch import WriteBatch
 from hitl_django.models import Interrupt, Run
@@ -149,7 +149,7 @@ def freeze(run: str, where: str, nth: int, marks: Path, told: Any) -> None:
     """Advances the run, with a stop at the n-th such point; tells what the worker said then."""
     Recording.effects = Effects(marks)
     stop = Stop(nth, told)
-    claim, write = leases.claim, WriteBatch.commit
+    claim, write = run_leases.claim, WriteBatch.commit
     commit, begin = DjangoSaver.commit_all, DjangoSaver.begin_commit
 
     def claim_and_stop(run_id: str) -> Any:
@@ -174,7 +174,7 @@ def freeze(run: str, where: str, nth: int, marks: Path, told: Any) -> None:
     if where == "node":
         Recording.at_begin = lambda name: stop()
     elif where == "claim":
-        leases.claim = claim_and_stop
+        run_leases.claim = claim_and_stop
     elif where == "commit":
         DjangoSaver.commit_all = stop_and_commit  # type: ignore[method-assign]
         DjangoSaver.begin_commit = stop_and_begin  # type: ignore[method-assign]

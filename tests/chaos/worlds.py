@@ -15,15 +15,15 @@ from typing import Any
 from django.db.models import Q
 from django.db.models.functions import Now
 
-from hitl_django import leases, services, testing
+from hitl_django import run_leases, services, testing
 from hitl_django.checkpoints import DjangoSaver
 from hitl_django.engine.savers.checkpoint import BaseCheckpointSaver, Commit, Outcome, Question
 from hitl_django.engine.savers.memory import InMemorySaver
 from hitl_django.engine.savers.thread_lease import Stream
 from hitl_django.errors import AlreadyDecidedError, LeaseLostError
 from hitl_django.graph_registry import registry
-from hitl_django.leases import RunFence
 from hitl_django.models import Interrupt, Run, Thread
+from hitl_django.run_leases import RunFence
 from hitl_django.worker.sweeper import sweep
 from tests.engine.crashing import store_answer
 
@@ -166,14 +166,14 @@ class DatabaseWorld:
         place = {"thread_id": self.thread_id, "checkpoint_ns": ""}
         return {"configurable": place, "metadata": {"run_id": str(self.run)}}
 
-    def claim(self) -> leases.Lease | None:
-        return leases.claim(self.run)
+    def claim(self) -> run_leases.RunLease | None:
+        return run_leases.claim(self.run)
 
-    def saver(self, lease: leases.Lease) -> BaseCheckpointSaver:
+    def saver(self, lease: run_leases.RunLease) -> BaseCheckpointSaver:
         return DjangoSaver(lease.thread, RunFence(lease))
 
-    def renew(self, lease: leases.Lease) -> bool:
-        return leases.renew(lease)
+    def renew(self, lease: run_leases.RunLease) -> bool:
+        return lease.thread.renew()
 
     def expire(self) -> None:
         leased = Thread.objects.filter(pk=self.thread, lease_until__isnull=False)
@@ -194,7 +194,7 @@ class DatabaseWorld:
         except AlreadyDecidedError:
             pass  # as a second reviewer is told
 
-    def is_redone(self, lease: leases.Lease, task: str) -> bool:
+    def is_redone(self, lease: run_leases.RunLease, task: str) -> bool:
         mine = Thread.objects.filter(pk=self.thread, epoch=lease.thread.epoch)
         return mine.exists() and task in invariants.finished_in(Q(pk=self.thread))
 

@@ -11,7 +11,7 @@ from django.db import IntegrityError, connection, transaction
 from django.test.utils import CaptureQueriesContext
 
 from hitl_django import END, START, StateGraph
-from hitl_django.checkpoints import DjangoSaver, ThreadKey, lease_queries, thread_rows
+from hitl_django.checkpoints import DjangoSaver, ThreadKey
 from hitl_django.checkpoints import queries as saver_statements
 from hitl_django.checkpoints.codec import codec
 from hitl_django.db.write_batch import WriteBatch
@@ -20,6 +20,8 @@ from hitl_django.engine.errors import CorruptPayloadError, UnserializableError
 from hitl_django.engine.savers.checkpoint import Commit, Outcome, TaskWrites
 from hitl_django.engine.serde import Codec, digest
 from hitl_django.errors import LeaseLostError
+from hitl_django.leases import queries as lease_queries
+from hitl_django.leases import thread_rows
 from hitl_django.models import ChannelBlob, Checkpoint, PendingWrite, Thread
 
 from .test_conformance import TASK, checkpoint, place, put
@@ -33,10 +35,10 @@ class Turnstile:
     def __init__(self, *, shut: bool = False) -> None:
         self.shut, self.calls = shut, []
 
-    def hold(self, batch: WriteBatch, outcome: Outcome | None) -> None:
-        self.calls.append(("hold", outcome is not None))
+    def guard(self, batch: WriteBatch, outcome: Outcome | None) -> None:
+        self.calls.append(("guard", outcome is not None))
         ours = {"thread": Thread.objects.get(thread_id="t").pk, "epoch": 2 if self.shut else 3}
-        batch.guard(lease_queries.FREE, ours, LeaseLostError)
+        batch.guard(lease_queries.RELEASE, ours, LeaseLostError)
 
     def flag(self, batch: WriteBatch, questions: Any) -> None:
         raise AssertionError(questions)
@@ -74,14 +76,14 @@ def test_the_fence_is_held_in_every_commit_and_settled_in_the_last() -> None:
     saver = bound(fence)
     saver.commit(a_commit())
     saver.commit(a_commit(Outcome("finished")))
-    assert fence.calls == [("hold", False), ("hold", True), ("settle", "finished", 0)]
+    assert fence.calls == [("guard", False), ("guard", True), ("settle", "finished", 0)]
     assert set(Checkpoint.objects.values_list("epoch", flat=True)) == {3}
 
 
 def test_only_the_root_graph_speaks_for_the_run() -> None:
     fence = Turnstile()
     bound(fence).commit(a_commit(Outcome("interrupted"), ns="child:1"))
-    assert fence.calls == [("hold", False)]
+    assert fence.calls == [("guard", False)]
 
 
 def test_another_thread_is_not_the_fences_business() -> None:

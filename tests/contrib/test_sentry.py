@@ -12,7 +12,7 @@ from sentry_sdk.envelope import Envelope
 from sentry_sdk.integrations.logging import LoggingIntegration
 from sentry_sdk.transport import Transport
 
-from hitl_django import leases
+from hitl_django import run_leases
 from hitl_django.contrib.sentry.stretches import observe_stretch
 from hitl_django.engine.constants import START
 from hitl_django.engine.graph.state_graph import StateGraph
@@ -110,7 +110,7 @@ def test_what_the_worker_logs_of_a_run_has_its_tags(
     def refuse(*args: Any) -> Any:
         raise ConnectionError(SECRET)
 
-    monkeypatch.setattr(leases, "keep_renewed", refuse)
+    monkeypatch.setattr(run_leases, "keep_renewed", refuse)
     graph = StateGraph(State).add_node("one", lambda state: {}).add_edge(START, "one")
     run = start(hitl, graph)
     assert len(sent) > 0

@@ -10,7 +10,7 @@ import pytest
 from django.db import OperationalError, connection, connections, transaction
 from django.db.models import F
 
-from hitl_django import leases, services
+from hitl_django import leases, run_leases, services
 from hitl_django.db import retry
 from hitl_django.db.retry import retry_on_conflict
 from hitl_django.models import Decision, Interrupt, Run, Thread
@@ -148,10 +148,10 @@ def test_a_worker_whose_thread_is_touched_commits_all_the_same(
     for question in Interrupt.objects.order_by("task_path")[:1]:
         services.decide(question.pk, "respond", "L")
     seen: list[int] = []
-    hold = leases.RunFence.hold
+    guard = run_leases.RunFence.guard
 
-    def touch_and_hold(fence: Any, batch: Any, outcome: Any) -> None:
-        hold(fence, batch, outcome)
+    def touch_and_guard(fence: Any, batch: Any, outcome: Any) -> None:
+        guard(fence, batch, outcome)
         run_it = batch.run
 
         def look_and_run() -> Any:
@@ -162,7 +162,7 @@ def test_a_worker_whose_thread_is_touched_commits_all_the_same(
 
         batch.run = look_and_run
 
-    monkeypatch.setattr(leases.RunFence, "hold", touch_and_hold)
+    monkeypatch.setattr(run_leases.RunFence, "guard", touch_and_guard)
     runner.advance(str(run))
     assert len(seen) == 2
     assert (Run.objects.get().state, Thread.objects.get().attempts) == ("interrupted", 0)

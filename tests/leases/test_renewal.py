@@ -1,100 +1,101 @@
-"""The runs of workers, as the thread that renews leases looks after them."""
+"""The one thread that keeps the leases of a process alive."""
 
 from __future__ import annotations
 
 import threading
 from collections.abc import Iterator
-from uuid import uuid4
 
 import pytest
 from django.conf import settings
+from django.db import OperationalError
 from django.test import override_settings
 
-from hitl_django.checkpoints import ThreadKey
-from hitl_django.db.renewal import Renewals
-from hitl_django.engine.task.runtime import RunControl
-from hitl_django.leases import Lease, acquire, renewal
-from hitl_django.run_events import EventLog
+from hitl_django.leases import renewal
+from hitl_django.leases.renewal import LeaseRenewal, Renewals
 
 
-class Renewed:
-    """What was renewed, by thread; a test can wait for the next."""
+class Lease:
+    """A thread's lease that notes on which threads it was renewed."""
 
     def __init__(self) -> None:
-        self.held, self.seen, self.again = True, [], threading.Event()
+        self.thread_id, self.seen, self.again = "t", [], threading.Event()
 
-    def renew(self, lease: Lease) -> bool:
-        self.seen.append((lease.thread.pk, threading.get_ident()))
+    def renew(self) -> bool:
+        self.seen.append(threading.get_ident())
         self.again.set()
-        return self.held
+        return True
+
+
+class Renewal(LeaseRenewal):
+    def __init__(self, beat: float | None = None) -> None:
+        super().__init__(Lease())
+        self.beat = self.beat if beat is None else beat
+        self.seen, self.again = self.lease.seen, self.lease.again
 
 
 @pytest.fixture
-def renewed(monkeypatch: pytest.MonkeyPatch) -> Iterator[Renewed]:
-    monkeypatch.setattr(renewal, "renewals", Renewals())
-    made = Renewed()
-    monkeypatch.setattr(acquire, "renew", made.renew)
+def renewals() -> Iterator[Renewals]:
     with override_settings(HITL={**settings.HITL, "HEARTBEAT_SECONDS": 0.01}):
-        yield made
+        yield Renewals()
 
 
-def a_lease(pk: int) -> Lease:
-    run = uuid4()
-    return Lease(run, "graph", ThreadKey(pk, str(pk)), 1, EventLog(run, "graph", "", 0))
+def test_one_thread_renews_all_leases_and_ends_when_there_are_none(renewals: Renewals) -> None:
+    leases = [Renewal(), Renewal()]
+    for lease in leases:
+        renewals.add(lease)
+    thread = renewals._thread
+    assert thread is not None
+    for lease in leases:
+        assert lease.again.wait(60)
+        renewals.remove(lease)
+    assert {ident for lease in leases for ident in lease.seen} == {thread.ident}
+    thread.join(60)
+    assert not thread.is_alive()
+    another = Renewal()
+    renewals.add(another)
+    assert another.again.wait(60)
+    renewals.remove(another)
 
 
-def test_nothing_is_renewed_once_a_run_has_ended(renewed: Renewed) -> None:
-    with renewal.keep_renewed(a_lease(1), RunControl(), None):
-        assert renewed.again.wait(60)
-    count = len(renewed.seen)
-    with renewal.keep_renewed(a_lease(2), RunControl(), None):
-        renewed.again.clear()
-        assert renewed.again.wait(60)
-    assert {pk for pk, _ in renewed.seen[count:]} == {2}
+def test_a_forked_process_begins_without_the_thread(renewals: Renewals) -> None:
+    renewals._thread, renewals._leases = threading.current_thread(), {Renewal()}
+    renewals.reset()  # what the fork calls in the child
+    assert (renewals._thread, renewals._leases) == (None, set())
 
 
-def test_a_run_whose_lease_is_lost_begins_no_other_step(renewed: Renewed) -> None:
-    renewed.held, control = False, RunControl()
-    with renewal.keep_renewed(a_lease(1), control, None):
-        while not control.drain_requested:
-            assert renewed.again.wait(60)
-    assert control.drain_reason == "lease lost"
-
-
-def test_a_thread_that_could_not_be_started_is_started_for_the_next_run(
-    renewed: Renewed, monkeypatch: pytest.MonkeyPatch
+def test_a_connection_that_can_not_be_closed_ends_no_renewing(
+    renewals: Renewals, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def refuse(self: threading.Thread) -> None:
-        raise RuntimeError("can't start new thread")
+    def refuse() -> None:
+        raise OperationalError("the server has gone away")
 
-    with monkeypatch.context() as patch:
-        patch.setattr(threading.Thread, "start", refuse)
-        with pytest.raises(RuntimeError), renewal.keep_renewed(a_lease(1), RunControl(), None):
-            pass
-    with renewal.keep_renewed(a_lease(2), RunControl(), None):
-        assert renewed.again.wait(60)
-    assert {pk for pk, _ in renewed.seen} == {2}
-
-
-def test_a_run_is_asked_to_stop_when_its_slice_is_used_up_and_not_before(
-    renewed: Renewed,
-) -> None:
-    short, long = RunControl(), RunControl()
-    with (
-        renewal.keep_renewed(a_lease(1), short, 0.01),
-        renewal.keep_renewed(a_lease(2), long, 3600),
-    ):
-        while not (short.drain_requested and 2 in {pk for pk, _ in renewed.seen}):
-            assert renewed.again.wait(60)
-            renewed.again.clear()
-    assert short.drain_reason == "time slice used up"
-    assert not long.drain_requested
+    monkeypatch.setattr(renewal.connections, "close_all", refuse)
+    lease = Renewal()
+    renewals.add(lease)
+    for _ in range(3):
+        assert lease.again.wait(60)
+        lease.again.clear()
+    renewals.remove(lease)
 
 
-def test_a_slice_that_ends_renews_no_lease(renewed: Renewed) -> None:
-    control = RunControl()
-    run = renewal._RenewedRun(a_lease(1), control, 0)
-    run.beat = float("inf")
-    run.keep_up()
-    assert (renewed.seen, control.drain_requested) == ([], True)
-    assert run.next_due() == float("inf")
+def test_a_lease_that_was_removed_is_not_renewed_any_more(renewals: Renewals) -> None:
+    removed, other = Renewal(), Renewal()
+    renewals.add(removed)
+    renewals.remove(removed)
+    count = len(removed.seen)
+    renewals.add(other)
+    assert other.again.wait(60)
+    renewals.remove(other)
+    assert len(removed.seen) == count
+
+
+def test_a_lease_that_is_due_sooner_than_the_others_wakes_the_thread(renewals: Renewals) -> None:
+    with override_settings(HITL={**settings.HITL, "HEARTBEAT_SECONDS": 3600}):
+        late, soon = Renewal(), Renewal(beat=0)
+        renewals.add(late)
+        while not renewals._wakes:  # until it sleeps
+            soon.again.wait(0.001)
+        renewals.add(soon)
+        assert soon.again.wait(20)
+    renewals.remove(soon)
+    renewals.remove(late)

@@ -17,7 +17,7 @@ from django.db import connections
 from django.db.models.functions import Now
 from django.test import Client
 
-from hitl_django import leases, services
+from hitl_django import run_leases, services
 from hitl_django.contrib.links.services import decide_by_link, follow_link, revoke_link
 from hitl_django.contrib.schedules.start_due import start_due
 from hitl_django.contrib.webhooks import delivery
@@ -119,7 +119,7 @@ def undo(number: int, question: str) -> str:
     run = Run.objects.get(interrupts=question).pk
     Run.objects.filter(pk=run, resumes_at__isnull=False).update(resumes_at=Now())
     services.resume_due()
-    lease = leases.claim(run)
+    lease = run_leases.claim(run)
     return "none" if lease is None else f"claimed:{lease.thread.epoch}"
 
 
@@ -134,7 +134,7 @@ def start(number: int, key: str) -> str:
 
 
 def claim(number: int, run: str) -> str:
-    lease = leases.claim(run)
+    lease = run_leases.claim(run)
     return "none" if lease is None else f"claimed:{lease.thread.epoch}"
 
 

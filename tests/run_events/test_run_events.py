@@ -18,7 +18,7 @@ from hitl_django import (
     StateGraph,
     entrypoint,
     interrupt,
-    leases,
+    run_leases,
     services,
     task,
     testing,
@@ -383,7 +383,7 @@ def test_a_worker_that_lost_its_thread_tells_nothing(tell: Tell) -> None:
             rivals.append(1)
             run = Run.objects.get()
             Thread.objects.update(lease_until=None)
-            assert leases.claim(run.pk) is not None
+            assert run_leases.claim(run.pk) is not None
         return {"count": 1}
 
     rivals: list[int] = []

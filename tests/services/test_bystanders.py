@@ -12,7 +12,7 @@ from django.contrib.auth.models import User
 from django.db.models import F, Model, QuerySet
 from django.db.models.functions import Now
 
-from hitl_django import leases, services
+from hitl_django import run_leases, services
 from hitl_django.checkpoints import DjangoSaver
 from hitl_django.contrib.links.errors import LinkNotFound
 from hitl_django.contrib.links.models import ReviewLink
@@ -26,7 +26,6 @@ from hitl_django.contrib.links.services import (
 from hitl_django.engine.errors import InvalidInputError
 from hitl_django.engine.savers.checkpoint import Commit, Outcome
 from hitl_django.errors import InterruptNotFound
-from hitl_django.leases import RunFence
 from hitl_django.models import (
     AuditEntry,
     ChannelBlob,
@@ -40,6 +39,7 @@ from hitl_django.models import (
     Thread,
 )
 from hitl_django.permissions import ModelPermissionPolicy
+from hitl_django.run_leases import RunFence
 from hitl_django.worker import runner
 from tests.reading import values_of
 
@@ -230,10 +230,10 @@ def test_who_sees_others_gets_no_further_with_one_that_they_do_not_see(
 
 
 #: What a worker does with a run that it has, how the run is left, and what it leaves to others.
-WORKED: dict[str, Callable[[leases.Lease], object]] = {
-    "renew": leases.renew,
-    "give up": lambda lease: leases.release(lease, ValueError(), to_park=False),
-    "park": lambda lease: leases.release(lease, ValueError(), to_park=True),
+WORKED: dict[str, Callable[[run_leases.RunLease], object]] = {
+    "renew": lambda lease: lease.thread.renew(),
+    "give up": lambda lease: run_leases.release(lease, ValueError(), to_park=False),
+    "park": lambda lease: run_leases.release(lease, ValueError(), to_park=True),
     "finish": lambda lease: commit(lease, Outcome("finished")),
     "fail": lambda lease: commit(lease, Outcome("failed", error=ValueError())),
     "leave": lambda lease: commit(lease, Outcome("drained")),
@@ -242,13 +242,13 @@ WORKED: dict[str, Callable[[leases.Lease], object]] = {
 }
 
 
-def commit(lease: leases.Lease, outcome: Outcome | None) -> None:
+def commit(lease: run_leases.RunLease, outcome: Outcome | None) -> None:
     saver = DjangoSaver(lease.thread, RunFence(lease))
     place = {"configurable": {"thread_id": lease.thread.thread_id}}
     saver.commit(Commit(place, outcome=outcome))
 
 
-def lose(lease: leases.Lease) -> None:
+def lose(lease: run_leases.RunLease) -> None:
     threads = Thread.objects.filter(pk=lease.thread.pk)
     threads.update(lease_until=Now() - timedelta(seconds=1))
 
@@ -256,7 +256,7 @@ def lose(lease: leases.Lease) -> None:
 @pytest.mark.parametrize("name", WORKED)
 def test_what_a_worker_does_to_a_run_it_does_to_no_other(advance: Advance, name: str) -> None:
     runs = [services.start("steps", {"log": []}) for _ in range(3)]
-    held = [leases.claim(run.id) for run in runs]
+    held = [run_leases.claim(run.id) for run in runs]
     first, lease, last = (each for each in held if each)
     others = [rows_of(first.thread.pk), rows_of(last.thread.pk)]
     own = rows_of(lease.thread.pk)
@@ -271,7 +271,7 @@ def test_a_worker_goes_on_with_each_of_its_runs_from_what_is_stored_of_that_one(
     advance: Advance,
 ) -> None:
     runs = [services.start("steps", {"log": [name]}) for name in "xyz"]
-    held = [lease for lease in (leases.claim(run.id) for run in runs) if lease]
+    held = [lease for lease in (run_leases.claim(run.id) for run in runs) if lease]
     for lease in reversed(held):
         lose(lease)
         runner.advance(str(lease.run_id))

@@ -12,7 +12,7 @@ from django.db import connection
 from django.db.models.functions import Now
 from django.db.models.signals import post_init
 
-from hitl_django import audit, leases, services
+from hitl_django import audit, leases, run_leases, services
 from hitl_django.checkpoints import DjangoSaver, digest_value
 from hitl_django.engine import ids
 from hitl_django.engine.errors import GraphChangedError, InvalidInputError, ThreadNotFound
@@ -196,7 +196,7 @@ def test_a_worker_that_holds_the_thread_is_not_interfered_with(
     thread = ran(advance)
     at = after(thread, 1)
     info = services.fork(thread, at)
-    assert leases.claim(info.id) is not None
+    assert run_leases.claim(info.id) is not None
     unchanged()
 
     with pytest.raises(RunStateError, match="right now") as refused:
@@ -223,14 +223,14 @@ def test_fork_beside_a_direct_call_is_refused(advance: Advance, unchanged: Uncha
 def test_a_worker_whose_lease_is_over_is_shut_out(advance: Advance) -> None:
     thread = ran(advance)
     at = after(thread, 1)
-    lease = leases.claim(services.fork(thread, at).id)
+    lease = run_leases.claim(services.fork(thread, at).id)
     assert lease is not None
     Thread.objects.update(lease_until=Now() - timedelta(seconds=1))
 
     info = services.fork(thread, at)
 
     with pytest.raises(LeaseLostError):
-        leases.release(lease, ValueError("late"), to_park=False)
+        run_leases.release(lease, ValueError("late"), to_park=False)
     advance()
     assert Run.objects.get(pk=info.id).state == "succeeded"
     assert Run.objects.get(pk=lease.run_id).state == "cancelled"

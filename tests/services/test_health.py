@@ -10,7 +10,7 @@ import pytest
 from django.contrib.auth.models import AnonymousUser
 from django.db.models.functions import Now
 
-from hitl_django import leases, services, testing
+from hitl_django import run_leases, services, testing
 from hitl_django.errors import NotAllowedError
 from hitl_django.models import Run, Thread, WorkerHeartbeat
 
@@ -45,7 +45,7 @@ def test_a_live_lease_shows_a_worker_that_is_in_a_long_node() -> None:
     info = services.start("steps", {"log": []})
     WorkerHeartbeat.objects.create(owner="h:1", host="h", pid=1)
     WorkerHeartbeat.objects.update(at=Now() - timedelta(minutes=5))
-    assert leases.claim(info.id) is not None
+    assert run_leases.claim(info.id) is not None
     health = services.worker_health()
     assert (health.driving, health.is_alive) == (1, True)
     Thread.objects.update(lease_until=Now() - timedelta(seconds=1))
@@ -63,7 +63,7 @@ def test_only_what_is_queued_waits_for_a_worker(state: str) -> None:
 @pytest.mark.parametrize("state", sorted({*Run.State.values} - {"running"}))
 def test_only_what_runs_is_driven(state: str) -> None:
     info = services.start("steps", {"log": []})
-    assert leases.claim(info.id) is not None
+    assert run_leases.claim(info.id) is not None
     Run.objects.update(state=state)
     assert services.worker_health().driving == 0
 
@@ -90,7 +90,7 @@ def test_who_lists_the_queue_hears_since_when_workers_are_missed_and_asks_once(
     assert missed() is None
     WorkerHeartbeat.objects.update(at=Now() - timedelta(minutes=5))
     assert missed() == services.Silence(WorkerHeartbeat.objects.get().at)
-    assert leases.claim(run.id) is not None
+    assert run_leases.claim(run.id) is not None
     assert missed() is None
     Thread.objects.update(lease_until=Now() - timedelta(seconds=1))
     assert missed() is not None

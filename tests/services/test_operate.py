@@ -155,21 +155,21 @@ def test_what_a_cancelled_run_tried_in_vain_does_not_count_for_the_next(advance:
 
 @pytest.mark.promise("P10")
 def test_cancelling_shuts_the_worker_out(advance: Advance) -> None:
-    from hitl_django import leases
+    from hitl_django import run_leases
     from hitl_django.checkpoints import DjangoSaver
     from hitl_django.engine.savers.checkpoint import Commit, Outcome
     from hitl_django.errors import LeaseLostError
-    from hitl_django.leases import RunFence
+    from hitl_django.run_leases import RunFence
 
     info = services.start("steps", {"log": []})
-    lease = leases.claim(info.id)
+    lease = run_leases.claim(info.id)
     assert lease is not None
     services.cancel(info.id)
     saver = DjangoSaver(lease.thread, RunFence(lease))
     place = {"configurable": {"thread_id": info.thread_id}}
     with pytest.raises(LeaseLostError):
         saver.commit(Commit(place, outcome=Outcome("finished")))
-    assert not leases.renew(lease)
+    assert not lease.thread.renew()
     assert Run.objects.get().state == "cancelled"
 
 

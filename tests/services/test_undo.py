@@ -11,7 +11,7 @@ from django.contrib.auth.models import User
 from django.db.models.functions import Now
 from django.utils.timezone import localdate
 
-from hitl_django import audit, leases, services, signals, testing
+from hitl_django import audit, run_leases, services, signals, testing
 from hitl_django.contrib.insights.exports import export_decisions
 from hitl_django.contrib.insights.models import SpotCheck
 from hitl_django.contrib.insights.reports import review_report
@@ -244,7 +244,7 @@ def test_an_undo_is_refused_once_the_run_goes_on(
     let_time_pass(question)
     services.resume_due()
     if claimed:
-        assert leases.claim(question.run_id) is not None
+        assert run_leases.claim(question.run_id) is not None
     unchanged()
     with pytest.raises(UndoRefusedError, match="gone on"):
         services.undo(question.pk, by=reviewer)

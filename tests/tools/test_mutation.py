@@ -223,7 +223,7 @@ def test_a_predicate_of_a_prepared_statement_is_reached_by_who_reads_its_name() 
     assert mutant.reached_by.names == {"CLOSE"}
 
 
-@pytest.mark.parametrize("path", ["services/queries.py", "leases/acquire.py", "worker/runner.py"])
+@pytest.mark.parametrize("path", ["services/queries.py", "run_leases/claim.py", "worker/runner.py"])
 def test_every_mutant_is_a_module_that_can_be_read(path: str) -> None:
     found = module(ROOT / "hitl_django" / path)
     for mutant in mutants(found):

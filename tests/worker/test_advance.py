@@ -17,8 +17,8 @@ from django.db.models import F
 from django.db.models.functions import Now
 from django.test import override_settings
 
-from hitl_django import interrupt, leases, once, services, signals, testing
-from hitl_django.checkpoints import DjangoSaver, ThreadKey
+from hitl_django import interrupt, once, run_leases, services, signals, testing
+from hitl_django.checkpoints import DjangoSaver
 from hitl_django.engine.errors import SaverFailed
 from hitl_django.engine.graph.state_graph import StateGraph
 from hitl_django.engine.savers.checkpoint import Commit, Outcome, Question, TaskWrites
@@ -27,9 +27,9 @@ from hitl_django.engine.types import Interrupt as Asked
 from hitl_django.engine.types import RetryPolicy
 from hitl_django.errors import LeaseLostError, StaleQuestionError
 from hitl_django.graph_registry import registry
-from hitl_django.leases import RunFence, acquire, renewal, transitions
+from hitl_django.leases import ThreadLease
 from hitl_django.models import ChannelBlob, Checkpoint, Interrupt, Run, Thread
-from hitl_django.run_events import EventLog
+from hitl_django.run_leases import RunFence, time_slice, transitions
 from hitl_django.task_queue import dispatcher
 from hitl_django.worker import runner
 from tests import graphs
@@ -112,18 +112,18 @@ def test_a_hint_for_no_run_does_nothing(advance: Advance, bad: str) -> None:
 @pytest.mark.promise("P10")
 def test_a_live_lease_keeps_others_out(advance: Advance) -> None:
     info = services.start("steps", {"log": []})
-    held = leases.claim(info.id)
+    held = run_leases.claim(info.id)
     assert held is not None
-    assert leases.claim(info.id) is None
+    assert run_leases.claim(info.id) is None
     runner.advance(str(info.id))
     assert run_of(info).state == "running"
-    assert leases.renew(held)
+    assert held.thread.renew()
 
 
 @pytest.mark.promise("P10")
 def test_a_worker_that_was_replaced_writes_nothing(advance: Advance) -> None:
     info = services.start("steps", {"log": []})
-    frozen = leases.claim(info.id)
+    frozen = run_leases.claim(info.id)
     assert frozen is not None
     lose_lease()
     runner.advance(str(info.id))
@@ -139,8 +139,8 @@ def test_a_worker_that_was_replaced_writes_nothing(advance: Advance) -> None:
         with pytest.raises(LeaseLostError):
             saver.commit(commit)
     with pytest.raises(LeaseLostError):
-        leases.release(frozen, ValueError(), to_park=True)
-    assert not leases.renew(frozen)
+        run_leases.release(frozen, ValueError(), to_park=True)
+    assert not frozen.thread.renew()
     assert (run_of(info).state, Checkpoint.objects.count()) == ("succeeded", count)
 
 
@@ -151,14 +151,8 @@ def test_a_heartbeat_that_comes_after_the_last_commit_brings_no_lease_back(
     info = services.start("approval", {"text": "x"})
     advance()
     thread = run_of(info).thread
-    lease = leases.Lease(
-        info.id,
-        "approval",
-        ThreadKey(thread.pk, thread.thread_id, thread.epoch),
-        1,
-        EventLog(info.id, "approval", "", 0),
-    )
-    assert not leases.renew(lease)
+    lease = ThreadLease(thread.pk, thread.thread_id, thread.epoch, using="default")
+    assert not lease.renew()
     assert run_of(info).thread.lease_until is None
     services.decide(Interrupt.objects.get().pk, "approve")
     assert advance() == 1
@@ -245,9 +239,9 @@ def test_how_a_run_ends_is_told_and_no_pause_before(
     signals.run_failed.connect(fail)
     info = services.start("approval", {"text": "x"})
     with django_capture_on_commit_callbacks(execute=True):
-        lease = leases.claim(info.id)
+        lease = run_leases.claim(info.id)
         assert lease is not None
-        leases.release(lease, OperationalError("the database is away"), to_park=False)
+        run_leases.release(lease, OperationalError("the database is away"), to_park=False)
         assert run_of(info).state == "queued"
         advance()
         services.decide(Interrupt.objects.get().pk, "approve")
@@ -398,7 +392,7 @@ def test_what_stopped_a_run_is_not_logged_with_a_database_that_is_away(
             raise OperationalError from error
 
     monkeypatch.setattr(runner, "_drive", stop)
-    monkeypatch.setattr(leases, "release", refuse)
+    monkeypatch.setattr(run_leases, "release", refuse)
     info = services.start("steps", {"log": []})
     runner.advance(str(info.id))
     assert "could not be given back" in caplog.text
@@ -460,10 +454,10 @@ def test_a_run_is_left_at_a_steps_edge_when_its_slice_is_used_up(
         with pytest.MonkeyPatch.context() as patch:
             patch.setattr(runner, "RunControl", Control)
             patch.setattr(dispatcher, "get_time_slice", lambda: 500)
-            patch.setattr(renewal, "monotonic", clock)
+            patch.setattr(time_slice, "monotonic", clock)
             # The thread that renews has a connection of its own, to which this test's transaction
             # is nothing but a lock (SQLite), or a lease that is not there (PostgreSQL).
-            patch.setattr(acquire, "renew", lambda lease: True)
+            patch.setattr(ThreadLease, "renew", lambda lease: True)
             with override_settings(HITL={**settings.HITL, "HEARTBEAT_SECONDS": 0.05}):
                 runner.advance(str(info.id))
         run = run_of(info)
@@ -484,7 +478,7 @@ def test_a_claim_that_the_database_refuses_is_nothing_to_the_queue(
 
     info = services.start("steps", {"log": []})
     with monkeypatch.context() as patch:
-        patch.setattr(leases, "claim", refuse)
+        patch.setattr(run_leases, "claim", refuse)
         runner.advance(str(info.id))
     assert "could not be claimed" in caplog.text
     assert run_of(info).state == "queued"
@@ -498,7 +492,7 @@ def test_a_run_that_is_cancelled_as_it_is_to_be_parked_is_cancelled(
 ) -> None:
     park = transitions.park
 
-    def cancel_and_park(lease: leases.Lease, error: str) -> None:
+    def cancel_and_park(lease: run_leases.RunLease, error: str) -> None:
         services.cancel(lease.run_id)
         park(lease, error)
 
@@ -581,14 +575,14 @@ def test_a_signal_between_the_claim_and_the_first_step_is_not_missed(
     advance: Advance, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(runner, "_drain_reason", None)
-    claim = leases.claim
+    claim = run_leases.claim
 
     def claim_and_drain(run_id: Any) -> Any:
         lease = claim(run_id)
         runner.drain()
         return lease
 
-    monkeypatch.setattr(leases, "claim", claim_and_drain)
+    monkeypatch.setattr(run_leases, "claim", claim_and_drain)
     info = services.start("steps", {"log": []})
     runner.advance(str(info.id))
     assert run_of(info).state == "queued"
@@ -612,7 +606,7 @@ def test_a_question_answered_while_the_run_was_busy_sends_it_round_again(
     advance()
     left, right = Interrupt.objects.order_by("task_path")
     services.decide(left.pk, "respond", "L")
-    lease = leases.claim(left.run_id)
+    lease = run_leases.claim(left.run_id)
     services.decide(right.pk, "respond", "R")
     assert Run.objects.get().state == "running"
 
@@ -633,7 +627,7 @@ def test_an_answer_to_old_words_is_refused_when_the_question_has_changed(
     advance()
     shown, other = Interrupt.objects.order_by("task_path")
     services.decide(other.pk, "approve")
-    pause(leases.claim(shown.run_id), shown, "Something else?")
+    pause(run_leases.claim(shown.run_id), shown, "Something else?")
     now = Interrupt.objects.get(pk=shown.pk)
     assert (now.title, now.version, now.status) == ("Something else?", 2, "pending")
     assert Run.objects.get().state == "interrupted"
@@ -657,7 +651,7 @@ def test_other_words_inherit_neither_the_time_nor_the_refusal_of_the_old(advance
         refused_version=1,
         approvals=1,
     )
-    pause(leases.claim(shown.run_id), shown, "Something else?")
+    pause(run_leases.claim(shown.run_id), shown, "Something else?")
     now = Interrupt.objects.get(pk=shown.pk)
     assert (now.title, now.status) == ("Something else?", "pending")
     assert (now.expires_at, now.warn_at, now.refused_version) == (None, None, None)
@@ -693,7 +687,7 @@ def test_a_question_that_is_no_longer_asked_is_superseded(advance: Advance) -> N
     advance()
     left, right = Interrupt.objects.order_by("task_path")
     Run.objects.update(state="queued")
-    pause(leases.claim(left.run_id), left, "Question to left")
+    pause(run_leases.claim(left.run_id), left, "Question to left")
     right.refresh_from_db()
     left.refresh_from_db()
     assert (left.status, left.version) == ("pending", 1)
@@ -717,7 +711,7 @@ def test_a_question_comes_back_when_its_failed_run_is_retried(advance: Advance) 
 @pytest.mark.django_db(transaction=True)
 def test_the_heartbeat_renews_the_lease_while_a_node_runs(made: Callable[..., None]) -> None:
     renewed = threading.Event()
-    renew = acquire.renew
+    renew = ThreadLease.renew
 
     def noting(lease: Any) -> bool:
         try:
@@ -737,7 +731,7 @@ def test_the_heartbeat_renews_the_lease_while_a_node_runs(made: Callable[..., No
 
     made("slow", slow)
     with testing.inline(), pytest.MonkeyPatch.context() as patch:
-        patch.setattr(acquire, "renew", noting)
+        patch.setattr(ThreadLease, "renew", noting)
         with override_settings(HITL={**settings.HITL, "HEARTBEAT_SECONDS": 0.05}):
             info = services.start("slow", {"count": 0})
             runner.advance(str(info.id))

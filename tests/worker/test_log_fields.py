@@ -11,14 +11,14 @@ from typing import Any
 import pytest
 
 import hitl_django
-from hitl_django import leases
+from hitl_django import run_leases
 from hitl_django.testing import GraphEnvironment
 
 SECRET = "canary 4711"
 #: What a record of ours may have beside what Python gives each.
 FIELDS = {"run_id", "thread_id", "graph", "interrupt_id", "schedule_id"}
 PLAIN = set(vars(logging.makeLogRecord({}))) | {"message", "asctime", "taskName"}
-ROOMS = ("worker", "leases", "services", "graph_registry")
+ROOMS = ("worker", "leases", "run_leases", "services", "graph_registry")
 #: A message that begins so is about that one thing, and its record has the thing's id.
 ABOUT = {
     "run %s": "run_id",
@@ -59,7 +59,7 @@ def test_no_record_of_a_failure_holds_what_the_run_works_on(
         raise ConnectionError(SECRET)
 
     caplog.set_level(logging.DEBUG, "hitl_django")
-    monkeypatch.setattr(leases, "keep_renewed", refuse)
+    monkeypatch.setattr(run_leases, "keep_renewed", refuse)
     run = hitl.start("approval", {"text": SECRET})
     stopped = [one for one in list_records(caplog) if one.msg == "run %s stopped: %s"]
     assert read_fields(stopped[0])["run_id"] == str(run.id)

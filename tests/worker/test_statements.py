@@ -11,7 +11,7 @@ from uuid import uuid4
 import pytest
 from django.db import connection, connections, transaction
 
-from hitl_django import interrupt, leases, services, testing
+from hitl_django import interrupt, leases, run_leases, services, testing
 from hitl_django.checkpoints import DjangoSaver
 from hitl_django.db.row_mapper import RowMapper
 from hitl_django.db.write_batch import WriteBatch
@@ -19,8 +19,6 @@ from hitl_django.engine.graph.state_graph import StateGraph
 from hitl_django.engine.savers.checkpoint import Commit, Outcome, TaskWrites
 from hitl_django.errors import LeaseLostError, NoSuchThread
 from hitl_django.graph_registry import registry
-from hitl_django.leases import RunFence
-from hitl_django.leases import queries as lease_statements
 from hitl_django.models import (
     Checkpoint,
     Interrupt,
@@ -28,6 +26,8 @@ from hitl_django.models import (
     Run,
     Thread,
 )
+from hitl_django.run_leases import RunFence
+from hitl_django.run_leases import queries as lease_statements
 from hitl_django.services import queries as service_statements
 from hitl_django.worker import runner
 from tests import databases, graphs
@@ -114,7 +114,7 @@ def test_a_claim_that_waited_for_another_takes_nothing_that_this_has_done(counte
 
     def claim() -> None:
         try:
-            claimed.append(leases.claim(info.id))
+            claimed.append(run_leases.claim(info.id))
         finally:
             connections.close_all()
 
@@ -179,7 +179,7 @@ def test_a_run_that_was_changed_by_hand_stores_nothing_of_the_last_commit(
     counted: str, status: Any
 ) -> None:
     info = services.start(counted, {"count": 0})
-    lease = leases.claim(info.id)
+    lease = run_leases.claim(info.id)
     assert lease is not None
     Run.objects.update(state="failed")
     place = {"configurable": {"thread_id": info.thread_id}}
@@ -206,7 +206,7 @@ def test_a_claim_of_a_run_that_was_cancelled_meanwhile_is_given_back(
 
     with monkeypatch.context() as patch:
         patch.setattr(WriteBatch, "commit", cut_short)
-        assert leases.claim(info.id) is None
+        assert run_leases.claim(info.id) is None
     thread = Thread.objects.get()
     assert (thread.lease_until, thread.lease_owner, thread.attempts) == (None, "", 0)
 

@@ -19,7 +19,7 @@ from django.db.models.functions import Now
 from django_q.conf import Conf
 from django_q.exceptions import TimeoutException
 
-from hitl_django import leases, services, testing
+from hitl_django import run_leases, services, testing
 from hitl_django.contrib.celery import Dispatcher as CeleryDispatcher
 from hitl_django.engine.constants import CONTROL_SLOTS, ERROR
 from hitl_django.engine.graph.state_graph import StateGraph
@@ -134,7 +134,7 @@ def test_timeout_is_stored_before_running_nodes_are_waited_for(
         noted.set()
 
     stored: list[str] = []
-    monkeypatch.setattr(leases, "note_error", note)
+    monkeypatch.setattr(run_leases, "note_error", note)
     if kind == "thread":
         run_id = made(pay=wait, ship=wait)
         monkeypatch.setattr("hitl_django.checkpoints.DjangoSaver.thread_bound", True)

@@ -13,7 +13,7 @@ from django.db import OperationalError, connection
 from django.db.models.functions import Now
 from django.test import override_settings
 
-from hitl_django import leases, services, testing
+from hitl_django import run_leases, services, testing
 from hitl_django.db.write_batch import WriteBatch
 from hitl_django.models import Interrupt, Run, Thread
 from hitl_django.task_queue import dispatcher
@@ -60,7 +60,7 @@ def test_an_answer_whose_hint_was_lost_is_acted_on(advance: Advance) -> None:
 @pytest.mark.promise("P7")
 def test_a_dead_workers_run_is_taken_up_when_its_lease_is_over(advance: Advance) -> None:
     info = services.start("steps", {"log": []})
-    assert leases.claim(info.id) is not None
+    assert run_leases.claim(info.id) is not None
     forget(info)
     sweep()
     assert advance() == 0  # the lease still stands
@@ -163,7 +163,7 @@ def test_a_run_whose_hint_failed_is_left_to_the_next_sweep(
 @pytest.mark.promise("P8")
 def test_a_run_under_way_whose_thread_is_free_is_taken_up(advance: Advance) -> None:
     info = services.start("steps", {"log": []})
-    assert leases.claim(info.id) is not None
+    assert run_leases.claim(info.id) is not None
     Thread.objects.update(lease_until=None)
     forget(info)
     assert sweep() == [info.id]
@@ -175,7 +175,7 @@ def test_a_run_under_way_whose_thread_is_free_is_taken_up(advance: Advance) -> N
 def test_a_run_is_still_due_until_it_is_led_or_over(advance: Advance) -> None:
     info, other = (services.start("steps", {"log": []}) for _ in range(2))
     assert is_any_due([info.id])
-    assert leases.claim(info.id) is not None
+    assert run_leases.claim(info.id) is not None
     assert not is_any_due([info.id])
     assert is_any_due([info.id, other.id])
     Thread.objects.update(lease_until=Now() - timedelta(seconds=1))
@@ -196,7 +196,7 @@ def test_what_no_sweep_has_seen_to_is_missed(advance: Advance) -> None:
     assert find_missed_since() is None
     age(info, queued_at=3, hinted_at=2)
     assert find_missed_since() == Run.objects.get().hinted_at
-    assert leases.claim(info.id) is not None
+    assert run_leases.claim(info.id) is not None
     assert find_missed_since() is None  # somebody is at work, however long ago it was hinted at
     Thread.objects.update(lease_until=Now() - timedelta(seconds=1))
     assert find_missed_since() is None  # a sweep comes soon enough

@@ -153,14 +153,14 @@ class Round:
     @contextmanager
     def _claims_apart(self) -> Iterator[None]:
         """Takes the time of claims by themselves, and not with what they are a part of."""
-        from hitl_django import leases
+        from hitl_django import run_leases
 
-        claim = leases.claim
-        leases.claim = lambda run_id: self._timed("claim", lambda: claim(run_id))
+        claim = run_leases.claim
+        run_leases.claim = lambda run_id: self._timed("claim", lambda: claim(run_id))
         try:
             yield
         finally:
-            leases.claim = claim
+            run_leases.claim = claim
 
 
 if __name__ == "__main__":

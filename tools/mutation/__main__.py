@@ -39,9 +39,9 @@ RECORDING = 1800.0
 
 #: What the promises stand on.
 MODULES = (
-    "services", "leases", "db", "checkpoints", "worker/runner.py", "worker/sweeper.py",
-    "worker/retention.py", "permissions.py", "audit", "task_queue/dispatcher.py",
-    "contrib/webhooks", "contrib/links", "api/preconditions.py",
+    "services", "leases", "run_leases", "db", "checkpoints", "worker/runner.py",
+    "worker/sweeper.py", "worker/retention.py", "permissions.py", "audit",
+    "task_queue/dispatcher.py", "contrib/webhooks", "contrib/links", "api/preconditions.py",
     "engine/loop/loop.py", "engine/loop/step.py", "engine/loop/start.py", "engine/loop/stop.py",
     "engine/loop/commit.py", "engine/loop/plan.py", "engine/loop/apply.py",
     "engine/task/task_status.py",

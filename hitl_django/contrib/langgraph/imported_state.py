@@ -11,8 +11,8 @@ from hitl_django.engine.errors import GraphChangedError
 from hitl_django.engine.savers.checkpoint import CheckpointTuple, PendingWrite
 from hitl_django.graph_registry.registry import RegisteredGraph
 from hitl_django.json_text.sanitize import escape_unstorable
-from hitl_django.leases.transitions import ERROR_LENGTH
 from hitl_django.models import Run
+from hitl_django.run_leases.transitions import ERROR_LENGTH
 
 from .pending_steps import REPEATABLE
 

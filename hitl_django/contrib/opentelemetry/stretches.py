@@ -17,7 +17,7 @@ from hitl_django.engine.constants import PUSH
 from hitl_django.engine.errors import DrainSignal, ParentCommand
 from hitl_django.engine.task.context import TaskContext
 from hitl_django.engine.task.task import Task
-from hitl_django.leases import Lease
+from hitl_django.run_leases import RunLease
 
 from .attributes import (
     ATTEMPT,
@@ -36,7 +36,7 @@ from .trace_ids import get_tracer, open_context
 
 
 @contextmanager
-def observe_stretch(lease: Lease) -> Iterator[TracedStretch]:
+def observe_stretch(lease: RunLease) -> Iterator[TracedStretch]:
     """Traces a worker's stretch with a run, as a part of the run's trace."""
     tracer = get_tracer()
     ids = {RUN: str(lease.run_id), THREAD: lease.thread.thread_id, GRAPH: lease.graph}

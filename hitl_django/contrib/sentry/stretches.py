@@ -10,11 +10,11 @@ from sentry_sdk.utils import event_from_exception
 
 from hitl_django.engine.errors import DrainSignal, ParentCommand
 from hitl_django.engine.task.context import TaskContext
-from hitl_django.leases import Lease
+from hitl_django.run_leases import RunLease
 
 
 @contextmanager
-def observe_stretch(lease: Lease) -> Iterator[TaggedStretch]:
+def observe_stretch(lease: RunLease) -> Iterator[TaggedStretch]:
     """Tags what is reported meanwhile with the run and its graph."""
     with sentry_sdk.isolation_scope() as scope:
         scope.set_tag("run", str(lease.run_id))

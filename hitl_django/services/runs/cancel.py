@@ -6,7 +6,7 @@ from typing import Any
 
 from django.db.models import F
 
-from hitl_django import events, leases, run_events, signals
+from hitl_django import events, run_events, run_leases, signals
 from hitl_django.db.write_batch import WriteBatch
 from hitl_django.errors import RunStateError
 from hitl_django.events import EventName
@@ -73,4 +73,4 @@ def _free_thread(batch: WriteBatch, run: Run, thread: Thread) -> None:
         freed |= {"epoch": F("epoch") + 1, "lease_owner": "", "lease_until": None}
     Thread.objects.using(batch.using).filter(pk=thread.pk).update(**freed)
     if thread.has_waiting:
-        leases.enqueue_next(batch, thread.pk)
+        run_leases.enqueue_next(batch, thread.pk)

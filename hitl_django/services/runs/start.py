@@ -11,7 +11,7 @@ from django.db import IntegrityError, transaction
 from django.db.models import Model
 
 from hitl_django import audit, leases
-from hitl_django.checkpoints import ThreadKey, digest_value, pack_text, thread_rows
+from hitl_django.checkpoints import ThreadKey, digest_value, pack_text
 from hitl_django.db.alias import write_alias
 from hitl_django.db.clock import read_clock
 from hitl_django.db.retry import retry_on_conflict
@@ -26,6 +26,7 @@ from hitl_django.errors import (
 )
 from hitl_django.graph_registry import compatibility, registry
 from hitl_django.graph_registry.registry import RegisteredGraph
+from hitl_django.leases import thread_rows
 from hitl_django.models import Interrupt, Run, Thread
 from hitl_django.models.events import encode_kinds
 from hitl_django.permissions import get_policy, may_start, refuse_unless_may, select_visible

@@ -8,7 +8,7 @@ from uuid import UUID
 
 from django.db import transaction
 
-from hitl_django import events, leases, run_events, signals
+from hitl_django import events, leases, run_events, run_leases, signals
 from hitl_django.checkpoints import ThreadKey, unpack_text
 from hitl_django.db import outages
 from hitl_django.db.alias import write_alias
@@ -50,7 +50,7 @@ def begin_waiting(run_id: UUID) -> UUID | None:
         if runs.filter(state__in=Run.LIVE).exists():
             return None
         begun = None
-        while (run := leases.select_waiting(using, thread.pk).first()) is not None:
+        while (run := run_leases.select_waiting(using, thread.pk).first()) is not None:
             registered = registry.get_graph(run.graph)
             try:
                 with transaction.atomic(using=using):
@@ -68,13 +68,13 @@ def begin_waiting(run_id: UUID) -> UUID | None:
 
 def note_waiting(thread: Thread) -> None:
     """Brings up to date whether runs wait for a thread, whose row is locked."""
-    thread.has_waiting = leases.select_waiting(write_alias(), thread.pk).exists()
+    thread.has_waiting = run_leases.select_waiting(write_alias(), thread.pk).exists()
     thread.save(using=write_alias(), update_fields=["has_waiting"])
 
 
 def refuse_if_waited_for(thread: Thread) -> None:
     """Raises RunStateError for a thread that runs wait for: another would begin before them."""
-    if thread.has_waiting and leases.select_waiting(write_alias(), thread.pk).exists():
+    if thread.has_waiting and run_leases.select_waiting(write_alias(), thread.pk).exists():
         raise RunStateError(
             f"Runs wait for the thread {thread.thread_id!r}, and begin before any other. Cancel "
             "them, or wait behind them.",
@@ -85,7 +85,7 @@ def refuse_if_waited_for(thread: Thread) -> None:
 
 def refuse_if_crowded(thread: Thread) -> None:
     """Raises RunStateError for a thread that as many runs wait for as may."""
-    if leases.select_waiting(write_alias(), thread.pk).count() >= MOST_WAITING:
+    if run_leases.select_waiting(write_alias(), thread.pk).count() >= MOST_WAITING:
         raise RunStateError(
             f"So many runs wait for the thread {thread.thread_id!r} that no other may: "
             f"{MOST_WAITING}.",
@@ -127,7 +127,7 @@ def _fail(run: Run, thread: Thread, error: Exception) -> None:
     # Its type alone: it may quote the input.
     fields = {"run_id": str(run.pk), "thread_id": thread.thread_id, "graph": run.graph}
     logger.warning("run %s can't begin: %s", run.pk, type(error).__name__, extra=fields)
-    line, full = leases.describe_error(error)
+    line, full = run_leases.describe_error(error)
     Run.objects.using(using).filter(pk=run.pk).update(
         state=Run.State.FAILED, error=line, traceback=full, finished_at=Now()
     )

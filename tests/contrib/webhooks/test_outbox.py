@@ -9,7 +9,7 @@ import pytest
 from django.db import transaction
 from django.db.models.functions import Now
 
-from hitl_django import leases, services
+from hitl_django import run_leases, services
 from hitl_django.contrib.webhooks import outbox
 from hitl_django.contrib.webhooks.models import Delivery, WebhookEndpoint
 from hitl_django.models import Interrupt, Run, Thread
@@ -56,13 +56,13 @@ def test_each_way_in_which_a_run_ends_is_told(hook: Hook, advance: Advance) -> N
     cancelled = asked(advance)
     services.cancel(cancelled.run_id)
     parked = services.start("approval", {"text": "y"})
-    lease = leases.claim(parked.id)
+    lease = run_leases.claim(parked.id)
     assert lease is not None
-    leases.park(lease, "it got nowhere")
+    run_leases.park(lease, "it got nowhere")
     given_up = services.start("approval", {"text": "z"})
-    lease = leases.claim(given_up.id)
+    lease = run_leases.claim(given_up.id)
     assert lease is not None
-    leases.release(lease, ValueError("gone"), to_park=True)
+    run_leases.release(lease, ValueError("gone"), to_park=True)
     assert told() == ["run.failed", "run.cancelled", "run.parked", "run.parked"]
 
 
@@ -109,10 +109,10 @@ def test_a_decision_that_is_rolled_back_is_not_told(hook: Hook, advance: Advance
 def test_a_worker_that_was_replaced_tells_nothing(hook: Hook, advance: Advance) -> None:
     run = services.start("approval", {"text": "x"})
     hook(URL)
-    lease = leases.claim(run.id)
+    lease = run_leases.claim(run.id)
     assert lease is not None
     Thread.objects.update(epoch=99)
-    assert leases.park(lease, "too late") is None
+    assert run_leases.park(lease, "too late") is None
     assert (told(), Run.objects.get().state) == ([], "running")
 
 

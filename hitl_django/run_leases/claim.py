@@ -1,27 +1,24 @@
-"""Claims a run's thread for this worker, and renews the lease on it."""
+"""A worker's claim of a run."""
 
 from __future__ import annotations
 
 import logging
-import os
-import socket
-import threading
 from uuid import UUID
 
-from hitl_django.checkpoints import ThreadKey, lease_queries
 from hitl_django.conf import hitl
 from hitl_django.db.alias import write_alias
 from hitl_django.db.write_batch import WriteBatch
 from hitl_django.json_text.sanitize import format_count
+from hitl_django.leases.thread_lease import ThreadLease, lease_duration, name_owner
 from hitl_django.run_events import EventLog
 
 from . import queries, transitions
-from .lease import Lease, StoredRun, lease_duration
+from .lease import RunLease, StoredRun
 
 logger = logging.getLogger("hitl_django")
 
 
-def claim(run_id: UUID) -> Lease | None:
+def claim(run_id: UUID) -> RunLease | None:
     """Takes the run's thread for this worker; None where there is nothing to do.
 
     That is where the run isn't due, where another worker has a live lease, which makes a repeated
@@ -33,7 +30,7 @@ def claim(run_id: UUID) -> Lease | None:
     # database sees it at this statement. Attempts are counted here, where a worker that dies
     # can't fail to, and are set back by whatever makes progress. Zero rows: the run isn't due, or
     # the lease is somebody's.
-    owner = _owner()
+    owner = name_owner()
     claiming.guard(queries.CLAIM, {"run": run_id, "owner": owner, "duration": lease_duration()})
     # Zero rows: the run was cancelled while this waited for the thread's row.
     claiming.guard(queries.BEGIN, {"run": run_id})
@@ -43,10 +40,10 @@ def claim(run_id: UUID) -> Lease | None:
     if not held:
         return None
     claimed = queries.ClaimedThread._make(held[0])
-    thread = ThreadKey(claimed.id, claimed.thread_id, claimed.epoch)
+    thread = ThreadLease(claimed.id, claimed.thread_id, claimed.epoch, using=using)
     if len(held) == 1:
         # The thread's row is this worker's by now, so its run can't become due any more.
-        queries.GIVE_BACK.run(using, thread=thread.pk, epoch=thread.epoch)
+        queries.GIVE_BACK.run(using, **thread.values())
         return None
     begun = queries.BegunRun.read(held[1])
     log = EventLog(run_id, begun.graph, begun.events, begun.last_event, claimed.epoch)
@@ -57,7 +54,7 @@ def claim(run_id: UUID) -> Lease | None:
         log.catch_up(using)
     elif read.rows is not None:
         stored = StoredRun(read.rows)
-    lease = Lease(
+    lease = RunLease(
         run_id=log.run_id,
         graph=begun.graph,
         thread=thread,
@@ -89,16 +86,3 @@ def _describe_no_progress(last_error: str) -> str:
     if last_error:
         return f"{last_error}. The run was taken up {times} and got nowhere."
     return f"The run was taken up {times} and got nowhere; its worker never lived to say why."
-
-
-def renew(lease: Lease) -> bool:
-    """Extends the lease; False where it was given back, or another worker has claimed since."""
-    # The epoch alone would let a heartbeat that comes just after the last commit lease a thread
-    # to nobody: the run's answer would then have to wait for that lease to run out.
-    return bool(
-        lease_queries.RENEW.run(write_alias(), **lease.fence_values(), duration=lease_duration())
-    )
-
-
-def _owner() -> str:
-    return f"{socket.gethostname()}:{os.getpid()}:{threading.get_ident()}"[:255]

@@ -1,19 +1,24 @@
-"""Rows of threads: found by their thread ids, or created."""
+"""Rows of threads: found by their thread ids, created, or locked."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from datetime import timedelta
 from typing import NamedTuple
+from uuid import UUID
 
 from django.db import models
 
+from hitl_django.db.alias import write_alias
 from hitl_django.db.bulk_insert import BulkInsert, insertable_columns
 from hitl_django.db.clock import read_clock
 from hitl_django.db.prepared_query import Parameter, PreparedSelect
 from hitl_django.db.write_batch import WriteBatch
+from hitl_django.errors import NoSuchThread
 from hitl_django.models import Thread
 from hitl_django.models.functions import Now
+
+from . import queries
 
 
 class ThreadRow(NamedTuple):
@@ -73,3 +78,23 @@ def begin_thread(
     add_rows(thread.pk, batch)
     batch.commit()
     return thread.pk
+
+
+def lock_thread(*, pk: int | None = None, interrupt: UUID | None = None) -> Thread:
+    """Return the thread's row, locked until the transaction ends, with the database's ``now``.
+
+    It is found by its key, or by one of its interrupts. Every transaction that touches more than
+    one table of a thread takes this lock first, so that no two of them can wait for each other. On
+    SQLite the lock is the transaction itself.
+
+    Raises:
+        NoSuchThread: there is none.
+    """
+    using = write_alias()
+    if pk is not None:
+        rows = queries.LOCK.run(using, thread=pk)
+    else:
+        rows = queries.LOCK_OF.run(using, interrupt=interrupt)
+    if not rows:
+        raise NoSuchThread
+    return queries.THREAD.read(using, rows[0])

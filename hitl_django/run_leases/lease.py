@@ -1,16 +1,14 @@
-"""The lease: a worker's hold on a thread while it advances one of its runs."""
+"""The lease of a run: the thread's, and the facts that its worker executes the run with."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from datetime import timedelta
 from typing import Any
 from uuid import UUID
 
-from hitl_django.checkpoints import ThreadKey
 from hitl_django.checkpoints.queries import CheckpointRow
-from hitl_django.conf import hitl
+from hitl_django.leases import ThreadLease
 from hitl_django.run_events import EventLog
 
 
@@ -29,8 +27,8 @@ class StoredRun:
 
 
 @dataclass(frozen=True, slots=True)
-class Lease:
-    """A worker's hold on a thread, for one run.
+class RunLease:
+    """A worker's lease on a thread, for one of its runs.
 
     ``attempt`` counts claims without progress. ``graph_version`` is what the run began with,
     ``fingerprint`` names the shape of the graph that it was stored under. ``has_asked`` is whether
@@ -44,7 +42,7 @@ class Lease:
 
     run_id: UUID
     graph: str
-    thread: ThreadKey
+    thread: ThreadLease
     attempt: int
     log: EventLog
     has_asked: bool = True
@@ -55,16 +53,7 @@ class Lease:
     options: Mapping[str, Any] = field(default_factory=dict)
     last_error: str = ""
 
-    def fence_values(self) -> dict[str, Any]:
-        """Returns the values of a statement that finds the thread only while the lease holds."""
-        return {"thread": self.thread.pk, "epoch": self.thread.epoch}
-
     def log_fields(self) -> dict[str, str]:
         """Returns the fields of a log record about the run: ids, and never what it works on."""
         ids = {"run_id": str(self.run_id), "thread_id": self.thread.thread_id}
         return {**ids, "graph": self.graph}
-
-
-def lease_duration() -> timedelta:
-    """Returns how long a claim or a renewal leases a thread."""
-    return timedelta(seconds=hitl.LEASE_SECONDS)

@@ -6,11 +6,11 @@ from typing import Any
 
 import pytest
 
-from hitl_django import leases, services
+from hitl_django import run_leases, services
 from hitl_django.db import retry
 from hitl_django.db.write_batch import WriteBatch
-from hitl_django.leases import transitions
 from hitl_django.models import Interrupt, Run, RunEvent, Thread
+from hitl_django.run_leases import transitions
 from hitl_django.worker import runner
 from tests.chaos import invariants
 from tests.db.test_retry import undo
@@ -53,10 +53,10 @@ def test_a_pause_that_is_undone_is_stored_once_with_each_event_in_its_place(
 @pytest.mark.promise("P10")
 def test_release_after_a_failed_commit_numbers_events_without_gaps() -> None:
     run = services.start("steps", {"log": []}, events=["updates"])
-    lease = leases.claim(run.id)
+    lease = run_leases.claim(run.id)
     assert lease is not None
     lease.log.append_state(WriteBatch("default"), "running")  # never written
-    leases.release(lease, ValueError("the commit failed"), to_park=False)
+    run_leases.release(lease, ValueError("the commit failed"), to_park=False)
     seen = RunEvent.objects.order_by("seq").values_list("seq", "kind")
     assert list(seen) == [(1, "queued"), (2, "queued")]
     assert Run.objects.get().last_event == 2

@@ -5,42 +5,40 @@ from __future__ import annotations
 from collections.abc import Sequence
 from functools import partial
 
-from hitl_django.checkpoints import lease_queries
 from hitl_django.db.write_batch import Row, WriteBatch
 from hitl_django.engine.savers.checkpoint import Outcome
 from hitl_django.errors import LeaseLostError
+from hitl_django.leases import queries as lease_queries
 
 from . import interrupts, queries, transitions, waiting_runs
-from .lease import Lease, lease_duration
+from .lease import RunLease
 
 
 class RunFence:
     """Binds a worker's commits to its epoch; the last of them ends, pauses or requeues the run."""
 
-    def __init__(self, lease: Lease) -> None:
+    def __init__(self, lease: RunLease) -> None:
         self.lease = lease
 
-    def hold(self, batch: WriteBatch, outcome: Outcome | None) -> None:
-        """Requires that the thread is held; renews the lease, or ends it with an outcome."""
-        # The epoch predicate is what keeps a worker that was frozen, cut off or slow from writing
-        # after another has taken over. Zero rows: one has, and all that this worker knows is stale.
-        # A commit is progress, so the count of attempts starts anew; where it stands at this claim
-        # alone, the row is locked and not written.
-        key = self.lease.fence_values()
-        if outcome is None and self.lease.attempt == 1:
-            batch.lock(lease_queries.CHECK, key, LeaseLostError)
+    def guard(self, batch: WriteBatch, outcome: Outcome | None) -> None:
+        """Requires that the lease isn't lost; extends it, or releases it with an outcome."""
+        # LeaseLostError: another worker has taken over, and all that this one knows is stale. A
+        # commit is progress, so the count of attempts starts again; where this claim is the first
+        # the row is locked and not written.
+        lease, thread = self.lease, self.lease.thread
+        if outcome is None and lease.attempt == 1:
+            thread.fence(batch)
         elif outcome is None:
-            batch.guard(lease_queries.HOLD, {**key, "duration": lease_duration()}, LeaseLostError)
-            if self.lease.last_error:
+            thread.guard(batch, lease_queries.RENEW_AFTER_PROGRESS)
+            if lease.last_error:
                 # It would be taken for the reason of a later end of a worker.
-                batch.guard(queries.NOTE, {"run": self.lease.run_id, "error": ""}, LeaseLostError)
+                batch.guard(queries.NOTE, {"run": lease.run_id, "error": ""}, LeaseLostError)
+        elif outcome.questions:
+            thread.guard(batch, queries.ASK)
+        elif transitions.ends_run(outcome):
+            thread.guard(batch, queries.REST, partial(self._enqueue_next, batch.using))
         else:
-            statement, receive = lease_queries.LET_GO, None
-            if outcome.questions:
-                statement = queries.ASK
-            elif transitions.ends_run(outcome):
-                statement, receive = queries.REST, partial(self._enqueue_next, batch.using)
-            batch.guard(statement, key, LeaseLostError, receive)
+            thread.guard(batch, lease_queries.RELEASE_AFTER_PROGRESS)
 
     def _enqueue_next(self, using: str, rested: Row) -> None:
         (has_waiting,) = rested

@@ -10,7 +10,6 @@ from functools import partial
 from typing import Any
 
 from hitl_django import events, signals
-from hitl_django.checkpoints import lease_queries
 from hitl_django.db.alias import write_alias
 from hitl_django.db.write_batch import WriteBatch
 from hitl_django.engine.errors import QuestionChangedError, iterate_leaves
@@ -18,11 +17,12 @@ from hitl_django.engine.savers.checkpoint import Outcome
 from hitl_django.errors import LeaseLostError
 from hitl_django.events import EventName
 from hitl_django.json_text.sanitize import escape_unstorable
+from hitl_django.leases import queries as lease_queries
 from hitl_django.models import Run
 from hitl_django.task_queue import dispatcher
 
 from . import interrupts, queries
-from .lease import Lease
+from .lease import RunLease
 
 ERROR_LENGTH = 10_000
 TRACEBACK_LENGTH = 100_000
@@ -41,7 +41,7 @@ _END_STATES = {
 }
 
 
-def finish(lease: Lease, batch: WriteBatch, outcome: Outcome, step: int | None) -> None:
+def finish(lease: RunLease, batch: WriteBatch, outcome: Outcome, step: int | None) -> None:
     """Adds the outcome of a run to its last commit."""
     using = batch.using
     if outcome.status == "interrupted" and lease.has_asked:
@@ -75,14 +75,14 @@ def _state_after(outcome: Outcome) -> str:
     return _END_STATES.get(outcome.status, Run.State.QUEUED)
 
 
-def _has_waiting(lease: Lease, using: str) -> bool:
+def _has_waiting(lease: RunLease, using: str) -> bool:
     # Others only close questions, so what has none that waits won't have one when it is held.
     if lease.stored is not None:
         return lease.stored.has_waiting
     return bool(queries.WAITING.run(using, run=lease.run_id))
 
 
-def _pause_behind_lock(lease: Lease, outcome: Outcome, using: str, last_event: int) -> None:
+def _pause_behind_lock(lease: RunLease, outcome: Outcome, using: str, last_event: int) -> None:
     lease.log.last = last_event  # as it was before the database undid this and it was called again
     # A question that was answered while the run was still under way finds nobody waiting: its
     # run doesn't pause but goes round again, with the answer.
@@ -96,30 +96,30 @@ def _pause_behind_lock(lease: Lease, outcome: Outcome, using: str, last_event: i
     batch.run()
 
 
-def park(lease: Lease, error: str) -> None:
+def park(lease: RunLease, error: str) -> None:
     """Parks a run: everything stored stays, and an operator may queue the run again."""
     batch = WriteBatch(write_alias())
     # Zero rows: the lease has run out since it was claimed, and another worker parks the run.
-    batch.guard(lease_queries.LET_GO, lease.fence_values())
+    batch.guard(lease_queries.RELEASE_AFTER_PROGRESS, lease.thread.values())
     _leave(lease, Run.State.PARKED, batch, _shorten(error))
     batch.after_write(partial(_send_signals, lease, Run.State.PARKED, batch.using))
     batch.commit(durable=True)
 
 
-def note_error(lease: Lease, error: str) -> None:
+def note_error(lease: RunLease, error: str) -> None:
     """Store why a run is about to be left; its lease stays.
 
     Raises:
         LeaseLostError: Another worker has the thread; nothing is written.
     """
     batch = WriteBatch(write_alias())
-    batch.lock(lease_queries.CHECK, lease.fence_values(), LeaseLostError)
+    lease.thread.fence(batch)
     batch.guard(queries.NOTE, {"run": lease.run_id, "error": _shorten(error)}, LeaseLostError)
     batch.commit(durable=True)
 
 
 def release(
-    lease: Lease, error: BaseException, *, to_park: bool, described: str | None = None
+    lease: RunLease, error: BaseException, *, to_park: bool, described: str | None = None
 ) -> None:
     """Gives the thread back after something that was not the graph's doing went wrong.
 
@@ -132,7 +132,7 @@ def release(
     lease.log.catch_up(batch.using)
     state = Run.State.PARKED if to_park else Run.State.QUEUED
     # Zero rows: another worker has taken over, and the run is its business now.
-    batch.guard(lease_queries.FREE, lease.fence_values(), LeaseLostError)
+    lease.thread.guard(batch, lease_queries.RELEASE)
     line, full = describe_error(error)
     _leave(lease, state, batch, line if described is None else _shorten(described), full)
     batch.after_write(partial(_send_signals, lease, state, batch.using))
@@ -140,7 +140,7 @@ def release(
 
 
 def _leave(
-    lease: Lease,
+    lease: RunLease,
     state: str,
     batch: WriteBatch,
     error: str,
@@ -189,7 +189,7 @@ def _shorten(line: str) -> str:
     return escape_unstorable(line)[:ERROR_LENGTH]
 
 
-def _send_signals(lease: Lease, state: str, using: str) -> None:
+def _send_signals(lease: RunLease, state: str, using: str) -> None:
     ids = {
         "run_id": str(lease.run_id),
         "thread_id": lease.thread.thread_id,

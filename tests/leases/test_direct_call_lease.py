@@ -17,10 +17,11 @@ from django.test import override_settings
 from typing_extensions import TypedDict
 
 from hitl_django import END, START, Command, StateGraph, interrupt
-from hitl_django.checkpoints import DjangoSaver, django_saver
+from hitl_django.checkpoints import DjangoSaver
 from hitl_django.engine.savers.checkpoint import BaseCheckpointSaver
 from hitl_django.engine.savers.memory import InMemorySaver
 from hitl_django.errors import LeaseHeldError, LeaseLostError, OpenQuestionsError
+from hitl_django.leases import direct_call_lease
 from hitl_django.models import Thread
 from tests import processes
 
@@ -290,8 +291,8 @@ def test_a_node_that_calls_its_own_thread_is_refused(savers: MakeSaver) -> None:
 
 @pytest.fixture
 def elsewhere(monkeypatch: pytest.MonkeyPatch) -> Callable[[], None]:
-    """Returns what makes the next runs those of another process, as far as holds go."""
-    return lambda: monkeypatch.setattr(django_saver, "_LEASES", {})
+    """Returns what makes the next runs those of another process, as far as leases go."""
+    return lambda: monkeypatch.setattr(direct_call_lease, "_LEASES", {})
 
 
 @pytest.mark.parametrize("durability", ["sync", "exit"])
@@ -341,7 +342,7 @@ def test_who_begins_a_thread_that_another_has_begun_is_refused(
     assert build(DjangoSaver(), ask).get_state(CONFIG).values == {"log": ["first"]}
 
 
-def hold_forever(begun: Any) -> None:
+def run_forever(begun: Any) -> None:
     def node(state: State) -> State:
         begun.set()
         threading.Event().wait()
@@ -354,7 +355,7 @@ def test_the_thread_of_a_process_that_was_killed_is_free_when_its_lease_has_run_
     begun = processes.SERVER.Event()
     graph = build(DjangoSaver(), lambda state: {"log": ["after"]})
     with override_settings(HITL={**settings.HITL, "LEASE_SECONDS": 2, "HEARTBEAT_SECONDS": 0.2}):
-        victim = processes.start(hold_forever, begun)
+        victim = processes.start(run_forever, begun)
         assert begun.wait(PATIENCE)
         with pytest.raises(LeaseHeldError):
             graph.invoke(None, CONFIG)

@@ -22,6 +22,7 @@ from hitl_django.engine.types import Expiry
 from hitl_django.events import EventName
 from hitl_django.graph_registry import registry
 from hitl_django.json_text.sanitize import escape_unstorable
+from hitl_django.leases import lock_thread
 from hitl_django.models import Decision, Interrupt, Thread
 from hitl_django.models.fields import digest_json
 from hitl_django.models.functions import Now
@@ -30,15 +31,16 @@ from hitl_django.models.search import build_search_text, index_text
 
 from . import queries
 from .interrupt_columns import REVIEW_COLUMNS, build_assignment_columns, build_review_columns
-from .lease import Lease
-from .thread_lock import lock_thread
+from .lease import RunLease
 
 NODE_LENGTH, REFUSAL_LENGTH = 255, 10_000
 WORKER = "worker"
 PENDING = Interrupt.Status.PENDING
 
 
-def create_interrupts(lease: Lease, batch: WriteBatch, questions: Sequence[Question]) -> list[str]:
+def create_interrupts(
+    lease: RunLease, batch: WriteBatch, questions: Sequence[Question]
+) -> list[str]:
     """Adds the first interrupts of a thread to the batch; returns their ids."""
     rows = [_build_row(lease, question, batch.using) for question in questions]
     _insert(rows, batch)
@@ -52,7 +54,7 @@ def create_interrupts(lease: Lease, batch: WriteBatch, questions: Sequence[Quest
 
 
 def sync_interrupts(
-    lease: Lease, questions: Sequence[Question], using: str
+    lease: RunLease, questions: Sequence[Question], using: str
 ) -> tuple[bool, list[str]]:
     """Brings the queue in line with exactly these questions of the run.
 
@@ -93,7 +95,7 @@ def sync_interrupts(
     return bool(done) and not (open_ and waits_for_all), open_
 
 
-def flag_changed_interrupts(lease: Lease, ids: Sequence[str], using: str) -> None:
+def flag_changed_interrupts(lease: RunLease, ids: Sequence[str], using: str) -> None:
     """Marks interrupts as answered and then raised with other words, once for each answer."""
     rows = Interrupt.objects.using(using).filter(thread=lease.thread.pk, changed_at=None)
     found = [*rows.filter(interrupt_id__in=ids).order_by("pk").values_list("pk", flat=True)]
@@ -104,7 +106,7 @@ def flag_changed_interrupts(lease: Lease, ids: Sequence[str], using: str) -> Non
     _append_audit(lock_thread(pk=lease.thread.pk), "question_changed", str(lease.run_id), detail)
 
 
-def withdraw_interrupts(lease: Lease, using: str, *, stays: Sequence[str] = ()) -> None:
+def withdraw_interrupts(lease: RunLease, using: str, *, stays: Sequence[str] = ()) -> None:
     """Closes the interrupts of the run that wait, as superseded, but for those in ``stays``."""
     left = Interrupt.objects.using(using).filter(run=lease.run_id, status=PENDING)
     left = left.exclude(interrupt_id__in=stays)
@@ -116,7 +118,7 @@ def withdraw_interrupts(lease: Lease, using: str, *, stays: Sequence[str] = ()) 
     _append_audit(thread, "supersede", str(lease.run_id), {"questions": found})
 
 
-def _refuse_answer(lease: Lease, row: Interrupt, refusal: str, using: str) -> None:
+def _refuse_answer(lease: RunLease, row: Interrupt, refusal: str, using: str) -> None:
     """Takes back an answer that the node can't use; the decision stays in the history."""
     decisions = Decision.objects.using(using).filter(interrupt=row, effective=True)
     made = decisions.get(version=row.version - 1)
@@ -144,7 +146,7 @@ def _insert(rows: Sequence[Interrupt], batch: WriteBatch) -> None:
     )
 
 
-def _publish_created(lease: Lease, rows: Sequence[Interrupt], batch: WriteBatch) -> None:
+def _publish_created(lease: RunLease, rows: Sequence[Interrupt], batch: WriteBatch) -> None:
     event = EventName.INTERRUPT_CREATED
     for row in rows:
         events.publish(
@@ -157,7 +159,7 @@ def _publish_created(lease: Lease, rows: Sequence[Interrupt], batch: WriteBatch)
         )
 
 
-def _event_data(lease: Lease, row: Interrupt) -> dict[str, Any]:
+def _event_data(lease: RunLease, row: Interrupt) -> dict[str, Any]:
     return {
         "interrupt_id": row.pk,
         "digest": row.payload_digest,
@@ -166,7 +168,7 @@ def _event_data(lease: Lease, row: Interrupt) -> dict[str, Any]:
     }
 
 
-def _signal_created(lease: Lease, rows: Sequence[Interrupt], using: str) -> None:
+def _signal_created(lease: RunLease, rows: Sequence[Interrupt], using: str) -> None:
     for row in rows:
         signals.send_on_commit(
             signals.interrupt_created,
@@ -178,7 +180,7 @@ def _signal_created(lease: Lease, rows: Sequence[Interrupt], using: str) -> None
         )
 
 
-def _read_known(lease: Lease, ids: Sequence[str], using: str) -> dict[str, Interrupt]:
+def _read_known(lease: RunLease, ids: Sequence[str], using: str) -> dict[str, Interrupt]:
     """Reads those of the interrupts that were raised before: mostly none, so it looks first."""
     thread = lease.thread.pk
     if not ids or not queries.KNOWN_INTERRUPTS.run(using, thread=thread, interrupts=ids):
@@ -261,7 +263,7 @@ def encode_expiry(expires: Expiry | None) -> dict[str, Any] | None:
     return {**terms, "group": expires.group} if expires.group else terms
 
 
-def _build_row(lease: Lease, question: Question, using: str) -> Interrupt:
+def _build_row(lease: RunLease, question: Question, using: str) -> Interrupt:
     asked = question.interrupt
     columns = build_review_columns(question, lease.graph)
     # What is encrypted can't be looked for.

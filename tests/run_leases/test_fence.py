@@ -11,15 +11,16 @@ import pytest
 from django.contrib.auth.models import User
 from django.db.models.functions import Now
 
-from hitl_django import leases, services, testing
-from hitl_django.checkpoints import DjangoSaver, lease_queries
+from hitl_django import run_leases, services, testing
+from hitl_django.checkpoints import DjangoSaver
 from hitl_django.engine.errors import QuestionChangedError
 from hitl_django.engine.savers.checkpoint import Commit, Outcome, Question, TaskWrites
 from hitl_django.engine.types import Interrupt as Asked
 from hitl_django.errors import LeaseLostError
-from hitl_django.leases import Lease, RunFence, queries, transitions
-from hitl_django.leases.interrupts import withdraw_interrupts
+from hitl_django.leases import queries as lease_queries
 from hitl_django.models import AuditEntry, Checkpoint, Interrupt, Run, RunEvent, Thread
+from hitl_django.run_leases import RunFence, RunLease, queries, transitions
+from hitl_django.run_leases.interrupts import withdraw_interrupts
 from tests.chaos import invariants
 
 Advance = Callable[[], int]
@@ -31,13 +32,13 @@ def advance(db: None) -> Iterator[Advance]:
         yield advance_all
 
 
-def claimed(run_id: Any) -> Lease:
-    lease = leases.claim(run_id)
+def claimed(run_id: Any) -> RunLease:
+    lease = run_leases.claim(run_id)
     assert lease is not None
     return lease
 
 
-def replaced(graph: str, given: Any) -> tuple[Lease, Lease]:
+def replaced(graph: str, given: Any) -> tuple[RunLease, RunLease]:
     """Returns the lease of a worker that was frozen, and of the one that is at work instead."""
     info = services.start(graph, given)
     frozen = claimed(info.id)
@@ -45,7 +46,7 @@ def replaced(graph: str, given: Any) -> tuple[Lease, Lease]:
     return frozen, claimed(info.id)
 
 
-def commit(lease: Lease, outcome: Outcome | None) -> None:
+def commit(lease: RunLease, outcome: Outcome | None) -> None:
     saver = DjangoSaver(lease.thread, RunFence(lease))
     place = {"configurable": {"thread_id": lease.thread.thread_id}}
     writes = () if outcome else [TaskWrites("t", "", [("log", ["late"])])]
@@ -55,7 +56,7 @@ def commit(lease: Lease, outcome: Outcome | None) -> None:
 QUESTION = Question(Asked("Sure?", "0" * 32), "work", "t", "work", "", "")
 
 #: What a worker can be about to do when it is frozen.
-LAST_ACTS: dict[str, Callable[[Lease], object]] = {
+LAST_ACTS: dict[str, Callable[[RunLease], object]] = {
     "go on": lambda lease: commit(lease, None),
     "finish": lambda lease: commit(lease, Outcome("finished")),
     "fail": lambda lease: commit(lease, Outcome("failed", error=ValueError())),
@@ -63,8 +64,8 @@ LAST_ACTS: dict[str, Callable[[Lease], object]] = {
     "ask": lambda lease: commit(lease, Outcome("interrupted", (QUESTION,))),
     "stop at a breakpoint": lambda lease: commit(lease, Outcome("interrupted")),
     "leave it to another": lambda lease: commit(lease, Outcome("drained")),
-    "give up": lambda lease: leases.release(lease, ValueError(), to_park=False),
-    "park": lambda lease: leases.release(lease, ValueError(), to_park=True),
+    "give up": lambda lease: run_leases.release(lease, ValueError(), to_park=False),
+    "park": lambda lease: run_leases.release(lease, ValueError(), to_park=True),
 }
 
 
@@ -81,7 +82,7 @@ def test_a_worker_that_was_replaced_leaves_the_thread_to_who_is_at_work(
 
     after = [list(model.objects.values()) for model in (Thread, Run, Checkpoint, Interrupt)]
     assert after == before
-    assert leases.renew(at_work)
+    assert at_work.thread.renew()
     commit(at_work, Outcome("finished"))
     assert invariants.faults() == []
 
@@ -102,7 +103,10 @@ def test_a_worker_that_was_replaced_parks_nothing_that_it_had_claimed(advance: A
 @pytest.mark.parametrize(
     ("module", "name"),
     [
-        *((lease_queries, name) for name in ("FREE", "RENEW", "HOLD", "LET_GO")),
+        *(
+            (lease_queries, name)
+            for name in ("RELEASE", "RENEW", "RENEW_AFTER_PROGRESS", "RELEASE_AFTER_PROGRESS")
+        ),
         *((queries, name) for name in ("REST", "ASK", "GIVE_BACK")),
     ],
 )
@@ -112,12 +116,12 @@ def test_a_statement_of_another_epoch_finds_no_thread(
     frozen, at_work = replaced("steps", {"log": []})
     bystander = claimed(services.start("steps", {"log": []}).id)
     Thread.objects.filter(pk=bystander.thread.pk).update(epoch=at_work.thread.epoch)
-    statement, duration = getattr(module, name), timedelta(seconds=30)
+    statement = getattr(module, name)
     before = list(Thread.objects.order_by("pk").values())
 
-    assert statement.run("default", **frozen.fence_values(), duration=duration) == 0
+    assert statement.run("default", **frozen.thread.values()) == 0
     assert list(Thread.objects.order_by("pk").values()) == before
-    assert statement.run("default", **at_work.fence_values(), duration=duration) == 1
+    assert statement.run("default", **at_work.thread.values()) == 1
     changed = [thread["id"] for thread in Thread.objects.values() if thread not in before]
     assert changed == [at_work.thread.pk]
 
@@ -145,7 +149,7 @@ def test_a_claim_takes_one_run_of_many_that_are_due(advance: Advance) -> None:
     assert after == before
     states = dict(Run.objects.values_list("pk", "state"))
     assert states == {first.id: "queued", second.id: "running", last.id: "queued"}
-    assert leases.claim(second.id) is None
+    assert run_leases.claim(second.id) is None
     assert Thread.objects.get(thread_id=second.thread_id).attempts == 1
 
 
@@ -182,9 +186,8 @@ def test_who_takes_a_thread_over_reads_behind_the_claim_what_the_run_goes_on_fro
 def test_a_lease_that_was_given_back_is_not_renewed(advance: Advance) -> None:
     lease = claimed(services.start("steps", {"log": []}).id)
     Thread.objects.update(lease_until=None)
-    for name in ("RENEW", "HOLD"):
-        given = {**lease.fence_values(), "duration": timedelta(seconds=30)}
-        assert getattr(lease_queries, name).run("default", **given) == 0
+    for name in ("RENEW", "RENEW_AFTER_PROGRESS"):
+        assert getattr(lease_queries, name).run("default", **lease.thread.values()) == 0
     assert Thread.objects.get().lease_until is None
 
 

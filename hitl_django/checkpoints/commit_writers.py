@@ -1,0 +1,213 @@
+"""The ways in which a saver writes the rows of commits: fenced, batched, or direct."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import partial
+from threading import get_ident
+from typing import Protocol
+
+from django.db import connections
+
+from hitl_django.db.write_batch import WriteBatch
+from hitl_django.engine.savers.checkpoint import Commit, Outcome
+from hitl_django.engine.savers.thread_lease import LocalThreadLease
+from hitl_django.engine.types import Chunk
+from hitl_django.leases import ThreadKey, thread_rows
+from hitl_django.leases.direct_call_lease import DirectCallLease
+from hitl_django.models import Thread
+
+from .commit_rows import CommitRows
+
+AppendEvents = Callable[[WriteBatch, Sequence[Chunk]], None]
+#: Writes rows that are encoded already, so that it may be called on another thread.
+Write = Callable[[], object]
+
+MAX_THREADS = 1000  # threads whose row a saver remembers
+
+
+class Fence(Protocol):
+    """Binds the commits of a worker to its lease, and gives the last of them the run's outcome."""
+
+    def guard(self, batch: WriteBatch, outcome: Outcome | None) -> None:
+        """Requires that the lease isn't lost; with an outcome it is released as well."""
+
+    def flag_changed(self, batch: WriteBatch, questions: Sequence[str]) -> None:
+        """Marks interrupts that were answered and have since been raised with other words."""
+
+    def settle(self, batch: WriteBatch, outcome: Outcome, step: int | None) -> None:
+        """Adds the run's outcome and its interrupts; ``step`` is that of the new checkpoint."""
+
+
+class CommitWriter(Protocol):
+    """A way to write the rows of commits to one thread."""
+
+    #: Whether answers that are stored stay as they are.
+    keeps_answers: bool
+    #: Whether nothing is stored of the thread yet.
+    is_new_thread: bool
+
+    def get_epoch(self, lease: LocalThreadLease | None) -> int:
+        """Returns the epoch of the rows; ``lease`` is that of the commit."""
+
+    def may_defer(self, lease: LocalThreadLease | None) -> bool:
+        """Returns whether a commit may be written by another connection, beside the run."""
+
+    def may_continue(self) -> bool:
+        """Returns whether a later commit may build upon rows that are read or written now."""
+
+    def plan(self, rows: Sequence[CommitRows], commits: Sequence[Commit]) -> Write:
+        """Returns the function that writes the rows of commits in one transaction."""
+
+
+class FencedWriter:
+    """Writes the commits of a worker's run in transactions of their own, behind its fence."""
+
+    keeps_answers, is_new_thread = True, False
+
+    def __init__(
+        self, using: str, thread: ThreadKey, fence: Fence, append_events: AppendEvents | None
+    ) -> None:
+        self._using, self._thread, self._fence = using, thread, fence
+        self._append_events = append_events
+        #: OS threads within DjangoSaver.together, of whose transaction a commit is a part.
+        self.together: set[int] = set()
+
+    def get_epoch(self, lease: LocalThreadLease | None) -> int:
+        return self._thread.epoch
+
+    def may_defer(self, lease: LocalThreadLease | None) -> bool:
+        return True
+
+    def may_continue(self) -> bool:
+        return not connections[self._using].in_atomic_block
+
+    def plan(self, rows: Sequence[CommitRows], commits: Sequence[Commit]) -> Write:
+        batch, outcome = WriteBatch(self._using), _find_outcome(rows, commits)
+        # The fence comes first: it locks the thread's row, and a worker that no longer has the
+        # thread learns so before having written anything.
+        self._fence.guard(batch, outcome)
+        _append_chunks(commits, batch, self._append_events)
+        if outcome is not None:
+            self._fence.settle(batch, outcome, _find_step(commits))
+        if changed := [question for each in rows for question in each.changed]:
+            self._fence.flag_changed(batch, changed)
+        _add_rows(rows, self._thread.pk, batch)
+        return partial(batch.commit, durable=get_ident() not in self.together)
+
+
+class BatchedWriter:
+    """Writes commits as a part of a service's transaction; with its ``batch``, if there is one.
+
+    The batch is of a thread that has nothing stored yet.
+    """
+
+    keeps_answers = False
+
+    def __init__(
+        self,
+        using: str,
+        thread: ThreadKey,
+        batch: WriteBatch | None,
+        append_events: AppendEvents | None,
+    ) -> None:
+        self._using, self._thread, self._batch = using, thread, batch
+        self._append_events = append_events
+        self.is_new_thread = batch is not None
+
+    def get_epoch(self, lease: LocalThreadLease | None) -> int:
+        return self._thread.epoch
+
+    def may_defer(self, lease: LocalThreadLease | None) -> bool:
+        return False
+
+    def may_continue(self) -> bool:
+        return True  # the saver is made for the one transaction, and undone with it
+
+    def plan(self, rows: Sequence[CommitRows], commits: Sequence[Commit]) -> Write:
+        batch = WriteBatch(self._using) if self._batch is None else self._batch
+        _append_chunks(commits, batch, self._append_events)
+        _add_rows(rows, self._thread.pk, batch)
+        if batch is self._batch:
+            return _do_nothing
+        # The transaction stands or falls as one: a savepoint would only cost two round trips.
+        return partial(batch.commit, savepoint=False)
+
+
+class DirectWriter:
+    """Writes commits to any thread, makes its row, and binds them to the lease of a direct call."""
+
+    keeps_answers = is_new_thread = False
+
+    def __init__(self, using: str) -> None:
+        self._using = using
+        self._keys: dict[str, int] = {}  # thread ids that were committed to, and their rows
+
+    def get_epoch(self, lease: LocalThreadLease | None) -> int:
+        return lease.epoch if isinstance(lease, DirectCallLease) else 0
+
+    def may_defer(self, lease: LocalThreadLease | None) -> bool:
+        return isinstance(lease, DirectCallLease) and lease.in_force
+
+    def may_continue(self) -> bool:
+        return not connections[self._using].in_atomic_block
+
+    def forget_thread(self, thread_id: str) -> None:
+        """Forgets the row of a thread."""
+        self._keys.pop(thread_id, None)
+
+    def plan(self, rows: Sequence[CommitRows], commits: Sequence[Commit]) -> Write:
+        lease, add_rows = commits[-1].lease, partial(_add_rows, rows)
+        if isinstance(lease, DirectCallLease):
+            return partial(lease.write, add_rows, ends=_find_outcome(rows, commits) is not None)
+        return partial(self._write, add_rows, rows[0].ref.thread_id)
+
+    def _write(self, add_rows: Callable[[int, WriteBatch], None], thread_id: str) -> None:
+        # What a caller's transaction sees may be undone with it, and the row's key may then go to
+        # another thread; so only what a transaction of this saver's own has committed is kept.
+        own = self.may_continue()
+        pk = self._keys.get(thread_id) if own else None
+        if pk is None:
+            found = thread_rows.find_thread(self._using, thread_id)
+            pk = None if found is None else found.pk
+        if pk is None:
+            pk = thread_rows.begin_thread(self._using, Thread(thread_id=thread_id), add_rows)
+        else:
+            batch = WriteBatch(self._using)
+            add_rows(pk, batch)
+            batch.commit()
+        if own:
+            if len(self._keys) >= MAX_THREADS:
+                self._keys.clear()
+            self._keys[thread_id] = pk
+
+
+def _add_rows(rows: Sequence[CommitRows], pk: int, batch: WriteBatch) -> None:
+    for each in rows:
+        each.write(pk, batch)
+
+
+def _append_chunks(
+    commits: Sequence[Commit], batch: WriteBatch, append: AppendEvents | None
+) -> None:
+    if append is not None:
+        for commit in commits:
+            if commit.chunks:
+                append(batch, commit.chunks)
+
+
+def _find_outcome(rows: Sequence[CommitRows], commits: Sequence[Commit]) -> Outcome | None:
+    """Returns the outcome of the run, which only commits of the root graph have."""
+    return None if rows[0].ref.ns else commits[-1].outcome
+
+
+def _find_step(commits: Sequence[Commit]) -> int | None:
+    """Returns the step of the checkpoint that is stored, where one is."""
+    for commit in commits:
+        if commit.checkpoint is not None and commit.metadata is not None:
+            return commit.metadata.get("step")
+    return None
+
+
+def _do_nothing() -> None:
+    """Writes nothing: whoever has the batch does."""

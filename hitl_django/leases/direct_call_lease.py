@@ -1,0 +1,166 @@
+"""The lease that a direct call of a graph takes on its thread, as a worker does for its run.
+
+The lease is taken with the first commit of the run, or before its first tasks; every later commit
+is bound to the epoch that it began, as a worker's is.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
+from django.db import DatabaseError, IntegrityError, connections
+
+from hitl_django.conf import hitl
+from hitl_django.db.write_batch import WriteBatch
+from hitl_django.engine.savers.thread_lease import LocalThreadLease, LocalThreadLeases, Stream
+from hitl_django.errors import LeaseHeldError, LeaseLostError
+from hitl_django.models import Thread
+
+from . import queries, thread_rows
+from .renewal import LeaseRenewal, renewals
+from .thread_lease import ThreadLease, lease_duration, name_owner
+
+logger = logging.getLogger("hitl_django")
+
+#: Adds rows of a run to a batch, for the thread of that key.
+AddRows = Callable[[int, WriteBatch], None]
+
+
+class DirectCallLease(LocalThreadLease):
+    """A run's lease on its thread, in this process and in the database ``using``.
+
+    ``epoch`` is the one that the lease begins, or has begun; ``in_force`` says whether it has.
+    """
+
+    __slots__ = ("_left", "_owner", "_renewal", "_thread", "_using", "epoch", "in_force")
+
+    def __init__(
+        self, using: str, leases: LocalThreadLeases[Any], thread_id: str, stream: Stream
+    ) -> None:
+        super().__init__(leases, thread_id, stream)
+        self._using, self._owner, self._left = using, name_owner(), ""
+        self._thread: ThreadLease | None = None  # until its row is known
+        self._renewal: LeaseRenewal | None = None
+        self.epoch, self.in_force = 1, False
+
+    def take_over(self, left: DirectCallLease) -> None:
+        """Takes the thread, and its lease, from a run that was left half-way."""
+        super().take_over(left)
+        left.stop_renewal()
+        self._left = left._owner
+
+    def check(self) -> None:
+        """Finds the thread's row; raises LeaseHeldError where somebody else has the lease."""
+        row = thread_rows.find_thread(self._using, self.thread_id)
+        if row is None:
+            return
+        if row.is_leased and row.lease_owner != self._left:
+            raise self._refuse(f"{row.lease_owner} has it")
+        self.epoch = row.epoch + 1
+        self._bind(row.pk)
+
+    def enforce(self) -> None:
+        """Takes the lease; raises LeaseHeldError where somebody else has been faster."""
+        self.write(_add_nothing, ends=False)
+
+    def write(self, add_rows: AddRows, *, ends: bool) -> None:
+        """Write rows of the run; with the last of them the run ``ends`` and its lease is released.
+
+        Raises:
+            LeaseHeldError: another run was faster to take the thread.
+            LeaseLostError: another run has taken the thread over.
+        """
+        if self._thread is None:
+            self._begin_thread(add_rows, ends=ends)
+        else:
+            batch = WriteBatch(self._using)
+            self._guard(batch, self._thread, ends=ends)
+            add_rows(self._thread.pk, batch)
+            try:
+                batch.commit()
+            except LeaseLostError:
+                if thread_rows.find_thread(self._using, self.thread_id) is not None:
+                    raise
+                # The thread was deleted since, as delete_thread does: it begins anew.
+                self.in_force = False
+                self.stop_renewal()
+                self._begin_thread(add_rows, ends=ends)
+        self._note_written(ends=ends)
+
+    def _begin_thread(self, add_rows: AddRows, *, ends: bool) -> None:
+        owner, leased_for = ("", None) if ends else (self._owner, lease_duration())
+        row = Thread(thread_id=self.thread_id, epoch=self.epoch, lease_owner=owner)
+        try:
+            self._bind(thread_rows.begin_thread(self._using, row, add_rows, leased_for))
+        except IntegrityError as error:
+            raise self._refuse("another run has begun it meanwhile") from error
+
+    def _bind(self, pk: int) -> None:
+        self._thread = ThreadLease(pk, self.thread_id, self.epoch, using=self._using)
+
+    def _guard(self, batch: WriteBatch, thread: ThreadLease, *, ends: bool) -> None:
+        if not self.in_force:
+            values = {**thread.values(), "epoch": self.epoch - 1, "left": self._left}
+            values |= {"owner": "", "duration": None} if ends else {"owner": self._owner}
+            refusal = self._refuse("another run has taken it meanwhile")
+            batch.guard(queries.TAKE, values, refusal)
+        elif ends:
+            thread.guard(batch, queries.RELEASE_AFTER_PROGRESS)
+        else:
+            thread.fence(batch)
+
+    def _note_written(self, *, ends: bool) -> None:
+        if ends:
+            self.in_force = False
+            self.stop_renewal()
+        elif not self.in_force:
+            self.in_force = True
+            # Within a caller's transaction nobody else sees the lease: they wait for the row.
+            if self._thread is not None and not connections[self._using].in_atomic_block:
+                self._renewal = LeaseRenewal(self._thread)
+                renewals.add(self._renewal)
+
+    def release(self) -> None:
+        """Gives the thread back, and the lease where no commit has done so."""
+        if self.in_force and self._thread is not None and not self.is_lost:
+            self.in_force = False
+            self.stop_renewal()
+            try:
+                self._thread.release()
+            except DatabaseError:
+                # In a transaction that is undone the lease is undone, too; else it runs out.
+                fields = {"thread_id": self.thread_id}
+                logger.info("thread %r: the lease was not given back", self.thread_id, extra=fields)
+        super().release()
+
+    def stop_renewal(self) -> None:
+        """Renews the lease no more."""
+        if self._renewal is not None:
+            renewals.remove(self._renewal)
+            self._renewal = None
+
+    def _refuse(self, why: str) -> LeaseHeldError:
+        return LeaseHeldError(
+            f"Thread {self.thread_id!r} is under way: {why}. Wait for its end; the lease of a "
+            f"process that died runs out after {hitl.LEASE_SECONDS:g} seconds.",
+            thread_id=self.thread_id,
+        )
+
+
+#: The leases of direct calls in this process, by database.
+_LEASES: dict[str, LocalThreadLeases[DirectCallLease]] = {}
+
+
+def take_thread(using: str, thread_id: str, stream: Stream) -> DirectCallLease:
+    """Take a thread for a run in this process; LeaseHeldError where another run here has it."""
+    leases = _LEASES.get(using)
+    if leases is None:
+        leases = _LEASES.setdefault(using, LocalThreadLeases(partial(DirectCallLease, using)))
+    return leases.take(thread_id, stream)
+
+
+def _add_nothing(pk: int, batch: WriteBatch) -> None:
+    """Adds no rows beside the thread's."""

@@ -1,0 +1,23 @@
+"""Leases of runs: a worker's claim of a run, the fence of its commits, and how the run is left."""
+
+from __future__ import annotations
+
+from .claim import claim
+from .fence import RunFence
+from .lease import RunLease
+from .time_slice import keep_renewed
+from .transitions import describe_error, note_error, park, release
+from .waiting_runs import enqueue_next, select_waiting
+
+__all__ = [
+    "RunFence",
+    "RunLease",
+    "claim",
+    "describe_error",
+    "enqueue_next",
+    "keep_renewed",
+    "note_error",
+    "park",
+    "release",
+    "select_waiting",
+]

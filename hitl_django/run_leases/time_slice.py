@@ -1,0 +1,45 @@
+"""The time that a worker stays with a run: its lease is renewed, and its time slice ends."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from time import monotonic
+
+from hitl_django.engine.task.runtime import RunControl
+from hitl_django.leases.renewal import LeaseRenewal, renewals
+
+from .lease import RunLease
+
+
+@contextmanager
+def keep_renewed(lease: RunLease, control: RunControl, slice_: float | None) -> Iterator[None]:
+    """Renews the lease meanwhile, and requests a drain when ``slice_`` seconds are used up."""
+    run = RunRenewal(lease, control, slice_)
+    try:
+        renewals.add(run)
+        yield
+    finally:
+        renewals.remove(run)
+
+
+class RunRenewal(LeaseRenewal):
+    """A run under way, and when its lease is to be renewed or its time slice ends."""
+
+    def __init__(self, lease: RunLease, control: RunControl, slice_: float | None) -> None:
+        super().__init__(lease.thread, lease.log_fields())
+        self.control = control
+        self.slice_ends = float("inf") if slice_ is None else monotonic() + slice_
+
+    def next_due(self) -> float:
+        return min(self.beat, self.slice_ends)
+
+    def keep_up(self) -> None:
+        if monotonic() >= self.slice_ends:
+            self.control.request_drain("time slice used up")
+            self.slice_ends = float("inf")
+        super().keep_up()
+
+    def note_lost(self) -> None:
+        # Its next commit will be refused anyway; no need to begin another super-step.
+        self.control.request_drain("lease lost")
