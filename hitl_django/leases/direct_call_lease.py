@@ -35,13 +35,13 @@ class DirectCallLease(LocalThreadLease):
     ``epoch`` is the one that the lease begins, or has begun; ``in_force`` says whether it has.
     """
 
-    __slots__ = ("_left", "_owner", "_renewal", "_thread", "_using", "epoch", "in_force")
+    __slots__ = ("_left", "_owner", "_renewal", "_seen", "_thread", "_using", "epoch", "in_force")
 
     def __init__(
         self, using: str, leases: LocalThreadLeases[Any], thread_id: str, stream: Stream
     ) -> None:
         super().__init__(leases, thread_id, stream)
-        self._using, self._owner, self._left = using, name_owner(), ""
+        self._using, self._owner, self._left, self._seen = using, name_owner(), "", ""
         self._thread: ThreadLease | None = None  # until its row is known
         self._renewal: LeaseRenewal | None = None
         self.epoch, self.in_force = 1, False
@@ -59,7 +59,7 @@ class DirectCallLease(LocalThreadLease):
             return
         if row.is_leased and row.lease_owner != self._left:
             raise self._refuse(f"{row.lease_owner} has it")
-        self.epoch = row.epoch + 1
+        self.epoch, self._seen = row.epoch + 1, row.lease_owner
         self._bind(row.pk)
 
     def enforce(self) -> None:
@@ -103,8 +103,10 @@ class DirectCallLease(LocalThreadLease):
 
     def _guard(self, batch: WriteBatch, thread: ThreadLease, *, ends: bool) -> None:
         if not self.in_force:
-            values = {**thread.values(), "epoch": self.epoch - 1, "left": self._left}
-            values |= {"owner": "", "duration": None} if ends else {"owner": self._owner}
+            values = {**thread.values(), "epoch": self.epoch - 1, "owner": self._owner}
+            values |= {"seen": self._seen, "left": self._left}
+            if ends:
+                values |= {"owner": "", "duration": None}
             refusal = self._refuse("another run has taken it meanwhile")
             batch.guard(queries.TAKE, values, refusal)
         elif ends:

@@ -30,10 +30,15 @@ _LEASED = IN_EPOCH & Q(lease_until__isnull=False)
 TAKEN: dict[str, Any] = {"epoch": F("epoch") + 1, "lease_owner": _OWNER, "lease_until": _UNTIL}
 RELEASED: dict[str, Any] = {"lease_until": None, "lease_owner": ""}
 
-#: Takes a thread for a direct call, if nobody had it since it was read; ``left`` is the owner whose
+#: Takes a thread for a direct call, if nobody had it since it was read: the owner of a lease that
+#: had run out is the one ``seen``, unless its run has ended since. ``left`` is the owner whose
 #: lease may be taken over.
 TAKE = PreparedUpdate(
-    Thread, IN_EPOCH & (AVAILABLE | Q(lease_owner=Parameter("left", _TEXT))), lambda: TAKEN
+    Thread,
+    IN_EPOCH
+    & Q(lease_owner=Parameter("seen", _TEXT))
+    & (AVAILABLE | Q(lease_owner=Parameter("left", _TEXT))),
+    lambda: TAKEN,
 )
 
 #: Opens a commit where there are no attempts to reset: the lease has not run out, so that nobody

@@ -16,9 +16,23 @@ from django.db import connections, transaction
 from django.test import override_settings
 from typing_extensions import TypedDict
 
-from hitl_django import END, START, Command, StateGraph, interrupt
+from hitl_django import (
+    END,
+    START,
+    Command,
+    StateGraph,
+    interrupt,
+    run_leases,
+    services,
+    testing,
+)
 from hitl_django.checkpoints import DjangoSaver
-from hitl_django.engine.savers.checkpoint import BaseCheckpointSaver
+from hitl_django.engine.savers.checkpoint import (
+    BaseCheckpointSaver,
+    Commit,
+    Outcome,
+    TaskWrites,
+)
 from hitl_django.engine.savers.memory import InMemorySaver
 from hitl_django.errors import LeaseHeldError, LeaseLostError, OpenQuestionsError
 from hitl_django.leases import direct_call_lease
@@ -411,6 +425,50 @@ def test_who_read_the_thread_before_a_late_run_went_on_is_refused(
         second.invoke(None, CONFIG)
     next_gate.may_end.set()
     assert first.result(PATIENCE) == {"log": ["in", "gate", "gate"]}
+
+
+def test_who_read_the_thread_before_a_late_run_ended_is_refused(
+    threads: ThreadPoolExecutor, elsewhere: Callable[[], None]
+) -> None:
+    gate = Gate()
+    first = call(threads, build(DjangoSaver(), gate), {"log": ["in"]})
+    assert gate.begun.wait(PATIENCE)
+    Thread.objects.update(lease_until="2000-01-01T00:00Z")  # its process stood still so long
+    elsewhere()
+
+    class Slow(DjangoSaver):
+        def get_tuple(self, config: Any) -> Any:
+            found = super().get_tuple(config)
+            gate.may_end.set()
+            assert first.result(PATIENCE) == {"log": ["in", "gate"]}
+            return found
+
+    second = build(Slow(), lambda state: {"log": ["second"]})
+    with pytest.raises(LeaseHeldError, match="meanwhile"):
+        second.invoke(None, CONFIG)
+    assert second.get_state(CONFIG).values == {"log": ["in", "gate"]}
+
+
+@pytest.mark.parametrize("outcome", [None, Outcome("drained")])
+def test_direct_call_that_read_the_thread_before_a_late_worker_stored_is_refused(
+    outcome: Outcome | None,
+) -> None:
+    with testing.inline():
+        run = services.start("steps", {"log": []})
+    lease = run_leases.claim(run.id)
+    assert lease is not None
+    Thread.objects.update(lease_until="2000-01-01T00:00Z")  # its process stood still so long
+    place: Any = {"configurable": {"thread_id": run.thread_id}}
+    late = DjangoSaver(lease.thread, run_leases.RunFence(lease))
+
+    class Slow(DjangoSaver):
+        def get_tuple(self, config: Any) -> Any:
+            found = super().get_tuple(config)
+            late.commit(Commit(place, [TaskWrites("t", "", [("log", ["late"])])], outcome=outcome))
+            return found
+
+    with pytest.raises(LeaseHeldError, match="meanwhile"):
+        build(Slow(), lambda state: {"log": ["second"]}).invoke({"log": ["in"]}, place)
 
 
 def test_in_a_callers_transaction_the_lease_goes_with_it() -> None:
