@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from functools import partial
 from threading import get_ident
@@ -39,55 +40,69 @@ class Fence(Protocol):
         """Adds the run's outcome and its interrupts; ``step`` is that of the new checkpoint."""
 
 
-class CommitWriter(Protocol):
-    """A way to write the rows of commits to one thread."""
+class CommitWriter(ABC):
+    """A way to write the rows of commits to one thread; ``lease`` is that of a commit."""
 
-    #: Whether answers that are stored stay as they are.
-    keeps_answers: bool
-    #: Whether nothing is stored of the thread yet.
-    is_new_thread: bool
+    #: Whether stored answers stay as they are, and whether nothing of the thread is stored yet.
+    keeps_answers = is_new_thread = False
 
-    def get_epoch(self, lease: LocalThreadLease | None) -> int:
-        """Returns the epoch of the rows; ``lease`` is that of the commit."""
+    def __init__(self, using: str) -> None:
+        self._using = using
 
     def may_defer(self, lease: LocalThreadLease | None) -> bool:
         """Returns whether a commit may be written by another connection, beside the run."""
+        return False
 
     def may_continue(self) -> bool:
         """Returns whether a later commit may build upon rows that are read or written now."""
+        return not connections[self._using].in_atomic_block
 
+    @abstractmethod
+    def get_epoch(self, lease: LocalThreadLease | None) -> int:
+        """Returns the epoch of the rows."""
+
+    @abstractmethod
     def plan(self, rows: Sequence[CommitRows], commits: Sequence[Commit]) -> Write:
         """Returns the function that writes the rows of commits in one transaction."""
 
 
-class FencedWriter:
-    """Writes the commits of a worker's run in transactions of their own, behind its fence."""
-
-    keeps_answers, is_new_thread = True, False
-
-    def __init__(
-        self, using: str, thread: ThreadKey, fence: Fence, append_events: AppendEvents | None
-    ) -> None:
-        self._using, self._thread, self._fence = using, thread, fence
-        self._append_events = append_events
-        #: OS threads within DjangoSaver.together, of whose transaction a commit is a part.
-        self.together: set[int] = set()
+class _BoundWriter(CommitWriter):
+    def __init__(self, using: str, thread: ThreadKey, append_events: AppendEvents | None) -> None:
+        super().__init__(using)
+        self._thread, self._append_events = thread, append_events
 
     def get_epoch(self, lease: LocalThreadLease | None) -> int:
         return self._thread.epoch
 
+    def _append_chunks(self, commits: Sequence[Commit], batch: WriteBatch) -> None:
+        if self._append_events is not None:
+            for commit in commits:
+                if commit.chunks:
+                    self._append_events(batch, commit.chunks)
+
+
+class FencedWriter(_BoundWriter):
+    """Writes the commits of a worker's run in transactions of their own, behind its fence."""
+
+    keeps_answers = True
+
+    def __init__(
+        self, using: str, thread: ThreadKey, append_events: AppendEvents | None, fence: Fence
+    ) -> None:
+        super().__init__(using, thread, append_events)
+        self._fence = fence
+        #: OS threads within DjangoSaver.together, of whose transaction a commit is a part.
+        self.together: set[int] = set()
+
     def may_defer(self, lease: LocalThreadLease | None) -> bool:
         return True
-
-    def may_continue(self) -> bool:
-        return not connections[self._using].in_atomic_block
 
     def plan(self, rows: Sequence[CommitRows], commits: Sequence[Commit]) -> Write:
         batch, outcome = WriteBatch(self._using), _find_outcome(rows, commits)
         # The fence comes first: it locks the thread's row, and a worker that no longer has the
         # thread learns so before having written anything.
         self._fence.guard(batch, outcome)
-        _append_chunks(commits, batch, self._append_events)
+        self._append_chunks(commits, batch)
         if outcome is not None:
             self._fence.settle(batch, outcome, _find_step(commits))
         if changed := [question for each in rows for question in each.changed]:
@@ -96,37 +111,28 @@ class FencedWriter:
         return partial(batch.commit, durable=get_ident() not in self.together)
 
 
-class BatchedWriter:
-    """Writes commits as a part of a service's transaction; with its ``batch``, if there is one.
+class BatchedWriter(_BoundWriter):
+    """Writes commits as a part of a service's transaction.
 
-    The batch is of a thread that has nothing stored yet.
+    With a ``batch``, which is of a thread that has nothing stored yet, they are written by that.
     """
-
-    keeps_answers = False
 
     def __init__(
         self,
         using: str,
         thread: ThreadKey,
-        batch: WriteBatch | None,
         append_events: AppendEvents | None,
+        batch: WriteBatch | None,
     ) -> None:
-        self._using, self._thread, self._batch = using, thread, batch
-        self._append_events = append_events
-        self.is_new_thread = batch is not None
-
-    def get_epoch(self, lease: LocalThreadLease | None) -> int:
-        return self._thread.epoch
-
-    def may_defer(self, lease: LocalThreadLease | None) -> bool:
-        return False
+        super().__init__(using, thread, append_events)
+        self._batch, self.is_new_thread = batch, batch is not None
 
     def may_continue(self) -> bool:
         return True  # the saver is made for the one transaction, and undone with it
 
     def plan(self, rows: Sequence[CommitRows], commits: Sequence[Commit]) -> Write:
         batch = WriteBatch(self._using) if self._batch is None else self._batch
-        _append_chunks(commits, batch, self._append_events)
+        self._append_chunks(commits, batch)
         _add_rows(rows, self._thread.pk, batch)
         if batch is self._batch:
             return _do_nothing
@@ -134,13 +140,11 @@ class BatchedWriter:
         return partial(batch.commit, savepoint=False)
 
 
-class DirectWriter:
+class DirectWriter(CommitWriter):
     """Writes commits to any thread, makes its row, and binds them to the lease of a direct call."""
 
-    keeps_answers = is_new_thread = False
-
     def __init__(self, using: str) -> None:
-        self._using = using
+        super().__init__(using)
         self._keys: dict[str, int] = {}  # thread ids that were committed to, and their rows
 
     def get_epoch(self, lease: LocalThreadLease | None) -> int:
@@ -148,9 +152,6 @@ class DirectWriter:
 
     def may_defer(self, lease: LocalThreadLease | None) -> bool:
         return isinstance(lease, DirectCallLease) and lease.in_force
-
-    def may_continue(self) -> bool:
-        return not connections[self._using].in_atomic_block
 
     def forget_thread(self, thread_id: str) -> None:
         """Forgets the row of a thread."""
@@ -185,15 +186,6 @@ class DirectWriter:
 def _add_rows(rows: Sequence[CommitRows], pk: int, batch: WriteBatch) -> None:
     for each in rows:
         each.write(pk, batch)
-
-
-def _append_chunks(
-    commits: Sequence[Commit], batch: WriteBatch, append: AppendEvents | None
-) -> None:
-    if append is not None:
-        for commit in commits:
-            if commit.chunks:
-                append(batch, commit.chunks)
 
 
 def _find_outcome(rows: Sequence[CommitRows], commits: Sequence[Commit]) -> Outcome | None:

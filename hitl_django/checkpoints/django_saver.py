@@ -83,9 +83,9 @@ class DjangoSaver(BaseCheckpointSaver):
         self._fenced: FencedWriter | None = None
         self._bound: CommitWriter = self._direct
         if thread is not None and fence is not None:
-            self._bound = self._fenced = FencedWriter(self.using, thread, fence, append_events)
+            self._bound = self._fenced = FencedWriter(self.using, thread, append_events, fence)
         elif thread is not None:
-            self._bound = BatchedWriter(self.using, thread, batch, append_events)
+            self._bound = BatchedWriter(self.using, thread, append_events, batch)
 
     around_call = OpenTransactionRefusal
     leave_thread = staticmethod(close_connections)
