@@ -16,6 +16,7 @@ from hitl_django.checkpoints.queries import answer_columns
 from hitl_django.db.bulk_insert import BulkInsert, insertable_columns
 from hitl_django.db.prepared_query import NO_STATE, Parameter, PreparedSelect, PreparedUpdate
 from hitl_django.db.row_mapper import RowMapper
+from hitl_django.leases.queries import THREAD
 from hitl_django.models import Decision, Interrupt, Run, Thread
 from hitl_django.models.functions import Now
 from hitl_django.models.review import get_closed_columns
@@ -23,7 +24,6 @@ from hitl_django.models.review import get_closed_columns
 _INTERRUPT = Parameter("interrupt", models.UUIDField())
 
 RUN, INTERRUPT, DECISION = RowMapper(Run), RowMapper(Interrupt), RowMapper(Decision)
-THREAD = RowMapper(Thread, now=models.DateTimeField())
 
 #: Begins a run.
 NEW_RUN = BulkInsert(Run, [*insertable_columns(Run), "number"], fresh=True)

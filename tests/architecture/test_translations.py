@@ -103,12 +103,7 @@ def test_a_language_besides_english_is_shipped() -> None:
 
 @pytest.mark.parametrize("path", CATALOGUES, ids=name_catalogue)
 def test_a_catalogue_has_what_the_sources_say_and_nothing_else(path: Path) -> None:
-    app = path.parents[3]
-    messages, catalogue = said(app), catalogue_of(path)
-    if app != PACKAGE:
-        # Django finds it in the catalogue of the core as well.
-        core = said()
-        messages = {one: file for one, file in messages.items() if one not in core}
+    messages, catalogue = said(path.parents[3]), catalogue_of(path)
     # A message with a plural stands for its singular, too.
     singulars = {(context, one[0]) for context, one in catalogue if isinstance(one, tuple)}
     missing = {one: messages[one] for one in messages.keys() - catalogue.keys() - singulars}

@@ -27,6 +27,7 @@ def use_core() -> dict[str, Any]:
 
     from hitl_django import END, START, StateGraph, interrupt, register, services, testing, urls
     from hitl_django.extensions import list_extensions
+    from hitl_django.management.commands.hitl import list_verbs
     from hitl_django.models import Interrupt, Run
 
     @register("publish")
@@ -78,6 +79,7 @@ def use_core() -> dict[str, Any]:
         "index": index,
         "request": request,
         "extensions": [each.name for each in list_extensions()],
+        "verbs": list(list_verbs()),
         "pages": [each.name for each in urls.urlpatterns if isinstance(each, URLPattern)],
     }
 

@@ -21,6 +21,7 @@ from hitl_django.errors import (
     StaleQuestionError,
 )
 from hitl_django.graph_registry import registry
+from hitl_django.leases.queries import THREAD
 from hitl_django.models import Decision, Interrupt, Run, Thread
 from hitl_django.permissions import find_row, get_policy, refuse_unless_may, select_visible
 
@@ -297,7 +298,7 @@ def _read(pk: UUID) -> _Found:
     interrupt = queries.INTERRUPT.read(using, row)
     row = row[len(queries.INTERRUPT.names) :]
     interrupt.run = queries.RUN.read(using, row)
-    thread = queries.THREAD.read(using, row[len(queries.RUN.names) : -2])
+    thread = THREAD.read(using, row[len(queries.RUN.names) : -2])
     interrupt.thread = interrupt.run.thread = thread
     return _Found(thread, interrupt, AnswersRow(*row[-2:]))
 

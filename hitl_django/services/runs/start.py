@@ -27,6 +27,7 @@ from hitl_django.errors import (
 from hitl_django.graph_registry import compatibility, registry
 from hitl_django.graph_registry.registry import RegisteredGraph
 from hitl_django.leases import thread_rows
+from hitl_django.leases.queries import THREAD
 from hitl_django.models import Interrupt, Run, Thread
 from hitl_django.models.events import encode_kinds
 from hitl_django.permissions import get_policy, may_start, refuse_unless_may, select_visible
@@ -185,7 +186,7 @@ class _Start:
         """Starts a run on a thread of its own, which nobody else sees before all is written."""
         using = write_alias()
         # As the keys of all rows: among many threads, what is new is at the end of an index.
-        thread = queries.THREAD.new(thread_id=str(new_id()), **self._about())
+        thread = THREAD.new(thread_id=str(new_id()), **self._about())
         thread.now = read_clock(using)
         batch = WriteBatch(using)
         thread_rows.add_thread(thread, batch)
