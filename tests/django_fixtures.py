@@ -10,6 +10,7 @@ from django.db import connection
 from django.db.models.signals import post_migrate
 from django.utils import translation
 
+from hitl_django.contrib.insights import sampling, spot_check
 from hitl_django.contrib.webhooks import outbox
 from hitl_django.graph_registry import compatibility
 from tests import databases
@@ -44,6 +45,13 @@ def _no_webhooks_of_another_test() -> None:
 def _no_shapes_of_another_test() -> None:
     """Has each test store the shapes of its graphs itself: their rows go with the test."""
     compatibility.clear_shapes()
+
+
+@pytest.fixture(autouse=True)
+def _no_spot_checks_of_another_test() -> Iterator[None]:
+    yield
+    for graph in sampling.list_graphs():
+        spot_check(graph, rate=0)
 
 
 @pytest.fixture(autouse=True)

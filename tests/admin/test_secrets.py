@@ -106,7 +106,6 @@ def received(db: None) -> Iterator[list[str]]:
     spot_check("vault", rate=1)
     yield found
     registry.unregister("vault")
-    spot_check("vault", rate=0)
 
 
 def opening(advance: Advance, user: str = "Dana", by: Any = None) -> Interrupt:

@@ -292,7 +292,7 @@ def test_the_record_is_for_who_may_export_it_and_see_who_decides(as_role: Any, a
 def test_the_record_is_for_who_may_see_all_that_the_thread_asks(
     as_role: Any, make_run: Any, make_question: Any, settings: Any
 ) -> None:
-    settings.HITL = {**settings.HITL, "POLICY": "tests.services.test_figures.OnlyOpen"}
+    settings.HITL = {**settings.HITL, "POLICY": "tests.contrib.insights.test_reports.OnlyOpen"}
     keeper, run = as_role("keeper"), make_run(graph="open")
     make_question(run)
     assert keeper.get("thread-record", run.thread.thread_id).status_code == 200

@@ -15,7 +15,7 @@ pytestmark = pytest.mark.django_db
 
 
 def looks_at_ended(size: int) -> list[list[int]]:
-    return list(retention._batches(retention._at_rest("default", 30), size))
+    return list(retention.iterate_batches(retention._at_rest("default", 30), size))
 
 
 def test_threads_that_ended_at_the_same_moment_are_each_looked_at_once() -> None:

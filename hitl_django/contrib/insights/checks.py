@@ -20,10 +20,10 @@ def check_graphs(
     """Report spot checks of graphs that aren't registered."""
     known = registry.list_names()
     return [
-        checks.Error(
+        checks.Warning(
             f"No graph {graph!r} is registered, and the code has spot checks for it.",
             hint="Register the graph, or remove the call of spot_check().",
-            id="hitl_insights.E001",
+            id="hitl_insights.W001",
         )
         for graph in list_graphs()
         if graph not in known
