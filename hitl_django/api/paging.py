@@ -46,7 +46,7 @@ class Cursor:
             raise ValueError(text)
         padded = text.encode("ascii") + b"=" * (-len(text) % 4)
         row, backwards = json.loads(base64.b64decode(padded, altchars=b"-_", validate=True))
-        if not isinstance(row, str) or not isinstance(backwards, bool):
+        if not isinstance(row, str) or not row.isascii() or not isinstance(backwards, bool):
             raise TypeError(text)
         return cls(row, backwards)
 
