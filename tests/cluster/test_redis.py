@@ -21,7 +21,11 @@ from tests.messages import enqueue_run
 from .conftest import Cluster, all_succeeded, start_laps, states
 from .redis_server import RedisServer
 
-pytestmark = [pytest.mark.cluster, pytest.mark.django_db(transaction=True)]
+pytestmark = [
+    pytest.mark.cluster,
+    pytest.mark.any_database,
+    pytest.mark.django_db(transaction=True),
+]
 
 Start = Callable[..., Cluster]
 

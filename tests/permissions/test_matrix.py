@@ -37,8 +37,8 @@ from .table import (
 )
 from .world import Things
 
-#: Everybody at every address takes its time.
-pytestmark = pytest.mark.long
+#: Everybody at every address takes its time, and has the same answers on each database.
+pytestmark = [pytest.mark.long, pytest.mark.any_database]
 
 #: Who is asked by methods that no address has.
 STRANGERS = ("anonymous", "inactive", "nobody", "everything", "superuser")
