@@ -20,9 +20,9 @@ FEW = 20
 
 
 class Guard(NamedTuple):
-    """What has to match a row, its values, and what is raised where it doesn't.
+    """A statement that has to match a row, with its values and the error if it doesn't.
 
-    ``receive`` is called with what it returns, where all of the batch is written. Where it matches
+    ``receive`` is called with the row after all of the batch is written. If the statement matches
     no row, the batch is written with ``otherwise`` in its place, if there is one.
     """
 
@@ -100,11 +100,12 @@ class WriteBatch:
         error: type[Exception],
         otherwise: PreparedUpdate | None = None,
     ) -> None:
-        """Adds a SELECT that locks a row, before anything else; like ``guard`` but for that.
+        """Add a SELECT that locks a row before the other statements; otherwise like ``guard``.
 
-        Where it finds no row, ``commit`` tries it with the UPDATE ``otherwise`` in its place.
+        If it finds no row, ``commit`` undoes the batch and writes it with the UPDATE ``otherwise``
+        in its place.
         """
-        self._guards.insert(0, Guard(statement, values, error, None, otherwise))
+        self._guards.insert(0, Guard(statement, values, error, otherwise=otherwise))
 
     def lock_ahead(
         self, statement: PreparedSelect, values: dict[str, Any], error: type[Exception]
@@ -176,7 +177,7 @@ class WriteBatch:
             self._tries += 1
         except _NoRowError:
             self._guards = [
-                guard if guard.otherwise is None else Guard(guard.otherwise, *guard[1:3])
+                guard._replace(statement=guard.otherwise or guard.statement, otherwise=None)
                 for guard in self._guards
             ]
         return self.commit(durable=durable, savepoint=savepoint)

@@ -107,7 +107,7 @@ def park(lease: RunLease, error: str) -> None:
 
 
 def note_error(lease: RunLease, error: str) -> None:
-    """Store why a run is about to be left; its lease stays.
+    """Store why a run is about to be left; its lease stays, or is extended if it ran out.
 
     Raises:
         LeaseLostError: Another worker has the thread; nothing is written.
