@@ -6,7 +6,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from .kinds import (
-    address,
     count,
     days_by_graph,
     flag,
@@ -17,6 +16,7 @@ from .kinds import (
     setting,
     share,
     slots,
+    url,
 )
 
 
@@ -98,9 +98,7 @@ class Settings:
     ANSWER_MAX_DEPTH: int = setting(32, "Nesting of an answer.", count)
     ANSWER_MAX_ITEMS: int = setting(10_000, "Values in an answer, counted at every level.", count)
     SITE_URL: str = setting(
-        "",
-        "Where the site is, such as 'https://shop.example', for links in what is sent out.",
-        address,
+        "", "URL of the site, such as 'https://shop.example', for links in messages.", url
     )
     IMAGE_HOSTS: Sequence[str] = setting(
         (),

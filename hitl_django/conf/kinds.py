@@ -84,19 +84,13 @@ def flag(value: Any) -> None:
 
 
 def one_of(*choices: str) -> Check:
-    """Return a check for one of some texts."""
+    """Return a check for one of these texts."""
 
     def check(value: Any) -> None:
         if value not in choices:
             raise ValueError(f"is none of {', '.join(map(repr, choices))}.")
 
     return check
-
-
-def hour(value: Any) -> None:
-    """Check for an hour of the day."""
-    if type(value) is not int or value not in range(24):
-        raise ValueError("is no hour from 0 to 23.")
 
 
 def rate(value: Any) -> None:
@@ -106,11 +100,11 @@ def rate(value: Any) -> None:
     try:
         Rate.parse(value)
     except ValueError as error:
-        raise ValueError(f"is no rate: {error}", 'As "1200/min", or None.') from None
+        raise ValueError(f"is not a rate: {error}", 'As "1200/min", or None.') from None
 
 
 def days_by_graph(value: Any) -> None:
-    """Check for a number of days, None, or either by the name of a graph."""
+    """Check for a number of days or None, or for one of both by the name of each graph."""
     if not isinstance(value, Mapping):
         positive_or_none(value)
         return
@@ -123,8 +117,8 @@ def days_by_graph(value: Any) -> None:
             raise ValueError(f"has for {graph!r} the value {days!r}, which {error}") from None
 
 
-def address(value: Any) -> None:
-    """Check for an address of the web, or an empty text."""
+def url(value: Any) -> None:
+    """Check for a URL, or an empty text."""
     if value and not (isinstance(value, str) and value.startswith(("https://", "http://"))):
         raise ValueError("is not an address with https:// or http://.")
 
