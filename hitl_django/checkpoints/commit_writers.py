@@ -31,13 +31,13 @@ class Fence(Protocol):
     """Binds the commits of a worker to its lease, and gives the last of them the run's outcome."""
 
     def guard(self, batch: WriteBatch, outcome: Outcome | None) -> None:
-        """Requires that the lease isn't lost; with an outcome it is released as well."""
+        """Require that the lease isn't lost; with an outcome it is released as well."""
 
     def flag_changed(self, batch: WriteBatch, questions: Sequence[str]) -> None:
-        """Marks interrupts that were answered and have since been raised with other words."""
+        """Mark interrupts that were answered and have since been raised with other words."""
 
     def settle(self, batch: WriteBatch, outcome: Outcome, step: int | None) -> None:
-        """Adds the run's outcome and its interrupts; ``step`` is that of the new checkpoint."""
+        """Add the run's outcome and its interrupts; ``step`` is that of the new checkpoint."""
 
 
 class CommitWriter(ABC):
@@ -50,20 +50,20 @@ class CommitWriter(ABC):
         self._using = using
 
     def may_defer(self, lease: LocalThreadLease | None) -> bool:
-        """Returns whether a commit may be written by another connection, beside the run."""
+        """Return whether a commit may be written by another connection, beside the run."""
         return False
 
     def may_continue(self) -> bool:
-        """Returns whether a later commit may build upon rows that are read or written now."""
+        """Return whether a later commit may build upon rows that are read or written now."""
         return not connections[self._using].in_atomic_block
 
     @abstractmethod
     def get_epoch(self, lease: LocalThreadLease | None) -> int:
-        """Returns the epoch of the rows."""
+        """Return the epoch of the rows."""
 
     @abstractmethod
     def plan(self, rows: Sequence[CommitRows], commits: Sequence[Commit]) -> Write:
-        """Returns the function that writes the rows of commits in one transaction."""
+        """Return the function that writes the rows of commits in one transaction."""
 
 
 class _BoundWriter(CommitWriter):
@@ -154,7 +154,7 @@ class DirectWriter(CommitWriter):
         return isinstance(lease, DirectCallLease) and lease.in_force
 
     def forget_thread(self, thread_id: str) -> None:
-        """Forgets the row of a thread."""
+        """Forget the row of a thread."""
         self._keys.pop(thread_id, None)
 
     def plan(self, rows: Sequence[CommitRows], commits: Sequence[Commit]) -> Write:
@@ -189,12 +189,12 @@ def _add_rows(rows: Sequence[CommitRows], pk: int, batch: WriteBatch) -> None:
 
 
 def _find_outcome(rows: Sequence[CommitRows], commits: Sequence[Commit]) -> Outcome | None:
-    """Returns the outcome of the run, which only commits of the root graph have."""
+    """Return the outcome of the run, which only commits of the root graph have."""
     return None if rows[0].ref.ns else commits[-1].outcome
 
 
 def _find_step(commits: Sequence[Commit]) -> int | None:
-    """Returns the step of the checkpoint that is stored, where one is."""
+    """Return the step of the checkpoint that is stored, where one is."""
     for commit in commits:
         if commit.checkpoint is not None and commit.metadata is not None:
             return commit.metadata.get("step")
@@ -202,4 +202,4 @@ def _find_step(commits: Sequence[Commit]) -> int | None:
 
 
 def _do_nothing() -> None:
-    """Writes nothing: whoever has the batch does."""
+    """Write nothing: whoever has the batch does."""

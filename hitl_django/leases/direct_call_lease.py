@@ -47,13 +47,13 @@ class DirectCallLease(LocalThreadLease):
         self.epoch, self.in_force = 1, False
 
     def take_over(self, left: DirectCallLease) -> None:
-        """Takes the thread, and its lease, from a run that was left half-way."""
+        """Take the thread, and its lease, from a run that was left half-way."""
         super().take_over(left)
         left.stop_renewal()
         self._left = left._owner
 
     def check(self) -> None:
-        """Finds the thread's row; raises LeaseHeldError where somebody else has the lease."""
+        """Find the thread's row; raise LeaseHeldError where somebody else has the lease."""
         row = thread_rows.find_thread(self._using, self.thread_id)
         if row is None:
             return
@@ -63,7 +63,7 @@ class DirectCallLease(LocalThreadLease):
         self._bind(row.pk)
 
     def enforce(self) -> None:
-        """Takes the lease; raises LeaseHeldError where somebody else has been faster."""
+        """Take the lease; raise LeaseHeldError where somebody else has been faster."""
         self.write(_add_nothing, ends=False)
 
     def write(self, add_rows: AddRows, *, ends: bool) -> None:
@@ -126,7 +126,7 @@ class DirectCallLease(LocalThreadLease):
                 renewals.add(self._renewal)
 
     def release(self) -> None:
-        """Gives the thread back, and the lease where no commit has done so."""
+        """Give the thread back, and the lease where no commit has done so."""
         if self.in_force and self._thread is not None and not self.is_lost:
             self.in_force = False
             self.stop_renewal()
@@ -139,7 +139,7 @@ class DirectCallLease(LocalThreadLease):
         super().release()
 
     def stop_renewal(self) -> None:
-        """Renews the lease no more."""
+        """Renew the lease no more."""
         if self._renewal is not None:
             renewals.remove(self._renewal)
             self._renewal = None
@@ -165,4 +165,4 @@ def take_thread(using: str, thread_id: str, stream: Stream) -> DirectCallLease:
 
 
 def _add_nothing(pk: int, batch: WriteBatch) -> None:
-    """Adds no rows beside the thread's."""
+    """Add no rows beside the thread's."""

@@ -1,6 +1,6 @@
 """Prepared SQL of the lease on a thread, of workers and of direct calls.
 
-What zero rows mean stands at the caller.
+The caller explains the meaning of zero rows.
 """
 
 from __future__ import annotations

@@ -31,11 +31,11 @@ class LeaseRenewal:
         self.busy = threading.Lock()
 
     def next_due(self) -> float:
-        """Returns when ``keep_up`` has something to do next, by the monotonic clock."""
+        """Return the time of the next call of ``keep_up``, by the monotonic clock."""
         return self.beat
 
     def keep_up(self) -> None:
-        """Does what is due, by the connection of the renewals' own thread."""
+        """Renew the lease if that is due, by the connection of the renewing OS thread."""
         if monotonic() < self.beat:
             return
         self.beat = monotonic() + hitl.HEARTBEAT_SECONDS
@@ -61,14 +61,14 @@ class Renewals:
         self.reset()
 
     def reset(self) -> None:
-        """Forgets all leases, and the thread: both stay behind where a process is forked."""
+        """Forget all leases and the OS thread: a forked process has neither."""
         self._changed = threading.Condition(threading.Lock())
         self._leases: set[LeaseRenewal] = set()
         self._thread: threading.Thread | None = None
         self._wakes = 0.0
 
     def add(self, lease: LeaseRenewal) -> None:
-        """Renews a lease from now on."""
+        """Begin to renew a lease."""
         with self._changed:
             self._leases.add(lease)
             if self._thread is None:
@@ -80,7 +80,7 @@ class Renewals:
                 self._changed.notify()
 
     def remove(self, lease: LeaseRenewal) -> None:
-        """Forgets a lease; when this returns, nothing more is done for it."""
+        """Stop renewing a lease; after the return it is not renewed again."""
         with self._changed:
             self._leases.discard(lease)
         with lease.busy:
@@ -99,7 +99,7 @@ class Renewals:
                 logger.exception("leases: a connection was not closed")
 
     def _await_due(self) -> list[LeaseRenewal] | None:
-        """Waits for the next leases that are due; None when there was none for a while."""
+        """Wait for leases that are due; return None after a time without leases."""
         with self._changed:
             while True:
                 now = monotonic()

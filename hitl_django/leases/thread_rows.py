@@ -48,13 +48,13 @@ _NEW = BulkInsert(Thread, insertable_columns(Thread), fresh=True)
 
 
 def find_thread(using: str, thread_id: str) -> ThreadRow | None:
-    """Returns what a thread's row says, if there is one."""
+    """Return what a thread's row says, if there is one."""
     rows = _FIND.run(using, thread_id=thread_id)
     return rows[0] if rows else None
 
 
 def add_thread(thread: Thread, batch: WriteBatch) -> None:
-    """Adds the row of a thread as it is when the batch is written, before rows that belong to it.
+    """Add the row of a thread as it is when the batch is written, before rows that belong to it.
 
     IntegrityError, when that is, where somebody else has made it.
     """
@@ -67,7 +67,7 @@ def begin_thread(
     add_rows: Callable[[int, WriteBatch], None],
     leased_for: timedelta | None = None,
 ) -> int:
-    """Writes a thread's row, and the first of its rows that ``add_rows`` adds; returns its key.
+    """Write a thread's row, and the first of its rows that ``add_rows`` adds; return its key.
 
     IntegrityError where somebody else has made it.
     """

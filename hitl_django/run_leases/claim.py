@@ -19,7 +19,7 @@ logger = logging.getLogger("hitl_django")
 
 
 def claim(run_id: UUID) -> RunLease | None:
-    """Takes the run's thread for this worker; None where there is nothing to do.
+    """Take the run's thread for this worker; None where there is nothing to do.
 
     That is where the run isn't due, where another worker has a live lease, which makes a repeated
     hint harmless, and where the run was parked instead, having got nowhere too often.

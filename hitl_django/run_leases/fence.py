@@ -21,7 +21,7 @@ class RunFence:
         self.lease = lease
 
     def guard(self, batch: WriteBatch, outcome: Outcome | None) -> None:
-        """Requires that the lease isn't lost; extends it, or releases it with an outcome."""
+        """Require that the lease isn't lost; extend it, or release it with an outcome."""
         # LeaseLostError: another worker has taken over, and all that this one knows is stale. A
         # commit is progress, so the count of attempts starts again; where this claim is the first
         # the row is locked and not written.
@@ -48,11 +48,11 @@ class RunFence:
             batch.commit()
 
     def flag_changed(self, batch: WriteBatch, questions: Sequence[str]) -> None:
-        """Marks interrupts that were answered and have since been raised with other words."""
+        """Mark interrupts that were answered and have since been raised with other words."""
         batch.before_commit(
             partial(interrupts.flag_changed_interrupts, self.lease, questions, batch.using)
         )
 
     def settle(self, batch: WriteBatch, outcome: Outcome, step: int | None) -> None:
-        """Adds the outcome of the run to its last commit."""
+        """Add the outcome of the run to its last commit."""
         transitions.finish(self.lease, batch, outcome, step)

@@ -40,7 +40,7 @@ REVIEW_COLUMNS = (
 
 
 def build_review_columns(question: Question, graph: str) -> dict[str, Any]:
-    """Returns the COLUMNS of a question, of which what it doesn't say is its graph's policy."""
+    """Return the COLUMNS of a question, of which what it doesn't say is its graph's policy."""
     asked, terms = question.interrupt, question.terms or _NONE
     policy = registry.get_review_policy(graph)
     if question.kind != "interrupt":
@@ -86,7 +86,7 @@ def _first(given: bool | None, otherwise: bool) -> bool:
 
 
 def build_assignment_columns(terms: ReviewTerms | None, using: str) -> dict[str, Any]:
-    """Returns the columns that the terms of a question set: whom it is for, and its priority.
+    """Return the columns that the terms of a question set: whom it is for, and its priority.
 
     A name that nobody has leaves the question free: it must not be lost over that. The label keeps
     the name, so whoever looks at the question sees what was meant.

@@ -41,7 +41,7 @@ PENDING = Interrupt.Status.PENDING
 def create_interrupts(
     lease: RunLease, batch: WriteBatch, questions: Sequence[Question]
 ) -> list[str]:
-    """Adds the first interrupts of a thread to the batch; returns their ids."""
+    """Add the first interrupts of a thread to the batch; return their ids."""
     rows = [_build_row(lease, question, batch.using) for question in questions]
     _insert(rows, batch)
     _publish_created(lease, rows, batch)
@@ -96,7 +96,7 @@ def sync_interrupts(
 
 
 def flag_changed_interrupts(lease: RunLease, ids: Sequence[str], using: str) -> None:
-    """Marks interrupts as answered and then raised with other words, once for each answer."""
+    """Mark interrupts as answered and then raised with other words, once for each answer."""
     rows = Interrupt.objects.using(using).filter(thread=lease.thread.pk, changed_at=None)
     found = [*rows.filter(interrupt_id__in=ids).order_by("pk").values_list("pk", flat=True)]
     if not found:
@@ -119,7 +119,7 @@ def withdraw_interrupts(lease: RunLease, using: str, *, stays: Sequence[str] = (
 
 
 def _refuse_answer(lease: RunLease, row: Interrupt, refusal: str, using: str) -> None:
-    """Takes back an answer that the node can't use; the decision stays in the history."""
+    """Take back an answer that the node can't use; the decision stays in the history."""
     decisions = Decision.objects.using(using).filter(interrupt=row, effective=True)
     made = decisions.get(version=row.version - 1)
     row.refused_version = made.version
@@ -181,7 +181,7 @@ def _signal_created(lease: RunLease, rows: Sequence[Interrupt], using: str) -> N
 
 
 def _read_known(lease: RunLease, ids: Sequence[str], using: str) -> dict[str, Interrupt]:
-    """Reads those of the interrupts that were raised before: mostly none, so it looks first."""
+    """Read those of the interrupts that were raised before: mostly none, so it looks first."""
     thread = lease.thread.pk
     if not ids or not queries.KNOWN_INTERRUPTS.run(using, thread=thread, interrupts=ids):
         return {}
@@ -232,7 +232,7 @@ def _raise_again(row: Interrupt, asked: Interrupt, question: Question, using: st
 
 
 def _set_expiry(rows: Sequence[Interrupt], using: str) -> None:
-    """Sets when interrupts expire that do, on the clock of the database."""
+    """Set when interrupts expire that do, on the clock of the database."""
     for row in rows:
         if row.expiry:
             seconds = row.expiry["seconds"]
@@ -246,7 +246,7 @@ def _set_expiry(rows: Sequence[Interrupt], using: str) -> None:
 
 
 def _set_due(rows: Sequence[Interrupt], questions: Sequence[Question], using: str) -> None:
-    """Sets when interrupts are due whose terms name it, on the clock of the database."""
+    """Set when interrupts are due whose terms name it, on the clock of the database."""
     for row, question in zip(rows, questions, strict=True):
         due = question.terms and question.terms.due
         if due:
@@ -255,7 +255,7 @@ def _set_due(rows: Sequence[Interrupt], questions: Sequence[Question], using: st
 
 
 def encode_expiry(expires: Expiry | None) -> dict[str, Any] | None:
-    """Returns the column of an expiry: seconds, then, answer, group."""
+    """Return the column of an expiry: seconds, then, answer, group."""
     if expires is None:
         return None
     seconds = expires.after.total_seconds()

@@ -54,6 +54,6 @@ class RunLease:
     last_error: str = ""
 
     def log_fields(self) -> dict[str, str]:
-        """Returns the fields of a log record about the run: ids, and never what it works on."""
+        """Return the fields of a log record about the run: ids, and never what it works on."""
         ids = {"run_id": str(self.run_id), "thread_id": self.thread.thread_id}
         return {**ids, "graph": self.graph}

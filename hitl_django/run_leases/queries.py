@@ -1,6 +1,6 @@
 """Prepared SQL of leases: the conditional UPDATEs of every claim, super-step and outcome.
 
-What zero rows mean stands at the caller.
+The caller explains the meaning of zero rows.
 """
 
 from __future__ import annotations
@@ -62,7 +62,7 @@ class BegunRun(NamedTuple):
 
     @classmethod
     def read(cls, row: Sequence[Any]) -> BegunRun:
-        """Returns a row, whose columns come as they are stored."""
+        """Return a row, whose columns come as they are stored."""
         found = cls._make(row)
         return found._replace(
             error=_column(Run, "error").from_db_value(found.error, None, None),

@@ -14,7 +14,7 @@ from .lease import RunLease
 
 @contextmanager
 def keep_renewed(lease: RunLease, control: RunControl, slice_: float | None) -> Iterator[None]:
-    """Renews the lease meanwhile, and requests a drain when ``slice_`` seconds are used up."""
+    """Renew the lease meanwhile, and request a drain when ``slice_`` seconds are used up."""
     run = RunRenewal(lease, control, slice_)
     try:
         renewals.add(run)

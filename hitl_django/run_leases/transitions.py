@@ -42,7 +42,7 @@ _END_STATES = {
 
 
 def finish(lease: RunLease, batch: WriteBatch, outcome: Outcome, step: int | None) -> None:
-    """Adds the outcome of a run to its last commit."""
+    """Add the outcome of a run to its last commit."""
     using = batch.using
     if outcome.status == "interrupted" and lease.has_asked:
         # What was asked before may be answered by now: that shows when the thread is held.
@@ -62,12 +62,12 @@ def finish(lease: RunLease, batch: WriteBatch, outcome: Outcome, step: int | Non
 
 
 def ends_run(outcome: Outcome) -> bool:
-    """Returns whether a run is over with this outcome."""
+    """Return whether a run is over with this outcome."""
     return _state_after(outcome) in _END_STATES.values()
 
 
 def _state_after(outcome: Outcome) -> str:
-    """Returns the state of a run after an outcome without interrupts."""
+    """Return the state of a run after an outcome without interrupts."""
     if isinstance(outcome.error, QuestionChangedError):
         # The answer is to another question. Nothing is wrong with what is stored, and a version
         # of the graph that asks the same again can go on from it.
@@ -97,7 +97,7 @@ def _pause_behind_lock(lease: RunLease, outcome: Outcome, using: str, last_event
 
 
 def park(lease: RunLease, error: str) -> None:
-    """Parks a run: everything stored stays, and an operator may queue the run again."""
+    """Park a run: everything stored stays, and an operator may queue the run again."""
     batch = WriteBatch(write_alias())
     # Zero rows: the lease has run out since it was claimed, and another worker parks the run.
     batch.guard(lease_queries.RELEASE_AFTER_PROGRESS, lease.thread.values())
@@ -121,7 +121,7 @@ def note_error(lease: RunLease, error: str) -> None:
 def release(
     lease: RunLease, error: BaseException, *, to_park: bool, described: str | None = None
 ) -> None:
-    """Gives the thread back after something that was not the graph's doing went wrong.
+    """Give the thread back after something that was not the graph's doing went wrong.
 
     The run stays QUEUED, for the sweep to enqueue again, or is parked where trying again can't
     help. Its attempts aren't set back: a fault that stays parks the run in the end. ``described``
@@ -168,7 +168,7 @@ def _leave(
 
 
 def describe_error(error: BaseException | None) -> tuple[str, str]:
-    """Returns an error in a line and as a traceback, without the values of variables."""
+    """Return an error in a line and as a traceback, without the values of variables."""
     if error is None:
         return "", ""
     line = "; ".join(map(_name_error, iterate_leaves(error)))

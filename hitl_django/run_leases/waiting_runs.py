@@ -12,13 +12,13 @@ from hitl_django.task_queue import dispatcher
 
 
 def select_waiting(using: str, thread: int) -> QuerySet[Run]:
-    """Returns the runs that wait for a thread, in the order in which they begin."""
+    """Return the runs that wait for a thread, in the order in which they begin."""
     waiting = Run.objects.using(using).filter(thread=thread, state=Run.State.WAITING)
     return waiting.order_by("number", "pk")
 
 
 def enqueue_next(batch: WriteBatch, thread: int) -> None:
-    """Adds a message for the run that is next on a thread, if any waits.
+    """Add a message for the run that is next on a thread, if any waits.
 
     A worker begins it then, where the thread is free (services/runs/waiting.py). Should the
     message be lost, the sweep enqueues another.

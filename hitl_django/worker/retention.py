@@ -67,10 +67,9 @@ def list_terms(
 ) -> Iterator[tuple[float, str | None]]:
     """Yields the days that threads are kept, each with the graph that it is for; None is all.
 
-    ``terms`` is the value of a setting such as RETENTION_DAYS: days, days by graph, or None, by
-    which all threads stay. What stands there for all others (``OTHER_GRAPHS``) is yielded for each
-    graph that has threads which ended: so each is looked for along the index, past none of those
-    that are kept longer.
+    ``terms`` is the value of a setting such as RETENTION_DAYS: days, days by graph, or None to keep
+    all threads. The days of ``OTHER_GRAPHS`` are yielded for each other graph with ended threads,
+    so that a query by graph can use the index.
     """
     if not isinstance(terms, Mapping):
         if terms is not None:
@@ -97,7 +96,7 @@ def _list_graphs(using: str) -> list[str]:
 
 
 def delete_ended(days: float, limit: int, graph: str | None = None) -> int:
-    """Deletes threads that ended that long ago, those longest ago first; returns how many.
+    """Delete threads that ended that long ago, those longest ago first; return how many.
 
     They are those of all graphs or of one.
 
@@ -124,7 +123,7 @@ def delete_ended(days: float, limit: int, graph: str | None = None) -> int:
 
 
 def _delete_archived(model: type[Model], days: float, limit: int, graph: str | None) -> int:
-    """Deletes archived threads that ended that long ago; returns how many."""
+    """Delete archived threads that ended that long ago; return how many."""
     archived = model._default_manager.using(write_alias())
     old = _of_graph(archived.filter(ended_at__lt=_before(days)), graph)
     deleted = 0
@@ -138,7 +137,7 @@ def _delete_archived(model: type[Model], days: float, limit: int, graph: str | N
 
 
 def _delete(using: str, days: float, chosen: list[int]) -> tuple[int, list[Exception]]:
-    """Deletes these threads together, or where that fails each by itself."""
+    """Delete these threads together, or where that fails each by itself."""
     try:
         return _delete_together(using, days, chosen), []
     except Exception as error:
@@ -195,7 +194,7 @@ def prune_ended(days: float, graph: str | None = None) -> Iterator[int]:
 
 @retry_on_conflict
 def delete_events(days: float, limit: int) -> int:
-    """Deletes the events of runs that ended that long ago; returns how many runs there were.
+    """Delete the events of runs that ended that long ago; return how many runs there were.
 
     A transaction holds those of ``BATCH`` runs at most. The runs stay, and say which of their
     events are kept.
@@ -242,7 +241,7 @@ def _before(days: float) -> Combinable:
 
 
 def _lock(rows: QuerySet[Any], most: int | None = None) -> list[Any]:
-    """Locks the first rows that nobody else holds, where the database can; returns their keys."""
+    """Locks the first rows that nobody else holds, where the database can; return their keys."""
     if connections[rows.db].features.has_select_for_update_skip_locked:
         rows = rows.select_for_update(skip_locked=True, of=("self",))
     return list(rows.values_list("pk", flat=True)[:most])

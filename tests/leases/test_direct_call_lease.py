@@ -305,7 +305,7 @@ def test_a_node_that_calls_its_own_thread_is_refused(savers: MakeSaver) -> None:
 
 @pytest.fixture
 def elsewhere(monkeypatch: pytest.MonkeyPatch) -> Callable[[], None]:
-    """Returns what makes the next runs those of another process, as far as leases go."""
+    """Return a function after which runs take leases as another process would."""
     return lambda: monkeypatch.setattr(direct_call_lease, "_LEASES", {})
 
 
@@ -427,7 +427,7 @@ def test_who_read_the_thread_before_a_late_run_went_on_is_refused(
     assert first.result(PATIENCE) == {"log": ["in", "gate", "gate"]}
 
 
-def test_who_read_the_thread_before_a_late_run_ended_is_refused(
+def test_direct_call_that_read_the_thread_before_a_late_run_ended_is_refused(
     threads: ThreadPoolExecutor, elsewhere: Callable[[], None]
 ) -> None:
     gate = Gate()

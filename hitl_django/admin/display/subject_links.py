@@ -92,7 +92,7 @@ def _key(model: Any, object_id: str) -> Any:
 
 
 def link_subject(thread: Thread, request: HttpRequest) -> SubjectLink | None:
-    """Returns what a thread is about; in its own words to a user who may see the object."""
+    """Return a link to the thread's subject; None if it has none."""
     if thread.subject_type is None:
         return None
     key = *thread.subject_type.natural_key(), thread.subject_id

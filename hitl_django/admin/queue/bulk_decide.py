@@ -26,7 +26,7 @@ from hitl_django.admin.display.refusal_messages import CLOSED
 from hitl_django.admin.display.together import BULK
 from hitl_django.admin.request.decision_form import ReasonForm
 from hitl_django.admin.request.quorum_display import SELF_APPROVAL
-from hitl_django.admin.request.request_controller import QuestionController
+from hitl_django.admin.request.request_controller import RequestController
 from hitl_django.admin.request.undo_button import render_undo_button
 from hitl_django.decision_types import DECISION_TYPES
 from hitl_django.engine.errors import HitlError, InvalidAnswerError
@@ -91,7 +91,7 @@ class BulkRow:
     pk: UUID | None = None
 
 
-class BulkPages(QuestionController):
+class BulkPages(RequestController):
     """The two pages of a decision on several questions."""
 
     def own_pages(self) -> dict[str, tuple[str, View]]:

@@ -1,4 +1,4 @@
-"""The page of a question that is closed, and of a decision that is refused."""
+"""The page of a closed interrupt, and of a refused decision."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ from .undo_button import render_undo_button
 
 
 class OutcomePage(ReadOnlyAdmin):
-    """The outcome of a question, and why a decision on it was refused."""
+    """The outcome of an interrupt, and the reason of a refusal."""
 
     def show_outcome(
         self,
@@ -41,7 +41,7 @@ class OutcomePage(ReadOnlyAdmin):
         status: int = 200,
         forms: Any = None,
     ) -> TemplateResponse:
-        """Says what became of a question, and keeps what somebody wanted to answer."""
+        """Show the outcome of an interrupt, and keep the response that was not accepted."""
         decision = item.closing()
         notice = describe_outcome(item, decision, request.user)
         if kept is not None:
@@ -96,19 +96,19 @@ class OutcomePage(ReadOnlyAdmin):
         )
 
     def _newer(self, request: HttpRequest, item: Interrupt) -> Interrupt | None:
-        """Returns the open question that took the place of one that was superseded."""
+        """Return the pending interrupt that replaced a superseded one."""
         if item.status != Interrupt.Status.SUPERSEDED:
             return None
         waiting = select_visible(ReviewItem.pending.filter(thread=item.thread_id), request.user)
         return waiting.exclude(pk=item.pk).order_by("-created_at", "-id").first()
 
     def undo_button(self, request: HttpRequest, item: Interrupt) -> str:
-        """Returns the button with which the user undoes the decision on a question, if they can."""
+        """Return the undo button; empty if the user can't undo the decision."""
         info = services.find_undo(item.pk, by=request.user)
         return render_undo_button(request, info, self.url("undo", request, item.pk))
 
     def find_run_url(self, request: HttpRequest, item: Interrupt) -> str:
-        """Returns the page of the run, or of the question for who may not see runs."""
+        """Return the URL of the run, or of the interrupt if the user may not see runs."""
         found = can_view_runs(request) and find_admin_page(
             Run, "change", item.run_id, request=request
         )

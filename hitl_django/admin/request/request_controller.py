@@ -1,4 +1,4 @@
-"""Decisions and actions sent from the page of a question, and the page that answers each."""
+"""Decisions and actions sent from the request page, and their responses."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ from hitl_django.models import Interrupt
 from .answer_forms import AS_TYPED, QuestionForms, TypedText
 from .multi_action import make_question_forms
 from .request_actions import ActionForms, get_part, is_action, run_action
-from .request_page import QuestionPage
+from .request_page import RequestPage
 from .request_view import ClaimWarning
 
 #: What can be decided later, or by somebody else: the question stays open.
@@ -52,8 +52,8 @@ REFUSALS = (
 )
 
 
-class QuestionController(QuestionPage):
-    """Takes the decision on a question, and the actions beside it."""
+class RequestController(RequestPage):
+    """Handle decisions on an interrupt, and actions such as a claim or a comment."""
 
     def own_pages(self) -> dict[str, tuple[str, View]]:
         return {
@@ -63,7 +63,7 @@ class QuestionController(QuestionPage):
         }
 
     def show(self, request: HttpRequest, item: Interrupt) -> HttpResponse:
-        """Show a question, or take the decision on it."""
+        """Show an interrupt, or decide it."""
         if request.method == "POST":
             return self._decide(request, item)
         return super().show(request, item)
@@ -117,7 +117,7 @@ class QuestionController(QuestionPage):
     def _stale(
         self, request: HttpRequest, item: Interrupt, question_forms: QuestionForms
     ) -> HttpResponse:
-        """Refuses what was meant for another version, unless it is what made this one."""
+        """Refuse a decision on an earlier version, unless it is the recorded one."""
         made = question_forms.recorded(request.user)
         if made is None:
             return self.show_refusal(
@@ -180,7 +180,7 @@ class QuestionController(QuestionPage):
         self.message_user(request, message, level=messages.SUCCESS)
 
     def handling_view(self, request: HttpRequest, object_id: str) -> HttpResponse:
-        """Perform an action beside the decision, such as a claim, a comment or one of a panel."""
+        """Perform an action other than a decision: a claim, a comment, an action of a panel."""
         item = self.get_object(request, unquote(object_id))
         verb = request.POST.get("verb", "")
         here = self.url("change", request, item.pk)
@@ -217,7 +217,7 @@ class QuestionController(QuestionPage):
         return self.show_question(request, item, typed or make_question_forms(item), forms)
 
     def undo_view(self, request: HttpRequest, object_id: str) -> HttpResponse:
-        """Undoes the decision on a question, and leads back to it."""
+        """Undo the decision on an interrupt, and redirect to its page."""
         item = self.get_object(request, unquote(object_id))
         here = HttpResponseRedirect(self.url("change", request, item.pk))
         if request.method != "POST":
@@ -238,7 +238,7 @@ class QuestionController(QuestionPage):
         return here
 
     def take_next(self, request: HttpRequest, after: UUID | str | None) -> HttpResponse | None:
-        """Claims the next question and leads to it; None where there is none for the user.
+        """Claim the next interrupt and redirect to its page; None if there is none for the user.
 
         ``after`` is the one that they come from. The list's own filters narrow the choice.
         """
@@ -249,13 +249,13 @@ class QuestionController(QuestionPage):
         return None if taken is None else HttpResponseRedirect(self.url("change", request, taken))
 
     def _go_on(self, request: HttpRequest, item: Interrupt) -> HttpResponse:
-        """Leads on from a question: to the next one, which they hold then, or to the list."""
+        """Claim the next interrupt and redirect to its page, or redirect to the list."""
         to_list = HttpResponseRedirect(self.url("changelist", request))
         return self.take_next(request, item.pk) or to_list
 
 
 def _read_typed(item: Interrupt, data: QueryDict) -> QuestionForms | None:
-    """Returns the form of the answer as it came along with something else; None if untouched."""
+    """Return the response form that was sent along with an action; None if it is unchanged."""
     if "digest" not in data:
         return None
     question_forms = make_question_forms(item, data, more=AS_TYPED)
@@ -263,7 +263,7 @@ def _read_typed(item: Interrupt, data: QueryDict) -> QuestionForms | None:
 
 
 def _kept(form: Any) -> list[TypedText]:
-    """Returns what was written into a form that isn't the answer."""
+    """Return the texts of an action's form."""
     return [
         (str(field.label), str(field.data or ""), ())
         for field in form or ()

@@ -1,4 +1,4 @@
-"""The page of one question: its payload, its forms, and the questions of the same run."""
+"""The request page: payload and forms of an interrupt, and interrupts of the same run."""
 
 from __future__ import annotations
 
@@ -47,8 +47,8 @@ GOES_ON = {
 }
 
 
-class QuestionPage(OutcomePage):
-    """A question's own page, its payload as a file, and news of it."""
+class RequestPage(OutcomePage):
+    """The page of an interrupt, its payload as a file, and live updates."""
 
     def rows(self) -> QuerySet[Any]:
         # A question that is closed keeps its page, which says what became of it.
@@ -65,7 +65,7 @@ class QuestionPage(OutcomePage):
         }
 
     def show(self, request: HttpRequest, item: Interrupt) -> HttpResponse:
-        """Show a question, or what became of it."""
+        """Show a pending interrupt, or the outcome of a closed one."""
         if item.status != Interrupt.Status.PENDING:
             return self.show_outcome(request, item)
         return self.show_question(request, item, make_question_forms(item))
@@ -79,9 +79,9 @@ class QuestionPage(OutcomePage):
         *,
         warning: ClaimWarning | None = None,
     ) -> TemplateResponse:
-        """Shows a question; what was sent and isn't done yet stands in its forms.
+        """Show a pending interrupt. Its forms keep values that were sent and not stored.
 
-        ``warning`` is what to ask before that is decided.
+        ``warning`` asks for a confirmation before the decision.
         """
         others = find_other_questions(request, item)
         if forms is None and request.method == "POST":
@@ -127,14 +127,14 @@ class QuestionPage(OutcomePage):
         )
 
     def _picture(self, request: HttpRequest, item: Interrupt) -> str:
-        """Draws where the thread is in its graph, for who may see the thread."""
+        """Draw the thread's position in its graph; empty for users who may not see the thread."""
         try:
             return services.thread_picture(item.thread.thread_id, by=request.user)
         except ThreadNotFound:
             return ""
 
     def payload_view(self, request: HttpRequest, object_id: str) -> HttpResponse:
-        """Hands the whole payload out as a file that no browser opens."""
+        """Return the whole payload as a file that browsers download."""
         item = self.get_object(request, unquote(object_id))
         text = json.dumps(item.payload, ensure_ascii=False, indent=2)
         response = HttpResponse(text, content_type="text/plain; charset=utf-8")
@@ -143,14 +143,14 @@ class QuestionPage(OutcomePage):
         return response
 
     def file_view(self, request: HttpRequest, object_id: str) -> HttpResponseBase:
-        """Hands out a file that the payload names, where a hint has it served."""
+        """Return a file that the payload names, if a display hint allows it."""
         item = self.get_object(request, unquote(object_id))
         if "at" not in request.GET:
             return HttpResponseRedirect(self.url("change", request, item.pk))
         return open_payload_file(item, request.GET["at"])
 
     def status_view(self, request: HttpRequest, object_id: str) -> HttpResponse:
-        """Says where the question's run is, for the line that follows it."""
+        """Return the state of the interrupt's run, for the status line."""
         item = self.get_object(request, unquote(object_id))
         line = describe_run(item.run, services.worker_health())
         status: dict[str, Any] = {"text": str(line.text)}
@@ -165,7 +165,7 @@ class QuestionPage(OutcomePage):
         return answer_news(**status)
 
     def watch_view(self, request: HttpRequest, object_id: str) -> HttpResponse:
-        """Says what has become of the questions of an open page, and who else looks at it."""
+        """Return changes of the interrupts on an open page, and its other viewers."""
         item = self.get_object(request, unquote(object_id))
         viewers = get_text_list(note_viewer(item.pk, request.user), gettext("and"))
         words = gettext("Also looking at this: %(names)s.") % {"names": viewers}
@@ -176,7 +176,7 @@ class QuestionPage(OutcomePage):
         )
 
     def split_view(self, request: HttpRequest, object_id: str) -> HttpResponse:
-        """Shows or hides the list beside a question, in this browser from now on."""
+        """Show or hide the list beside the request, stored in a cookie."""
         item = self.get_object(request, unquote(object_id))
         response = HttpResponseRedirect(self.url("change", request, item.pk))
         if request.method == "POST":

@@ -80,7 +80,7 @@ class ArchivedThreadAdmin(ReadOnlyAdmin):
 
 
 def _display_tables(request: HttpRequest, row: ArchivedThread) -> list[DisplayedValue]:
-    """Returns the rows of each table, as far as they can be shown."""
+    """Return the rows of each table, as far as they can be shown."""
     name = str(ArchivedThread._meta.verbose_name)
     if (size := len(row.document)) > DECODED:
         words = _("%(n)d bytes, too many to be shown") % {"n": size}

@@ -36,7 +36,7 @@ _LENGTH = struct.Struct(">I")
 
 
 def write_document(rows: ArchivedRows) -> tuple[bytes, str]:
-    """Returns the document of these rows, and its digest; PayloadError where one is too large."""
+    """Return the document of these rows, and its digest; PayloadError where one is too large."""
     columns = {_name_table(model): [each.attname for each in _fields(model)] for model in rows}
     packer = zlib.compressobj(zdict=DICTIONARY)
     parts = [packer.compress(_frame({"format": FORMAT, "columns": columns}))]
@@ -53,7 +53,7 @@ def write_document(rows: ArchivedRows) -> tuple[bytes, str]:
 
 
 def read_document(archived: ArchivedThread) -> ArchivedRows:
-    """Returns the rows of an archived thread, not stored anywhere but there.
+    """Return the rows of an archived thread, not stored anywhere but there.
 
     CorruptPayloadError where the document isn't what was written.
     """
@@ -97,7 +97,7 @@ def _frame(value: Any) -> bytes:
 
 
 def _read_frames(data: bytes) -> Iterator[Any]:
-    """Yields the values of a document, decompressed a part at a time and each within the limits."""
+    """Yield the values of a document, decompressed a part at a time and each within the limits."""
     buffer = bytearray()
     for part in _decompress(data):
         buffer += part
@@ -128,7 +128,7 @@ def _decompress(data: bytes) -> Iterator[bytes]:
 
 
 def _to_plain(field: models.Field[Any, Any], row: models.Model) -> Any:
-    """Returns what a column holds; JSON as its text, which no limit of the codec is about."""
+    """Return what a column holds; JSON as its text, which no limit of the codec is about."""
     value = field.value_from_object(row)
     if isinstance(field, JSONTextField):
         return field.encode(value)
@@ -136,7 +136,7 @@ def _to_plain(field: models.Field[Any, Any], row: models.Model) -> Any:
 
 
 def _make_row(model: type[models.Model], names: Sequence[str], values: Sequence[Any]) -> Any:
-    """Returns a row; a column that the table has no more is left out."""
+    """Return a row; a column that the table has no more is left out."""
     row = model()
     found = dict(zip(names, values, strict=True))
     for field in _fields(model):

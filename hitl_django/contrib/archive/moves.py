@@ -23,7 +23,7 @@ from .partitions import make_partitions
 
 
 def select_archivable(using: str, days: float) -> QuerySet[Thread]:
-    """Returns the threads that ended so long ago and haven't come back from the archive since.
+    """Return the threads that ended so long ago and haven't come back from the archive since.
 
     One that rows of the project's own refer to isn't among them: those would be deleted, or lose
     what they refer to.
@@ -37,14 +37,14 @@ def select_archivable(using: str, days: float) -> QuerySet[Thread]:
 
 
 def make_room(threads: QuerySet[Thread]) -> None:
-    """Makes the partitions that these threads need, where the database has partitions."""
+    """Make the partitions that these threads need, where the database has partitions."""
     moments = threads.values_list("ended_at", flat=True)
     make_partitions(threads.db, [at for at in moments if at is not None])
 
 
 @retry_on_conflict
 def archive_threads(threads: QuerySet[Thread]) -> list[int]:
-    """Moves those of these archivable threads to the archive that nobody has locked.
+    """Move those of these archivable threads to the archive that nobody has locked.
 
     All of them or none; returns their keys. There has to be room for them. PayloadError where a row
     of one is too large for a document.
@@ -70,7 +70,7 @@ def archive_threads(threads: QuerySet[Thread]) -> list[int]:
 
 @retry_on_conflict
 def unarchive(archived: QuerySet[ArchivedThread]) -> Thread | None:
-    """Moves the first of these threads back to where it came from; None where there is none.
+    """Move the first of these threads back to where it came from; None where there is none.
 
     Its rows are as they were, but for references to users, groups and the like that are gone by
     now. IntegrityError where another thread or run has got its id or key meanwhile.
@@ -94,7 +94,7 @@ def unarchive(archived: QuerySet[ArchivedThread]) -> Thread | None:
 
 
 def _read_rows(using: str, chosen: Sequence[int]) -> dict[int, dict[type[models.Model], list[Any]]]:
-    """Returns all rows of these threads, by thread and table."""
+    """Return all rows of these threads, by thread and table."""
     tables = list_thread_tables()
     found: dict[int, dict[type[models.Model], list[Any]]] = {
         pk: {model: [] for model in tables} for pk in chosen
@@ -134,7 +134,7 @@ def _make_archived(rows: ArchivedRows) -> ArchivedThread:
 
 
 def _find_last_state(runs: Sequence[Run]) -> str:
-    """Returns the state of the newest run, or of the newest that has begun."""
+    """Return the state of the newest run, or of the newest that has begun."""
     begun = [run for run in runs if run.input is None] or runs
     return begun[-1].state if begun else ""
 
@@ -170,7 +170,7 @@ def _reduce_search_texts(rows: ArchivedRows) -> None:
 
 
 def _foreign_references() -> Iterator[Exists]:
-    """Yields whether a row of the project's own refers to a thread, for each way to do so."""
+    """Yield whether a row of the project's own refers to a thread, for each way to do so."""
     tables = list_thread_tables()
     for model, lookup in tables.items():
         for relation in model._meta.related_objects:

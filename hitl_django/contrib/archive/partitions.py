@@ -18,7 +18,7 @@ TABLE = ArchivedThread._meta.db_table
 
 
 def make_partitions(using: str, moments: Iterable[datetime]) -> None:
-    """Makes the partitions that rows of these moments need, where the database has partitions.
+    """Make the partitions that rows of these moments need, where the database has partitions.
 
     In a transaction of its own, which holds for a moment the lock of the whole archive.
     """
@@ -31,7 +31,7 @@ def make_partitions(using: str, moments: Iterable[datetime]) -> None:
 
 
 def get_partition_name(month: str) -> str:
-    """Returns the name of the table with the threads that ended in a month, such as "2026-08"."""
+    """Return the name of the table with the threads that ended in a month, such as "2026-08"."""
     return f"{TABLE}_{month.replace('-', '_')}"
 
 

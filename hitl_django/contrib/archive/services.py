@@ -47,7 +47,7 @@ class ArchivedThreadInfo:
 
 
 def archived_thread(thread_id: str, *, by: Any = None) -> ArchivedThreadInfo:
-    """Returns an archived thread: its runs, questions, decisions, comments, events and record.
+    """Return an archived thread: its runs, questions, decisions, comments, events and record.
 
     ThreadNotFound where there is none that ``by`` may see, CorruptPayloadError where what is stored
     of it is damaged.
@@ -74,7 +74,7 @@ def archived_thread(thread_id: str, *, by: Any = None) -> ArchivedThreadInfo:
 
 @retry_on_conflict
 def restore_thread(thread_id: str, *, by: Any = None) -> None:
-    """Moves a thread back from the archive, with all of its rows as they were.
+    """Move a thread back from the archive, with all of its rows as they were.
 
     It stays for as long as threads do before they are archived. It needs the permission to operate
     its runs. ThreadNotFound where no such thread is archived or ``by`` may not see it,

@@ -24,7 +24,7 @@ PAGE = 1000
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ExportedDecision:
-    """A decision with its question; ``by`` is empty for who may not see figures of reviewers."""
+    """A decision with its interrupt; ``by`` is empty without permission to see reviewers."""
 
     id: UUID
     decided_at: datetime
@@ -70,9 +70,10 @@ _OWN = ("type", "by_label", "via", "reason", "approvals", "quorum", "payload_dig
 def export_decisions(
     user: Any, period: Period, *, graph: str | None = None
 ) -> Iterator[ExportedDecision]:
-    """Yields the decisions of people that closed a question in a period, the oldest first.
+    """Yield the decisions of people that closed a question in a period, the oldest first.
 
-    Raises NotAllowedError at once for who may not; None may.
+    Raises:
+        NotAllowedError: without permission, before the first row. A user of None has it.
     """
     refuse_export_unless(user, get_policy().may_export)
     return _read_decisions(user, period, graph)

@@ -127,7 +127,7 @@ _NONE: _Times = (None, None)
 
 
 def review_report(user: Any, period: Period, *, graph: str | None = None) -> ReviewReport:
-    """Returns the figures of a period, of one graph or of all; None sees everything.
+    """Return the figures of a period, of one graph or of all; None sees everything.
 
     Decisions are those of people that closed their question, on the day that they were made. What
     waits and what is overdue is so now, whatever the period.
@@ -196,7 +196,7 @@ def _count_types(decided: QuerySet[Decision]) -> _Types:
 
 
 def _time(decided: QuerySet[Decision]) -> tuple[dict[date | None, _Times], int | None]:
-    """Returns the times of each day, under None those of all, and of how many decisions they are.
+    """Return the times of each day, under None those of all, and of how many decisions they are.
 
     None is of all of them.
     """
@@ -227,7 +227,7 @@ def _time(decided: QuerySet[Decision]) -> tuple[dict[date | None, _Times], int |
 
 
 def _percentile(ordered: Sequence[float], share: float) -> float:
-    """Returns the value below which that share of them lies, as PostgreSQL's PERCENTILE_CONT."""
+    """Return the value below which that share of them lies, as PostgreSQL's PERCENTILE_CONT."""
     place = share * (len(ordered) - 1)
     below, above = ordered[math.floor(place)], ordered[math.ceil(place)]
     return below + (above - below) * (place - math.floor(place))
@@ -245,7 +245,7 @@ def _count_checks(user: Any, period: Period, graph: str | None) -> list[_Checks]
 
 
 def _list_reviewers(decided: QuerySet[Decision], checks: list[_Checks]) -> list[DecisionShares]:
-    """Returns the shares of those who decided most; who has no account is one of them."""
+    """Return the shares of those who decided most; who has no account is one of them."""
     busiest = decided.values_list("by").annotate(n=Count("pk"), label=Max("by_label"))
     labels = {key: label for key, _n, label in busiest.order_by("-n")[:MAX_REVIEWERS]}
     counts: dict[Any, Counter[str]] = {key: Counter() for key in labels}
@@ -278,7 +278,7 @@ def _make_shares(
 
 
 def _count_ages(waiting: QuerySet[Interrupt]) -> list[AgeBand]:
-    """Counts what waits by how long it has, the youngest first, in one pass through its index."""
+    """Count pending interrupts by age, the youngest first, in one pass through their index."""
     now = timezone.now()
     bounds = [None, *(now - age for age in AGES), None]
     bands = [(since, until) for until, since in pairwise(bounds)]

@@ -56,7 +56,7 @@ class DjangoStore(IndexedStore):
         super().__init__(index, ttl)
 
     def sweep_ttl(self) -> int:
-        """Removes all that has expired, without waiting for the sweep; returns how many items."""
+        """Remove all that has expired, without waiting for the sweep; return how many items."""
         return sum(takewhile(bool, iter(lambda: delete_expired(BATCH), None)))
 
     def perform(self, ops: Sequence[Op], embedded: EmbeddedTexts) -> list[Result]:
@@ -75,7 +75,7 @@ class DjangoStore(IndexedStore):
         return await sync_to_async(self.perform, thread_sensitive=True)(ops, embedded)
 
     def _make_row(self, op: PutOp, embedded: EmbeddedTexts) -> StoreItem:
-        """Returns the row of an item that is put; raises what is wrong with it."""
+        """Return the row of an item that is put; raise what is wrong with it."""
         if not isinstance(op.key, str):
             raise TypeError(f"The key of a store's item is a str, not {type(op.key).__name__}.")
         value = dict(op.value or {})
@@ -97,7 +97,7 @@ class DjangoStore(IndexedStore):
 def _perform_together(
     ops: Sequence[Op], embedded: EmbeddedTexts, put: Sequence[ItemKey], new: Sequence[StoreItem]
 ) -> list[Result]:
-    """Reads what a batch asks for, and stores what it puts, in one transaction."""
+    """Read what a batch asks for, and stores what it puts, in one transaction."""
     using = write_alias()
     kept = {(row.namespace, row.key) for row in new}
     with transaction.atomic(using=using):

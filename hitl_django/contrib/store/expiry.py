@@ -18,7 +18,7 @@ BATCH = 500
 
 
 def select_alive(using: str) -> QuerySet[StoreItem]:
-    """Returns the items that have not expired."""
+    """Return the items that have not expired."""
     is_alive = Q(expires_at__isnull=True) | Q(expires_at__gt=Now())
     return StoreItem.objects.using(using).filter(is_alive)
 
@@ -33,7 +33,7 @@ def refresh_items(using: str, keys: Sequence[int]) -> None:
 
 @retry_on_conflict
 def delete_expired(limit: int) -> int:
-    """Deletes items that have expired, those first that did so first; returns how many."""
+    """Delete items that have expired, those first that did so first; return how many."""
     using = write_alias()
     expired = StoreItem.objects.using(using).filter(IS_EXPIRED).order_by("expires_at")
     keys = list(expired.values_list("pk", flat=True)[:limit])

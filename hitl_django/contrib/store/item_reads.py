@@ -27,7 +27,7 @@ from .models import StoreItem
 
 
 def read_batch(using: str, ops: Sequence[Op], embedded: EmbeddedTexts) -> list[Result]:
-    """Returns the result of each operation that reads, None for those that don't."""
+    """Return the result of each operation that reads, None for those that don't."""
     reads = _Reads(using, ops, embedded)
     results = [reads.read(op) for op in ops]
     refresh_items(using, list(reads.refreshed))
@@ -67,7 +67,7 @@ class _Reads:
 def select_items(
     rows: QuerySet[StoreItem], names: Sequence[ItemKey]
 ) -> Iterator[QuerySet[StoreItem]]:
-    """Yields of these rows those of these names, so many of them at a time as a statement takes."""
+    """Yield of these rows those of these names, so many of them at a time as a statement takes."""
     for start in range(0, len(names), BATCH):
         keys: dict[Namespace, list[str]] = {}
         for namespace, key in names[start : start + BATCH]:
@@ -86,7 +86,7 @@ def _list_namespaces(using: str, op: ListNamespacesOp) -> list[Namespace]:
 
 
 def _take_known(condition: MatchCondition) -> Namespace:
-    """Returns the labels that all namespaces begin with which meet a condition."""
+    """Return the labels that all namespaces begin with which meet a condition."""
     if condition.match_type != "prefix":
         return ()
     return tuple(takewhile("*".__ne__, condition.path))

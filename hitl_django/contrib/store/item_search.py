@@ -28,7 +28,7 @@ Found = tuple[StoreItem, float | None]
 
 
 def find_items(using: str, op: SearchOp, query: Vector | None) -> list[Found]:
-    """Returns the items of a search's page; with a query's vector the nearest first."""
+    """Return the items of a search's page; with a query's vector the nearest first."""
     rows = _select_candidates(using, op)
     end = op.offset + op.limit
     # A bound below zero counts from the end, and so needs all.
@@ -42,7 +42,7 @@ def find_items(using: str, op: SearchOp, query: Vector | None) -> list[Found]:
 
 
 def select_below(rows: QuerySet[StoreItem], prefix: Namespace) -> QuerySet[StoreItem]:
-    """Returns of these items those of a namespace and of those below it."""
+    """Return of these items those of a namespace and of those below it."""
     if not prefix:
         return rows
     first, behind = namespace_bounds(prefix)
@@ -60,7 +60,7 @@ def _select_candidates(using: str, op: SearchOp) -> QuerySet[StoreItem]:
 
 
 def _list_needed_texts(wanted: Mapping[str, Any]) -> Iterator[str]:
-    """Yields what stands in the JSON of every item that fits a filter.
+    """Yield what stands in the JSON of every item that fits a filter.
 
     Only texts are equal to nothing but themselves; whether an item fits is decided by its value.
     """

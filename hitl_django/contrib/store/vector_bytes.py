@@ -14,14 +14,14 @@ _HEAD = Struct("<I")
 
 
 def encode_vectors(vectors: Sequence[Vector]) -> bytes:
-    """Returns vectors, which are of one length, as bytes; without any, none."""
+    """Return vectors, which are of one length, as bytes; without any, none."""
     if not vectors:
         return b""
     return _HEAD.pack(len(vectors[0])) + b"".join(map(_order_bytes, vectors))
 
 
 def decode_vectors(data: bytes) -> list[Vector]:
-    """Returns the vectors that these bytes are."""
+    """Return the vectors that these bytes are."""
     if not data:
         return []
     [length] = _HEAD.unpack_from(data)
@@ -30,7 +30,7 @@ def decode_vectors(data: bytes) -> list[Vector]:
 
 
 def _order_bytes(vector: Vector) -> Vector:
-    """Returns a vector with its bytes as they are stored, or what is stored as the machine has it.
+    """Return a vector with its bytes as they are stored, or what is stored as the machine has it.
 
     That is the same on most machines.
     """

@@ -33,7 +33,7 @@ class Period:
 
     @classmethod
     def build(cls, first: date, last: date, *, max_days: int | None = MAX_DAYS) -> Period:
-        """Returns the period; InvalidInputError where it ends before it begins, or is too long."""
+        """Return the period; InvalidInputError where it ends before it begins, or is too long."""
         if first.year not in YEARS or last.year not in YEARS:
             raise InvalidInputError("That is no time of ours.", [("last", "is no time of ours")])
         if last < first:
@@ -55,7 +55,7 @@ class Period:
 
 
 def asked_graphs(user: Any) -> list[str]:
-    """Returns the registered graphs that ever asked something which the user may see."""
+    """Return the registered graphs that ever asked something which the user may see."""
     names = registry.list_names()
     rows = select_visible(Interrupt.objects.using(write_alias()).order_by(), user)
     if not names or rows.query.is_empty():
@@ -74,11 +74,11 @@ def select_decided(user: Any, period: Period, *, graph: str | None = None) -> Qu
 
 
 def may_see_reviewers(user: Any) -> bool:
-    """Says whether the user may see who decided how much; None may."""
+    """Return whether the user may see figures of each reviewer; a user of None may."""
     return user is None or get_policy().may_view_reviewer_figures(user)
 
 
 def start_of(day: date) -> datetime:
-    """Returns the moment at which a day begins, in the current time zone."""
+    """Return the moment at which a day begins, in the current time zone."""
     moment = datetime.combine(day, time.min)
     return timezone.make_aware(moment) if settings.USE_TZ else moment

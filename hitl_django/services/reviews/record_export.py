@@ -49,7 +49,7 @@ class ExportedEntry:
 def export_record(
     user: Any, period: Period, *, graph: str | None = None
 ) -> Iterator[ExportedEntry]:
-    """Yields the whole record of each thread of which something was decided in a period.
+    """Yield the whole record of each thread of which something was decided in a period.
 
     It names people, and has no gap that could be checked if it didn't: it takes the permission to
     see figures of reviewers as well. Threads of which the user may not see all questions are left
@@ -63,7 +63,7 @@ def export_record(
 def thread_record(
     thread_id: str, *, after: int = 0, limit: int = PAGE, by: Any = None
 ) -> list[ExportedEntry]:
-    """Returns the record of one thread in order: so many entries after the number ``after``.
+    """Return the record of one thread in order: so many entries after the number ``after``.
 
     Refused as ``export_record`` is; a thread of which the user may not see all questions has a
     record that is not for them.

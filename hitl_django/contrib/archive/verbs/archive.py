@@ -24,7 +24,7 @@ PORTION = 100  # threads after which the command says how far it has come
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Adds the arguments of the verb."""
+    """Add the arguments of the verb."""
     parser.add_argument(
         "--older-than",
         type=parse_days,
@@ -37,7 +37,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def perform(command: BaseCommand, options: Mapping[str, Any]) -> None:
-    """Archives until nothing is left that is old enough."""
+    """Archive until nothing is left that is old enough."""
     days, graph, total = options["older_than"], options["graph"], 0
     if options["dry_run"]:
         found = select_archivable(write_alias(), days)

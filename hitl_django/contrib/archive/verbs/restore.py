@@ -21,7 +21,7 @@ HELP = (
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Adds the arguments of the verb."""
+    """Add the arguments of the verb."""
     parser.add_argument("threads", nargs="+", metavar="THREAD", help="the id of a thread")
 
 

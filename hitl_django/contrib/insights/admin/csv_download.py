@@ -28,7 +28,7 @@ TOGETHER = 100
 def stream_csv(
     request: HttpRequest, name: str, head: Sequence[str], rows: Iterable[Sequence[Any]]
 ) -> StreamingHttpResponse:
-    """Returns a file of these rows, each of which is made when it is sent."""
+    """Return a file of these rows, each of which is made when it is sent."""
     parts = _write(head, rows)
     on_loop = isinstance(request, ASGIRequest)
     response = StreamingHttpResponse(
@@ -41,7 +41,7 @@ def stream_csv(
 
 
 def format_cell(value: Any) -> str:
-    """Returns a value as the text of a cell.
+    """Return a value as the text of a cell.
 
     An apostrophe goes before what would be a formula, which spreadsheets take for a mark of text.
     Numbers stay what they are.

@@ -41,7 +41,7 @@ def draw_lines(
     describe_level: Callable[[float], Any] = str,
     steps: Sequence[float] = (),
 ) -> str:
-    """Returns the plot of series over places, such as days.
+    """Return the plot of series over places, such as days.
 
     ``describe_level`` says a value in words beside its line; ``steps`` are the distances that such
     lines may have, and any round number beyond.
@@ -64,7 +64,7 @@ def draw_lines(
 
 
 def draw_shares(ident: str, title: Any, shares: Sequence[tuple[str, int]]) -> str:
-    """Returns one bar that is divided as these counts are to each other, each with its class."""
+    """Return one bar that is divided as these counts are to each other, each with its class."""
     total, parts, x = sum(count for _name, count in shares), [], 0.0
     for name, count in shares:
         width = 100 * count / total if total else 0

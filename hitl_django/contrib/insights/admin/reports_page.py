@@ -122,35 +122,35 @@ class _Rows:
     graph: str | None
 
     def decisions(self, day: date | None = None, **narrowed: Any) -> str:
-        """Returns the list of decisions of people that closed a question, of a day or of all."""
+        """Return the list of decisions of people that closed a question, of a day or of all."""
         query = {"type__in": ",".join(DECISION_TYPES), "effective__exact": 1, **self._graph()}
         return self._list(Decision, {**query, **self._days(day), **narrowed})
 
     def questions(self, day: date | None = None, **narrowed: Any) -> str:
-        """Returns the list of questions that were asked on a day or on all."""
+        """Return the list of questions that were asked on a day or on all."""
         return self._list(Interrupt, {**self._graph(), **self._days(day), **narrowed})
 
     def still_waiting(self) -> str:
-        """Returns the list of all questions that wait."""
+        """Return the list of all questions that wait."""
         return self._list(Interrupt, {"status__exact": "pending", **self._graph()})
 
     def waiting(self, band: AgeBand) -> str:
-        """Returns the list of questions that have waited for so long."""
+        """Return the list of questions that have waited for so long."""
         bounds = {"created_at__gte": band.since, "created_at__lt": band.until}
         times = {name: at.isoformat() for name, at in bounds.items() if at is not None}
         return self._list(Interrupt, {"status__exact": "pending", **self._graph(), **times})
 
     def overdue(self) -> str:
-        """Returns the list of the queue with what is overdue."""
+        """Return the list of the queue with what is overdue."""
         return self._list(ReviewItem, {"show": "overdue", **self._graph()})
 
     def spot_checks(self, **narrowed: Any) -> str:
-        """Returns the list of spot checks with a result, of approvals of all days."""
+        """Return the list of spot checks with a result, of approvals of all days."""
         query = {"result": "given", **self._graph(), **self._days(None)}
         return self._list(SpotCheck, {**query, **narrowed})
 
     def download(self, url: str) -> str:
-        """Returns the address of a download of the same days and graph."""
+        """Return the address of a download of the same days and graph."""
         days = {"first": self.period.first.isoformat(), "last": self.period.last.isoformat()}
         return f"{url}?{urlencode({**days, **self._graph()})}"
 
@@ -249,7 +249,7 @@ def describe_seconds(seconds: float | None) -> str:
 
 
 def _lay_out(figures: ReviewReport, rows: _Rows) -> dict[str, Any]:
-    """Returns the figures as the page shows them."""
+    """Return the figures as the page shows them."""
     waiting = sum(band.count for band in figures.waiting)
     timed = rows.decisions() if figures.median is not None else ""
     return {
@@ -370,7 +370,7 @@ def _describe_count(value: float) -> str:
 
 
 def _list_ages(bands: Sequence[AgeBand], rows: _Rows) -> list[tuple[Figure, str]]:
-    """Returns the bands of ages, each with a bar as long as it is large beside the largest."""
+    """Return the bands of ages, each with a bar as long as it is large beside the largest."""
     most = max((band.count for band in bands), default=0)
     ages = [describe_seconds(age.total_seconds()) for age in AGES]
     labels = [

@@ -121,7 +121,7 @@ class SpotCheckAdmin(ReportPages):
         return f"{check.get_result_display()} ({escape_hidden(check.by_label)})"
 
     def show(self, request: HttpRequest, check: SpotCheck) -> HttpResponse:
-        """Shows what was asked and takes the result; then what was decided, and by whom."""
+        """Show the interrupt and store the result; afterwards show the decision too."""
         form = ResultForm(request.POST or None, use_required_attribute=False)
         # What they have sent twice was recorded once, and that is what the page shows.
         if request.method == "POST" and check.by_id != request.user.pk and form.is_valid():
