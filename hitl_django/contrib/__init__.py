@@ -1,1 +1,1 @@
-"""Bridges to other packages; nothing else in the package imports those."""
+"""Optional apps, and integrations of other packages. The core imports none of them."""

@@ -241,7 +241,7 @@ def _before(days: float) -> Combinable:
 
 
 def _lock(rows: QuerySet[Any], most: int | None = None) -> list[Any]:
-    """Locks the first rows that nobody else holds, where the database can; return their keys."""
+    """Lock the first rows that nobody else holds, where the database can; return their keys."""
     if connections[rows.db].features.has_select_for_update_skip_locked:
         rows = rows.select_for_update(skip_locked=True, of=("self",))
     return list(rows.values_list("pk", flat=True)[:most])
