@@ -30,7 +30,7 @@ HOMES = {
     "register": "graph_registry.registry",
     "register_model": "engine.serde",
     "retry": "services",
-    "review": "review_terms",
+    "review": "review_options",
     "start": "services",
     "start_and_wait": "services",
     "task": "engine.graph.functional",
@@ -52,7 +52,7 @@ if TYPE_CHECKING:
     from hitl_django.engine.types import Expiry as Expiry
     from hitl_django.graph_registry.registry import register as register
     from hitl_django.graph_registry.review_policy import ReviewPolicy as ReviewPolicy
-    from hitl_django.review_terms import review as review
+    from hitl_django.review_options import review as review
     from hitl_django.services import cancel as cancel
     from hitl_django.services import decide as decide
     from hitl_django.services import follow as follow
@@ -78,7 +78,7 @@ def _is_loadable(home: str) -> bool:
         return True
     from django.apps import apps
 
-    return home in ("decision_types", "review_terms") or apps.apps_ready
+    return home in ("decision_types", "review_options") or apps.apps_ready
 
 
 def __dir__() -> list[str]:

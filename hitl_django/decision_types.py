@@ -32,7 +32,7 @@ VALUE: Final = Value()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Consequences:
+class DecisionEffects:
     """Sentences on what the run does after a decision, shown before it is taken."""
 
     #: Of a question without a schema, or with one that is yes or no.
@@ -90,7 +90,7 @@ class DecisionType:
 
     button: Any
     css_class: str = "default"
-    consequences: Consequences
+    consequences: DecisionEffects
     #: As one of the choices for an action, and what became of the action after.
     action_choice: Any
     participle: Any
@@ -115,7 +115,7 @@ DECISION_TYPES: Mapping[str, DecisionType] = {
             may_edit=True,
             is_approval=True,
             button=_("Approve"),
-            consequences=Consequences(
+            consequences=DecisionEffects(
                 plain=_("The run goes on with a yes to what is asked."),
                 with_form=_("The run goes on with a yes and with the answer as it stands above."),
                 action=_("It is carried out as it stands."),
@@ -152,7 +152,7 @@ DECISION_TYPES: Mapping[str, DecisionType] = {
             is_approval=True,
             value_in_answer="required",
             button=_("Send edited version"),
-            consequences=Consequences(
+            consequences=DecisionEffects(
                 plain=_("The run goes on with your version instead of what is asked."),
                 action=_("It is carried out with your changes."),
                 joint=_(
@@ -175,7 +175,7 @@ DECISION_TYPES: Mapping[str, DecisionType] = {
             value_in_answer="forbidden",
             button=_("Reject"),
             css_class="hitl-reject",
-            consequences=Consequences(
+            consequences=DecisionEffects(
                 plain=_("The run goes on with a no."),
                 with_form=_("The run goes on with a no and with the answer as it stands above."),
                 action=_("It isn't carried out; the run goes on without."),
@@ -204,7 +204,7 @@ DECISION_TYPES: Mapping[str, DecisionType] = {
             label=_("respond"),
             value_in_answer="required",
             button=_("Send answer"),
-            consequences=Consequences(
+            consequences=DecisionEffects(
                 plain=_("The run goes on with what you write, instead of a yes or no."),
                 with_form=_("The run goes on with the answer as it stands above."),
                 action=_("It isn't carried out; whoever asked is told what you write."),

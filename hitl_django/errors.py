@@ -9,7 +9,7 @@
     ├─ InterruptNotFound(LookupError, Http404)
     ├─ CheckpointNotFound(LookupError, Http404)
     ├─ EventsPrunedError(LookupError)
-    ├─ HeldError
+    ├─ ClaimedError
     ├─ IdempotencyKeyReusedError(ValueError)
     ├─ RunStateError
     ├─ RunTimeoutError(TimeoutError)
@@ -24,7 +24,7 @@
        ├─ AlreadyDecidedError
        │  └─ AlreadyApprovedError
        ├─ ClaimRequiredError
-       └─ StaleQuestionError
+       └─ StaleInterruptError
 
 A view that lets an error pass which isn't a PermissionDenied or an Http404 has to catch it: what is
 wrong with an answer it alone can show beside the form. The errors of the engine are here as well,
@@ -40,8 +40,8 @@ from django.core.exceptions import PermissionDenied
 from django.http import Http404
 
 from hitl_django.engine.errors import (
-    AlreadyUnderWayError,
-    AttemptOverError,
+    AttemptTimedOutError,
+    ConcurrentOnceError,
     CorruptPayloadError,
     EmptyInputError,
     GraphBubbleUp,
@@ -52,6 +52,7 @@ from hitl_django.engine.errors import (
     GraphInterrupt,
     GraphRecursionError,
     HitlError,
+    InterruptChangedError,
     InvalidAnswerError,
     InvalidInputError,
     InvalidNamespaceError,
@@ -64,11 +65,10 @@ from hitl_django.engine.errors import (
     NodeTimeoutError,
     NoSaverError,
     NothingPendingError,
-    OpenQuestionsError,
     ParentCommand,
     PayloadError,
     PayloadLimitError,
-    QuestionChangedError,
+    PendingInterruptsError,
     ResumeError,
     TaskNotFound,
     ThreadNotFound,
@@ -81,11 +81,12 @@ from hitl_django.engine.errors import (
 __all__ = [
     "AlreadyApprovedError",
     "AlreadyDecidedError",
-    "AlreadyUnderWayError",
-    "AttemptOverError",
+    "AttemptTimedOutError",
     "BrokenGraphError",
     "CheckpointNotFound",
     "ClaimRequiredError",
+    "ClaimedError",
+    "ConcurrentOnceError",
     "CorruptPayloadError",
     "EmptyInputError",
     "EventsPrunedError",
@@ -96,9 +97,9 @@ __all__ = [
     "GraphError",
     "GraphInterrupt",
     "GraphRecursionError",
-    "HeldError",
     "HitlError",
     "IdempotencyKeyReusedError",
+    "InterruptChangedError",
     "InterruptNotFound",
     "InvalidAnswerError",
     "InvalidInputError",
@@ -114,18 +115,17 @@ __all__ = [
     "NodeTimeoutError",
     "NotAllowedError",
     "NothingPendingError",
-    "OpenQuestionsError",
     "OpenTransactionError",
     "ParentCommand",
     "PayloadError",
     "PayloadLimitError",
-    "QuestionChangedError",
+    "PendingInterruptsError",
     "ResumeError",
     "RunNotFound",
     "RunStateError",
     "RunTimeoutError",
     "SelfApprovalError",
-    "StaleQuestionError",
+    "StaleInterruptError",
     "TaskNotFound",
     "ThreadExistsError",
     "ThreadNotFound",
@@ -189,7 +189,7 @@ class ClaimRequiredError(ResumeError):
     """The question is decided by who has claimed it, and nobody has; nothing was recorded."""
 
 
-class StaleQuestionError(ResumeError):
+class StaleInterruptError(ResumeError):
     """The question changed after it was shown; nothing was recorded."""
 
 
@@ -197,15 +197,15 @@ class UndoRefusedError(HitlError):
     """The decision can't be undone any more; nothing was changed."""
 
 
-class HeldError(HitlError):
+class ClaimedError(HitlError):
     """Somebody else holds the question.
 
-    ``holder_label`` names who, ``until`` says for how long (a datetime).
+    ``claimed_by_label`` names who, ``until`` says for how long (a datetime).
     """
 
-    def __init__(self, message: str, *, holder_label: str, until: Any) -> None:
+    def __init__(self, message: str, *, claimed_by_label: str, until: Any) -> None:
         super().__init__(message)
-        self.holder_label, self.until = holder_label, until
+        self.claimed_by_label, self.until = claimed_by_label, until
 
 
 class IdempotencyKeyReusedError(HitlError, ValueError):

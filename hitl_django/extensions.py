@@ -60,7 +60,7 @@ class Guests:
     Decisions and audit entries of a guest have no user and the guest's name. In the detail of an
     audit entry, ``"invitation"`` is the id of the row, ``"guest"`` the guest's name and
     ``"invited_by"`` the name of a user. A guest with the email address of a user is that user, for
-    ``export_person()`` and ``forget_person()``.
+    ``export_person()`` and ``pseudonymize_user()``.
 
     Attributes:
         name: the column with the name.
@@ -118,9 +118,9 @@ class Table:
             archived and restored with the thread, and deleted with it by ``on_delete=CASCADE``.
             Empty for rows that belong to no thread.
         user_labels: each column with the name of a user, with the foreign key beside it. Both are
-            erased by ``forget_person()``.
+            erased by ``pseudonymize_user()``.
         user_keys: each column that holds keys of users as text, with a function that lists those of
-            a row. ``export_person()`` returns the rows; ``forget_person()`` leaves them as they
+            a row. ``export_person()`` returns the rows; ``pseudonymize_user()`` leaves them as they
             are, so the app deletes them itself after a time.
         exported: the columns that ``export_person()`` returns; by default all but binary ones.
         erased: values that ``forget()`` writes into the rows of a thread, by column.

@@ -35,7 +35,7 @@ _REASONS = {
 
 
 @dataclass(frozen=True, slots=True)
-class Remark:
+class PortFinding:
     """Something to look at: where, and what it is."""
 
     line: int
@@ -49,14 +49,14 @@ class _Edit:
     length: int
 
 
-def port_source(source: str) -> tuple[str, list[Remark]]:
+def port_source(source: str) -> tuple[str, list[PortFinding]]:
     """Returns a module's source with its imports changed, and what else is to be looked at.
 
     Raises SyntaxError for what is no Python.
     """
     tree = ast.parse(source)
     lines = _split(source)
-    remarks: list[Remark] = []
+    remarks: list[PortFinding] = []
     edits: list[_Edit] = []
     for node in ast.walk(tree):
         if isinstance(node, ast.ImportFrom) and not node.level and _is_foreign(node.module or ""):
@@ -96,23 +96,23 @@ def _locate(lines: Sequence[str], line: int, column: int) -> _Edit:
     return _Edit(line - 1, found.start(), len(_FOREIGN))
 
 
-def _find_missing(node: ast.ImportFrom) -> Iterator[Remark]:
+def _find_missing(node: ast.ImportFrom) -> Iterator[PortFinding]:
     module = node.module or ""
     if not _has_module(module):
-        yield Remark(node.lineno, _describe_missing(module))
+        yield PortFinding(node.lineno, _describe_missing(module))
         return
     found = import_module(module.replace(_FOREIGN, _OURS, 1))
     for alias in node.names:
         below = f"{module}.{alias.name}"
         if alias.name != "*" and not hasattr(found, alias.name) and not _has_module(below):
-            yield Remark(alias.lineno, f"{module} has no {alias.name} here")
+            yield PortFinding(alias.lineno, f"{module} has no {alias.name} here")
 
 
-def _find_unnamed(node: ast.Import, alias: ast.alias) -> Iterator[Remark]:
+def _find_unnamed(node: ast.Import, alias: ast.alias) -> Iterator[PortFinding]:
     if not _has_module(alias.name):
-        yield Remark(node.lineno, _describe_missing(alias.name))
+        yield PortFinding(node.lineno, _describe_missing(alias.name))
     elif alias.asname is None:
-        yield Remark(
+        yield PortFinding(
             node.lineno, f"import {alias.name}: what is called {alias.name}.… has to be renamed too"
         )
 
@@ -129,7 +129,7 @@ def _describe_missing(module: str) -> str:
     return f"{module} has no counterpart here{': ' if reason else ''}{reason}"
 
 
-def _find_caught_pauses(node: ast.Try) -> Iterator[Remark]:
+def _find_caught_pauses(node: ast.Try) -> Iterator[PortFinding]:
     """Yields handlers around ``interrupt()`` that expect to catch its pause."""
     asks = any(
         isinstance(inner, ast.Call) and getattr(inner.func, "id", None) == "interrupt"
@@ -139,7 +139,7 @@ def _find_caught_pauses(node: ast.Try) -> Iterator[Remark]:
     for handler in node.handlers if asks else ():
         named = ast.unparse(handler.type) if handler.type else "BaseException"
         if "GraphInterrupt" in named or "BaseException" in named:
-            yield Remark(
+            yield PortFinding(
                 handler.lineno,
                 "a pause is caught around interrupt(): here the node pauses all the same",
             )
@@ -156,16 +156,16 @@ def list_files(path: Path) -> Iterator[Path]:
             yield found
 
 
-def _port_file(path: Path) -> tuple[str, str, list[Remark]]:
+def _port_file(path: Path) -> tuple[str, str, list[PortFinding]]:
     """Returns a file's source, the same with its imports changed, and what to look at."""
     source = ""
     try:
         source = path.read_bytes().decode("utf-8-sig")
         return source, *port_source(source)
     except UnicodeDecodeError:
-        return "", "", [Remark(1, "isn't written in UTF-8: it is left as it is")]
+        return "", "", [PortFinding(1, "isn't written in UTF-8: it is left as it is")]
     except SyntaxError as error:
-        return source, source, [Remark(error.lineno or 1, f"is no Python: {error.msg}")]
+        return source, source, [PortFinding(error.lineno or 1, f"is no Python: {error.msg}")]
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

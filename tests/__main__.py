@@ -3,6 +3,7 @@
     python -m tests             the product whole, in some minutes: of each test the first cases
     python -m tests --all       every case
     python -m tests --rest      the tests that the first command leaves out; of full matrices a part
+    python -m tests --crashes   of these the tests that kill processes, race or start a cluster
     python -m tests --quick     on SQLite alone, without browsers and kills, while one works
     python -m tests PATH        every case of these tests
 
@@ -27,7 +28,7 @@ ROOT = Path(__file__).resolve().parent.parent
 OK, NO_TESTS = 0, 5
 
 #: Which tests a run has, by the argument that asks for it.
-PARTS = {"--all": None, "--rest": "rest", "--quick": "quick"}
+PARTS = {"--all": None, "--rest": "rest", "--crashes": "crashes", "--quick": "quick"}
 
 #: Arguments with which a person wants to see one process.
 ONE_PROCESS = ("-n", "--numprocesses", "--pdb", "-s", "--capture=no", "--collect-only", "--co")

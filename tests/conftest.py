@@ -61,6 +61,8 @@ settings.load_profile("suite")
 IN_TURN = ("race", "browser")
 #: Markers of tests that take long: they come first, so that none is left to one worker at the end.
 LONG = (*IN_TURN, "crash", "cluster", "long")
+#: Markers of tests that kill processes, race or start a cluster.
+CRASHES = ("crash", "race", "cluster")
 #: Folders whose tests take minutes.
 SLOW = frozenset({"cluster", "permissions", "races", "tools"})
 #: Folders whose tests are about no room of their own.
@@ -248,6 +250,11 @@ def in_rest(item: pytest.Item) -> bool:
     return is_about_rows(item) or any(map(item.get_closest_marker, LONG))
 
 
+def is_crash(item: pytest.Item) -> bool:
+    """Return whether a test outside the sample kills processes, races or starts a cluster."""
+    return in_rest(item) and any(map(item.get_closest_marker, CRASHES))
+
+
 def spread_comparisons(items: Iterable[pytest.Item]) -> set[pytest.Item]:
     """Return the items, but of a comparison with LangGraph some cases, from first to last."""
     cases: dict[str, list[pytest.Item]] = {}
@@ -295,7 +302,7 @@ def distance(item: pytest.Item) -> int:
 
 
 #: The parts of the suite that a run can be about.
-PARTS = {"sample": in_sample, "rest": in_rest, "quick": is_quick}
+PARTS = {"sample": in_sample, "crashes": is_crash, "rest": in_rest, "quick": is_quick}
 
 
 def has_long_form(item: pytest.Item) -> bool:

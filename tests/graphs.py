@@ -16,7 +16,7 @@ from hitl_django.engine.task.node_api import interrupt
 from hitl_django.engine.types import Expiry
 from hitl_django.graph_registry.registry import register
 from hitl_django.graph_registry.review_policy import ReviewPolicy
-from hitl_django.review_terms import review as ask_for_review
+from hitl_django.review_options import review as ask_for_review
 
 
 class Approval(TypedDict, total=False):
@@ -103,7 +103,7 @@ def panel() -> StateGraph:
     return graph
 
 
-@register("jury", review=ReviewPolicy(goes_on="all"))
+@register("jury", review=ReviewPolicy(resume_on="all"))
 def jury() -> StateGraph:
     """Asks in five nodes side by side, and goes on when all have answered."""
 
@@ -133,8 +133,8 @@ def typed() -> StateGraph:
     """Asks for a typed answer."""
 
     def ask(state: Request) -> Request:
-        question = {"title": f"Refund {state['customer']}?", "amount": state["amount"]}
-        answer = interrupt(question, response_schema=Refund)
+        payload = {"title": f"Refund {state['customer']}?", "amount": state["amount"]}
+        answer = interrupt(payload, response_schema=Refund)
         return {"refunded": answer.amount if answer.approved else 0.0}
 
     return StateGraph(Request).add_node("ask", ask).add_edge(START, "ask").add_edge("ask", END)

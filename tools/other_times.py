@@ -30,7 +30,7 @@ MOMENTS = (
 #: Names of test files that depend on the time, or have to be shown not to.
 NAMES = (
     "clock", "clocks", "cron", "deadlines", "expire", "figures", "form", "health",
-    "moments", "retention", "review_terms", "schedules", "services", "sweep", "sweeper", "undo",
+    "moments", "retention", "review_options", "schedules", "services", "sweep", "sweeper", "undo",
 )  # fmt: skip
 
 

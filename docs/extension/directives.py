@@ -44,7 +44,7 @@ PARTS: Mapping[str, Callable[[], str]] = {
     "hitl-policy": lambda: names.one(sources.POLICY),
     "hitl-problems": errors.problems,
     "hitl-promises": promises.page,
-    "hitl-question-states": states.questions,
+    "hitl-interrupt-states": states.interrupts,
     "hitl-services": names.services,
     "hitl-settings": settings.page,
     "hitl-signals": names.signals,

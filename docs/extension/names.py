@@ -92,7 +92,7 @@ GROUPS: Mapping[str, Sequence[str]] = {
         "Checkpointer",
         "hitl_django.engine.savers.checkpoint.Commit",
         "hitl_django.engine.savers.checkpoint.Outcome",
-        "hitl_django.engine.savers.checkpoint.Question",
+        "hitl_django.engine.savers.checkpoint.PendingInterrupt",
         "PersistentDict",
         "hitl_django.engine.task.task_status.TaskStatus",
         "hitl_django.engine.task.task_status.read_task_statuses",

@@ -25,7 +25,7 @@ class Recorder:
         return False
 
 
-def questions_of_the_policy() -> dict[str, list[str]]:
+def interrupts_of_the_policy() -> dict[str, list[str]]:
     """Return what the default policy decides by each permission: docstrings, by codename."""
     found = defaultdict(list)
     policy = sources.load(sources.POLICY)
@@ -43,12 +43,12 @@ def questions_of_the_policy() -> dict[str, list[str]]:
 
 def _arguments(method: Any) -> Iterator[Any]:
     """Give something to ask about for each parameter of a method but the user."""
-    question = sources.load(sources.QUESTION)(graph="refund")
+    interrupt = sources.load(sources.INTERRUPT)(graph="refund")
     things = {
         "thread": sources.load(sources.THREAD)(),
         "run": sources.load(sources.RUN)(thread=sources.load(sources.THREAD)()),
-        "interrupt": question,
-        "decision": sources.load(sources.DECISION)(interrupt=question),
+        "interrupt": interrupt,
+        "decision": sources.load(sources.DECISION)(interrupt=interrupt),
         "graph": "refund",
         "permission": "app.codename",
         "namespace": ("users",),
@@ -72,7 +72,7 @@ def _rows(name: str) -> Any:
     model = {
         "threads": sources.THREAD,
         "runs": sources.RUN,
-        "interrupts": sources.QUESTION,
+        "interrupts": sources.INTERRUPT,
         "rows": "django.contrib.auth.models.Group",  # any model of an optional app
         "subjects": "django.contrib.auth.models.Group",  # any model of the product's
     }[name]
@@ -101,7 +101,7 @@ def labels_of_optional_apps() -> dict[str, str]:
 
 def page() -> str:
     """Return each permission with what it allows."""
-    declared, asked = labels(), questions_of_the_policy()
+    declared, asked = labels(), interrupts_of_the_policy()
     if unused := declared.keys() - asked.keys():
         raise LookupError(f"Permissions that the policy never asks for: {sorted(unused)}")
     return markdown.table(

@@ -29,7 +29,7 @@ OPENAPI = "hitl_django.api.openapi.Generator"
 VERBS = "hitl_django.management.commands.hitl.list_verbs"
 #: Whose states and transitions are drawn.
 RUN = "hitl_django.models.Run"
-QUESTION = "hitl_django.models.Interrupt"
+INTERRUPT = "hitl_django.models.Interrupt"
 DECISION = "hitl_django.models.Decision"
 THREAD = "hitl_django.models.Thread"
 #: The models whose rows others may read.

@@ -79,12 +79,12 @@ def page() -> str:
     )
 
 
-def questions() -> str:
+def interrupts() -> str:
     """Return the states of a question."""
     return markdown.table(
         ["status", "shown as"],
         (
             [markdown.code(status.value), str(status.label)]
-            for status in sources.load(sources.QUESTION).Status
+            for status in sources.load(sources.INTERRUPT).Status
         ),
     )

@@ -71,7 +71,7 @@ def window(browser: Browser, address: str, size: ViewportSize, user: str) -> Ite
     context.close()
 
 
-def wait_for_questions(page: Page) -> None:
+def wait_for_interrupts(page: Page) -> None:
     """Waits until the worker has brought the demo's runs to their questions."""
     deadline = time.monotonic() + PATIENCE
     while time.monotonic() < deadline:
@@ -168,7 +168,7 @@ def main() -> None:
     with running_demo() as address, sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=executable, args=["--no-sandbox"])
         with window(browser, address, DESK, "rita") as page:
-            wait_for_questions(page)
+            wait_for_interrupts(page)
             share_out(browser, address)
             take_desk(page)
         with window(browser, address, DESK, "olga") as page:

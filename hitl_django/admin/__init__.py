@@ -1,7 +1,7 @@
 """The admin: the review queue, and runs, questions and decisions to look at.
 
 Pages check a permission, call a service and render. The engine's own tables are in no index unless
-``HITL["ADMIN_ENGINE"]`` asks for it.
+``HITL["ADMIN_SHOW_ENGINE_MODELS"]`` asks for it.
 """
 
 from __future__ import annotations

@@ -40,7 +40,7 @@ UNWRITTEN = frozenset(
         "key",
         "made",
         "more",
-        "over_claim",
+        "ignore_claim",
         "over_claim_of",
         "secret",
         "select_across",

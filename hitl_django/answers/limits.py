@@ -10,7 +10,7 @@ from django.utils.translation import gettext_lazy as _
 from hitl_django.conf import hitl
 from hitl_django.engine.errors import PayloadLimitError
 from hitl_django.engine.payload import check_json
-from hitl_django.json_text.reasons import Reason
+from hitl_django.json_text.reasons import ValidationMessage
 
 #: Characters of a reason, wherever it is given.
 REASON_LENGTH = 10_000
@@ -33,14 +33,14 @@ def check_limits(value: Any, what: Any = ANSWER) -> None:
     depth, items = _extent(value)
     _limit(_LEVELS, what, depth, hitl.ANSWER_MAX_DEPTH)
     _limit(_VALUES, what, items, hitl.ANSWER_MAX_ITEMS)
-    check_json(value, Reason.make(what))
+    check_json(value, ValidationMessage.make(what))
     size = len(json.dumps(value, ensure_ascii=False, separators=(",", ":")).encode())
     _limit(_BYTES, what, size, hitl.ANSWER_MAX_BYTES)
 
 
 def _limit(words: Any, what: Any, found: int, limit: int) -> None:
     if found > limit:
-        reason = Reason.make(words, what=what, found=found, limit=limit)
+        reason = ValidationMessage.make(words, what=what, found=found, limit=limit)
         raise PayloadLimitError(reason, limit=limit, found=found)
 
 

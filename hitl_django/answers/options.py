@@ -14,7 +14,7 @@ from hitl_django.dialects.value_checks import UNSET, invalid_answer
 from hitl_django.engine.errors import InvalidAnswerError
 from hitl_django.graph_registry import registry
 from hitl_django.json_text import json_patch, json_schema
-from hitl_django.json_text.reasons import Reason
+from hitl_django.json_text.reasons import ValidationMessage
 from hitl_django.json_text.secret_values import HIDDEN, mask_patch, mask_quotes, mask_secrets
 from hitl_django.models import Interrupt
 
@@ -224,7 +224,7 @@ def _refuse_if_fixed(options: AnswerOptions, type: str, value: Any) -> None:  # 
     free = [name if name.startswith("/") else f"/{name}" for name in options.editable or ()]
     changed = json_patch.make_patch(options.original, _merged(options, type, value))
     faults = [
-        (step["path"], Reason.make(_("may not be changed")))
+        (step["path"], ValidationMessage.make(_("may not be changed")))
         for step in changed
         if not any(step["path"] == way or step["path"].startswith(f"{way}/") for way in free)
     ]

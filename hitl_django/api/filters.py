@@ -21,7 +21,7 @@ from hitl_django.services.reviews import queue_filters
 
 from .invalid_params import InvalidParam
 from .problems import InvalidRequest
-from .serializers.fields import Moment
+from .serializers.fields import OffsetDateTimeField
 
 #: A parameter for a key of the metadata, and how many there may be.
 METADATA = re.compile(r"metadata\.[A-Za-z0-9_:-][A-Za-z0-9_.:-]{0,63}")
@@ -34,7 +34,7 @@ SUBJECT_PATTERN = r"^[a-z_][a-z0-9_]{0,99}\.[a-z_][a-z0-9_]{0,99}:[^\x00-\x1f]{1
 
 #: Of what waits; ``free`` is another for each user.
 CONDITIONS = {
-    "held": queue_filters.HELD,
+    "claimed": queue_filters.CLAIMED,
     "overdue": queue_filters.OVERDUE,
     "snoozed": queue_filters.SNOOZED,
 }
@@ -65,25 +65,25 @@ class TextFilter(filters.CharFilter):
         super().__init__(*args, strip=False, **kwargs)
 
 
-class OffsetDateTimeField(forms.Field):
+class OffsetDateTimeFormField(forms.Field):
     """A moment in ISO 8601 with its offset from UTC."""
 
     def to_python(self, value: Any) -> Any:
         if value in self.empty_values:
             return None
         try:
-            return Moment().to_internal_value(value)
+            return OffsetDateTimeField().to_internal_value(value)
         except serializers.ValidationError as error:
             raise forms.ValidationError([str(each) for each in error.detail], "invalid") from None
 
 
-class MomentFilter(filters.Filter):
+class DateTimeBoundFilter(filters.Filter):
     """Before or after a moment."""
 
-    field_class = OffsetDateTimeField
+    field_class = OffsetDateTimeFormField
 
     def json_schema(self) -> dict[str, Any]:
-        return Moment().json_schema()
+        return OffsetDateTimeField().json_schema()
 
 
 class SubjectFilter(TextFilter):
@@ -143,7 +143,7 @@ def _refuse_nul(name: str, value: str) -> str:
     return value
 
 
-class YesNoFilter(filters.ChoiceFilter):
+class StrictBooleanFilter(filters.ChoiceFilter):
     """The two words, and nothing that only looks like one of them."""
 
     def __init__(self, **kwargs: Any) -> None:
@@ -155,8 +155,8 @@ class ThreadFilterSet(MetadataFilterSet):
 
     graph = TextFilter(max_length=200, label="The name of its graph.")
     subject = SubjectFilter("")
-    created_after = MomentFilter("created_at", "gte", label="Those made then or later.")
-    created_before = MomentFilter("created_at", "lt", label="Those made before.")
+    created_after = DateTimeBoundFilter("created_at", "gte", label="Those made then or later.")
+    created_before = DateTimeBoundFilter("created_at", "lt", label="Those made before.")
     ordering = OrderFilter(created_at="pk")
 
 
@@ -178,8 +178,8 @@ class RunFilterSet(MetadataFilterSet):
     thread = TextFilter("thread__thread_id", max_length=255, label="Those of one thread.")
     key = TextFilter(max_length=255, label="The key it was started with.")
     subject = SubjectFilter("thread__")
-    created_after = MomentFilter("created_at", "gte", label="Those started then or later.")
-    created_before = MomentFilter("created_at", "lt", label="Those started before.")
+    created_after = DateTimeBoundFilter("created_at", "gte", label="Those started then or later.")
+    created_before = DateTimeBoundFilter("created_at", "lt", label="Those started before.")
     ordering = OrderFilter("created_at")
 
 
@@ -196,8 +196,8 @@ class InterruptFilterSet(filters.FilterSet):
     run = filters.UUIDFilter("run_id", label="Those of one run.")
     thread = TextFilter("thread__thread_id", max_length=255, label="Those of one thread.")
     subject = SubjectFilter("thread__")
-    created_after = MomentFilter("created_at", "gte", label="Those asked then or later.")
-    created_before = MomentFilter("created_at", "lt", label="Those asked before.")
+    created_after = DateTimeBoundFilter("created_at", "gte", label="Those asked then or later.")
+    created_before = DateTimeBoundFilter("created_at", "lt", label="Those asked before.")
     dialect = filters.ChoiceFilter(
         choices=[(name, name) for name in DIALECTS], label="The shape in which it is asked."
     )
@@ -205,10 +205,16 @@ class InterruptFilterSet(filters.FilterSet):
         choices=[(ME, ME), (NOBODY, NOBODY)], method="by_assignee", label="Whose turn it is."
     )
     group = TextFilter("group__name", max_length=150, label="Those of a group, by its name.")
-    free = YesNoFilter(method="by_condition", label="What you could take; or what you couldn't.")
-    held = YesNoFilter(method="by_condition", label="What somebody holds; or what nobody does.")
-    overdue = YesNoFilter(method="by_condition", label="What is past its due time; or what isn't.")
-    snoozed = YesNoFilter(method="by_condition", label="What is put off; or what isn't.")
+    free = StrictBooleanFilter(
+        method="by_condition", label="What you could take; or what you couldn't."
+    )
+    held = StrictBooleanFilter(
+        method="by_condition", label="What somebody holds; or what nobody does."
+    )
+    overdue = StrictBooleanFilter(
+        method="by_condition", label="What is past its due time; or what isn't."
+    )
+    snoozed = StrictBooleanFilter(method="by_condition", label="What is put off; or what isn't.")
     search = TextFilter(
         method="by_words",
         max_length=200,
@@ -226,7 +232,7 @@ class InterruptFilterSet(filters.FilterSet):
 
     def by_condition(self, queryset: QuerySet[Any], name: str, value: str) -> QuerySet[Any]:
         """Selects what the condition of that name holds for, or what it doesn't."""
-        condition = CONDITIONS.get(name) or queue_filters.match_free(self.request.user)
+        condition = CONDITIONS.get(name) or queue_filters.match_unclaimed(self.request.user)
         if value == "true":  # as it is, since there may be an index for it
             return queryset.filter(queue_filters.PENDING & condition)
         # NULL is no third case.

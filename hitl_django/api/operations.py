@@ -108,7 +108,7 @@ class Operation:
     the exceptions it answers besides those that every path does (openapi/problems.py), and
     ``throttle`` names the HITL setting with the rate that bounds it for each user, where that isn't
     the one for whatever reads, or for whatever changes something. A ``keyed`` one is
-    carried out by ``Resource.act_once``.
+    carried out by ``Resource.run_idempotent``.
     """
 
     id: str

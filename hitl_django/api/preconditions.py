@@ -8,7 +8,7 @@ from typing import Any
 from django.utils.http import parse_etags
 from rest_framework.request import Request
 
-from hitl_django.errors import StaleQuestionError
+from hitl_django.errors import StaleInterruptError
 from hitl_django.models.fields import digest_json
 from hitl_django.models.review import ETAG_COLUMNS
 
@@ -21,7 +21,7 @@ _ETAG = re.compile(r"(?P<version>\d{1,9})-(?P<digest>[0-9a-f]{32})-[a-z]+-[0-9a-
 #: A server that compresses a response makes its ETag weak or, as Apache, adds the encoding to it.
 _ENCODED = re.compile(r'(W/)?"?(?P<tag>.*?)(-(gzip|br|deflate|zstd))?"?')
 #: What may change of a question without another version of it.
-_CHANGING = sorted((*ETAG_COLUMNS, "is_held", "is_overdue", "is_snoozed"))
+_CHANGING = sorted((*ETAG_COLUMNS, "is_claimed", "is_overdue", "is_snoozed"))
 _KEY = re.compile(r"[\x21-\x7e]{1,255}")
 
 
@@ -42,7 +42,7 @@ def is_unchanged(request: Request, interrupt: Any) -> bool:
 def parse_if_match(request: Request) -> tuple[str | None, int | None]:
     """Returns the payload digest and row version that ``If-Match`` requires.
 
-    Two Nones without the header or for ``*``. Raises StaleQuestionError for a tag that
+    Two Nones without the header or for ``*``. Raises StaleInterruptError for a tag that
     ``build_etag`` never made, which can't be the current one. The status in the tag is not
     compared: that somebody else decided is answered with the decision (409), not as a stale form
     (412).
@@ -69,7 +69,7 @@ def parse_etag(tag: str) -> tuple[str, int]:
     """
     parsed = _ETAG.fullmatch(_strip_encoding(tag))
     if parsed is None:
-        raise StaleQuestionError()
+        raise StaleInterruptError()
     return parsed["digest"], int(parsed["version"])
 
 

@@ -83,7 +83,7 @@ LIMIT = ProblemExtensions(
     {"limit": {"type": "integer"}, "found": {"type": "integer"}},
     sometimes=frozenset({"limit", "found"}),  # a host's own limit doesn't say
 )
-OPEN_QUESTIONS = ProblemExtensions(
+OPEN_INTERRUPTS = ProblemExtensions(
     lambda error, root: {"pending": list(error.pending_ids)},
     {
         "pending": {
@@ -103,9 +103,9 @@ WINNING_DECISION = ProblemExtensions(
         },
     },
 )
-HELD = ProblemExtensions(
-    lambda error, root: {"holder": error.holder_label, "until": error.until},
-    {"holder": {"type": "string"}, "until": {"type": "string", "format": "date-time"}},
+CLAIMED = ProblemExtensions(
+    lambda error, root: {"claimed_by": error.claimed_by_label, "until": error.until},
+    {"claimed_by": {"type": "string"}, "until": {"type": "string", "format": "date-time"}},
 )
 LAST_EVENT = ProblemExtensions(
     lambda error, root: {"last": error.last},

@@ -113,8 +113,8 @@ PROBLEM_TYPES: dict[type[Exception], ProblemType] = {
     ),
     errors.PayloadLimitError: ProblemType(413, "too_large", problem_extensions.LIMIT),
     errors.GraphChangedError: ProblemType(409, "graph_changed"),
-    errors.OpenQuestionsError: ProblemType(
-        409, "thread_waiting", problem_extensions.OPEN_QUESTIONS
+    errors.PendingInterruptsError: ProblemType(
+        409, "thread_waiting", problem_extensions.OPEN_INTERRUPTS
     ),
     errors.NothingPendingError: ProblemType(409, "nothing_pending"),
     errors.UnknownInterruptError: ProblemType(409, "not_pending"),
@@ -125,14 +125,14 @@ PROBLEM_TYPES: dict[type[Exception], ProblemType] = {
         409, "already_approved", problem_extensions.WINNING_DECISION
     ),
     errors.ClaimRequiredError: ProblemType(409, "claim_required"),
-    errors.StaleQuestionError: ProblemType(412, "stale_question"),
+    errors.StaleInterruptError: ProblemType(412, "stale_interrupt"),
     errors.InvalidAnswerError: ProblemType(422, "invalid_answer", problem_extensions.ANSWER_FAULTS),
-    errors.QuestionChangedError: ProblemType(409, "question_changed"),
+    errors.InterruptChangedError: ProblemType(409, "interrupt_changed"),
     errors.ThreadExistsError: ProblemType(409, "thread_exists"),
     errors.IdempotencyKeyReusedError: ProblemType(422, "idempotency_key_reused"),
     errors.LeaseHeldError: ProblemType(409, "busy"),
     errors.UndoRefusedError: ProblemType(409, "undo_refused"),
-    errors.HeldError: ProblemType(409, "held", problem_extensions.HELD),
+    errors.ClaimedError: ProblemType(409, "claimed", problem_extensions.CLAIMED),
     errors.RunStateError: ProblemType(409, "run_state", problem_extensions.RUN_STATE),
     NotAllowedError: ProblemType(403, "permission_denied"),
     SelfApprovalError: ProblemType(403, "self_approval"),

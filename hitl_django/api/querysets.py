@@ -35,7 +35,7 @@ def can_see_graph(user: Any, name: str) -> bool:
     )
 
 
-def find_user_anew(user: Any) -> Any:
+def reload_user(user: Any) -> Any:
     """Returns the user as they are now, none of whose rights are known yet; None: they are gone."""
     users = get_user_model()._base_manager.using(write_alias())
     found = users.filter(pk=user.pk).first()
@@ -63,11 +63,11 @@ def visible_runs(user: Any) -> QuerySet[Run]:
 def visible_interrupts(user: Any) -> QuerySet[Interrupt]:
     """Returns the questions that ``user`` may see, annotated by the database's clock.
 
-    ``is_held``, ``is_snoozed`` and ``is_overdue`` are true of open questions only.
+    ``is_claimed``, ``is_snoozed`` and ``is_overdue`` are true of open questions only.
     """
     rows = Interrupt.objects.using(write_alias()).select_related("thread")
     return select_visible(rows, user).annotate(
-        is_held=_holds_while_open(queue_filters.HELD),
+        is_claimed=_holds_while_open(queue_filters.CLAIMED),
         is_snoozed=_holds_while_open(queue_filters.SNOOZED),
         is_overdue=_holds_while_open(queue_filters.OVERDUE),
     )

@@ -48,8 +48,8 @@ urlpatterns = [
     ),
     path(
         "threads/<hitl_thread:thread_id>/record/",
-        threads.ThreadRecord.as_view(),
-        name="thread-record",
+        threads.ThreadAuditLog.as_view(),
+        name="thread-audit",
     ),
     path("threads/<hitl_thread:thread_id>/fork/", threads.ThreadFork.as_view(), name="thread-fork"),
     path("interrupts/", interrupts.list_view, name="interrupts"),

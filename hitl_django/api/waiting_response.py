@@ -153,9 +153,9 @@ def _acquire_slot(request: HttpRequest) -> bool:
     # A process that serves one request at a time would serve no other meanwhile, so it never waits.
     user = request.user.pk
     if isinstance(request, ASGIRequest):
-        return _streams.acquire(user, hitl.EVENT_STREAMS)
+        return _streams.acquire(user, hitl.EVENT_MAX_STREAMS)
     is_threaded = bool(request.META.get("wsgi.multithread"))
-    return is_threaded and _threads.acquire(user, hitl.EVENT_WAITERS)
+    return is_threaded and _threads.acquire(user, hitl.EVENT_MAX_WAITING_THREADS)
 
 
 def _iterate_in_thread(steps: Steps) -> Iterator[bytes]:

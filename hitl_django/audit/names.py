@@ -20,17 +20,17 @@ from hitl_django.models import AuditEntry
 SYSTEM = "system"
 LABEL_LENGTH = 255
 #: The verb of an entry that says where a pseudonym took a person's place.
-FORGET_PERSON = "forget_person"
+FORGET_PERSON = "pseudonymize_user"
 
 #: The places of who did it: the label, and in the detail the key of the account.
 ACTOR, ACTOR_ID = "actor", "actor_id"
 #: Where the detail of an entry has the names of other users, by its verb.
 NAMES: Mapping[str, tuple[str, ...]] = {
     "assign": ("to",),
-    "decide": ("held_by",),
+    "decide": ("claimed_by",),
     "release": ("from",),
     "take_over": ("from",),
-    "vote": ("held_by",),
+    "vote": ("claimed_by",),
 }
 #: Where it has the name of a person without an account, of the user who invited them, and the id of
 #: the row that names them; whatever the verb.

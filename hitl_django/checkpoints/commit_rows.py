@@ -10,10 +10,10 @@ from hitl_django.encryption import find_key_ring
 from hitl_django.engine.constants import CHANGED, CONTROL_SLOTS, KEYED, NULL_TASK_ID, RESUME
 from hitl_django.engine.errors import PayloadError
 from hitl_django.engine.savers.checkpoint import (
-    Added,
+    AddedEntries,
+    AppendedValue,
     Checkpoint,
     CheckpointMetadata,
-    Grown,
     TaskWrites,
     Version,
 )
@@ -100,7 +100,7 @@ class CommitRows:
         checkpoint: Checkpoint,
         metadata: CheckpointMetadata,
         new_versions: dict[str, Version],
-        added: Mapping[str, Added] | None = None,
+        added: Mapping[str, AddedEntries] | None = None,
         *,
         is_last: bool = False,
     ) -> None:
@@ -176,7 +176,7 @@ class CommitRows:
             self._blobs.append((self.ref.ns, *self.base.key, row, digest(row)))
         return codec.encode_record(record)
 
-    def add_grown(self, channel: str, grown: Grown) -> None:
+    def add_grown(self, channel: str, grown: AppendedValue) -> None:
         """Adds what a run has left of a value, unless that is what its steps have stored."""
         tip = None if self.cached is None else self.cached.tips.get(channel)
         if tip is None or tip.version != grown.version or not _is_still(grown.value, tip):
@@ -190,7 +190,7 @@ class CommitRows:
         channel: str,
         version: Version,
         value: Any,
-        added: Mapping[str, Added] | None = None,
+        added: Mapping[str, AddedEntries] | None = None,
     ) -> Row:
         tip = None if self.cached is None else self.cached.tips.get(channel)
         more = added and added.get(channel)
@@ -205,7 +205,12 @@ class CommitRows:
         return self._row(channel, version, data, its_digest)
 
     def _added(
-        self, channel: str, version: Version, tip: value_deltas.ValueTip, added: Added, value: Any
+        self,
+        channel: str,
+        version: Version,
+        tip: value_deltas.ValueTip,
+        added: AddedEntries,
+        value: Any,
     ) -> Row | None:
         """Returns the row of what was added; None where the whole value is to be looked at.
 

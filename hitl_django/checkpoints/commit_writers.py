@@ -33,7 +33,7 @@ class Fence(Protocol):
     def guard(self, batch: WriteBatch, outcome: Outcome | None) -> None:
         """Require that the lease isn't lost; with an outcome it is released as well."""
 
-    def flag_changed(self, batch: WriteBatch, questions: Sequence[str]) -> None:
+    def flag_changed(self, batch: WriteBatch, interrupts: Sequence[str]) -> None:
         """Mark interrupts that were answered and have since been raised with other words."""
 
     def settle(self, batch: WriteBatch, outcome: Outcome, step: int | None) -> None:
@@ -105,7 +105,7 @@ class FencedWriter(_BoundWriter):
         self._append_chunks(commits, batch)
         if outcome is not None:
             self._fence.settle(batch, outcome, _find_step(commits))
-        if changed := [question for each in rows for question in each.changed]:
+        if changed := [interrupt for each in rows for interrupt in each.changed]:
             self._fence.flag_changed(batch, changed)
         _add_rows(rows, self._thread.pk, batch)
         return partial(batch.commit, durable=get_ident() not in self.together)

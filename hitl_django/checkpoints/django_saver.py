@@ -228,7 +228,7 @@ class DjangoSaver(BaseCheckpointSaver):
 
     def put_answer(
         self,
-        question: models.Interrupt,
+        interrupt: models.Interrupt,
         value: Any,
         batch: WriteBatch,
         so_far: AnswersRow | None = None,
@@ -240,62 +240,62 @@ class DjangoSaver(BaseCheckpointSaver):
         was ``so_far`` (``queries.answer_columns``), and writes only if nothing was added since.
         """
         assert self.thread is not None
-        ref = CheckpointRef(self.thread.thread_id, question.checkpoint_ns, question.checkpoint_id)
-        task = TaskWrites(question.task_id, question.task_path, [])
-        if question.kind == models.Interrupt.Kind.BREAKPOINT:
+        ref = CheckpointRef(self.thread.thread_id, interrupt.checkpoint_ns, interrupt.checkpoint_id)
+        task = TaskWrites(interrupt.task_id, interrupt.task_path, [])
+        if interrupt.kind == models.Interrupt.Kind.BREAKPOINT:
             task = TaskWrites(NULL_TASK_ID, "", [(RESUME, value)])
-        elif question.key is not None:
-            keyed = self._answers(ref, question, so_far) or {}
-            task.writes = [(KEYED, {**keyed, question.key: value})]
+        elif interrupt.key is not None:
+            keyed = self._answers(ref, interrupt, so_far) or {}
+            task.writes = [(KEYED, {**keyed, interrupt.key: value})]
         else:
-            answers = self._answers(ref, question, so_far) or []
-            task.writes = [(RESUME, record_answer(answers, question.index, value))]
+            answers = self._answers(ref, interrupt, so_far) or []
+            task.writes = [(RESUME, record_answer(answers, interrupt.index, value))]
         self._replace(ref, task, batch)
 
-    def drop_answer(self, question: models.Interrupt) -> Any:
+    def drop_answer(self, interrupt: models.Interrupt) -> Any:
         """Takes back an answer that its task can't use, with those to what it led to.
 
         Returns the answer; None where there is none. Part of the caller's transaction, who holds
         the thread's lock.
         """
         assert self.thread is not None
-        ref = CheckpointRef(self.thread.thread_id, question.checkpoint_ns, question.checkpoint_id)
-        if question.key is not None:
-            keyed = self._answers(ref, question) or {}
-            rest = {key: given for key, given in keyed.items() if key != question.key}
-            dropped = keyed.get(question.key)
+        ref = CheckpointRef(self.thread.thread_id, interrupt.checkpoint_ns, interrupt.checkpoint_id)
+        if interrupt.key is not None:
+            keyed = self._answers(ref, interrupt) or {}
+            rest = {key: given for key, given in keyed.items() if key != interrupt.key}
+            dropped = keyed.get(interrupt.key)
             left: tuple[str, Any] = (KEYED, rest)
         else:
-            answers = self._answers(ref, question) or []
-            dropped = next(iter(answers[question.index :]), None)
-            left = (RESUME, answers[: question.index])
+            answers = self._answers(ref, interrupt) or []
+            dropped = next(iter(answers[interrupt.index :]), None)
+            left = (RESUME, answers[: interrupt.index])
         batch = WriteBatch(self.using)
-        self._replace(ref, TaskWrites(question.task_id, question.task_path, [left]), batch)
+        self._replace(ref, TaskWrites(interrupt.task_id, interrupt.task_path, [left]), batch)
         batch.run()
         return dropped
 
-    def withdraw_answer(self, question: models.Interrupt) -> None:
+    def withdraw_answer(self, interrupt: models.Interrupt) -> None:
         """Takes back an answer that its task has not seen yet; those to other questions stay.
 
         Part of the caller's transaction, who holds the thread's lock.
         """
         assert self.thread is not None
-        ref = CheckpointRef(self.thread.thread_id, question.checkpoint_ns, question.checkpoint_id)
-        task_id, slot = question.task_id, ANSWERS
+        ref = CheckpointRef(self.thread.thread_id, interrupt.checkpoint_ns, interrupt.checkpoint_id)
+        task_id, slot = interrupt.task_id, ANSWERS
         left: tuple[str, Any] | None = None
-        if question.kind == models.Interrupt.Kind.BREAKPOINT:
+        if interrupt.kind == models.Interrupt.Kind.BREAKPOINT:
             task_id = NULL_TASK_ID
-        elif question.key is not None:
+        elif interrupt.key is not None:
             slot = KEYED_ANSWERS
-            keyed = self._answers(ref, question) or {}
-            rest = {key: given for key, given in keyed.items() if key != question.key}
+            keyed = self._answers(ref, interrupt) or {}
+            rest = {key: given for key, given in keyed.items() if key != interrupt.key}
             left = (KEYED, rest) if rest else None
         else:
-            answers = remove_answer(self._answers(ref, question) or [], question.index)
+            answers = remove_answer(self._answers(ref, interrupt) or [], interrupt.index)
             left = (RESUME, answers) if answers else None
         if left is not None:
             batch = WriteBatch(self.using)
-            self._replace(ref, TaskWrites(task_id, question.task_path, [left]), batch)
+            self._replace(ref, TaskWrites(task_id, interrupt.task_path, [left]), batch)
             batch.run()
             return
         rows = models.PendingWrite.objects.using(self.using).filter(thread=self.thread.pk)
@@ -420,25 +420,25 @@ class DjangoSaver(BaseCheckpointSaver):
     def _answers(
         self,
         ref: CheckpointRef,
-        question: models.Interrupt,
+        interrupt: models.Interrupt,
         so_far: AnswersRow | None = None,
     ) -> Any:
         """Returns the answers that a question's task has been given; None where it has none."""
-        stored = self._read_answers(ref, question) if so_far is None else so_far
+        stored = self._read_answers(ref, interrupt) if so_far is None else so_far
         if stored is None or stored.data is None:
             return None
-        [[_, value]] = unpack(stored.data, stored.digest, f"writes of task {question.task_id}")
+        [[_, value]] = unpack(stored.data, stored.digest, f"writes of task {interrupt.task_id}")
         return value
 
-    def _read_answers(self, ref: CheckpointRef, question: models.Interrupt) -> AnswersRow | None:
+    def _read_answers(self, ref: CheckpointRef, interrupt: models.Interrupt) -> AnswersRow | None:
         assert self.thread is not None
         rows = queries.CONTROL.run(
             self.using,
             thread=self.thread.pk,
             ns=ref.ns,
             checkpoint_id=ref.checkpoint_id,
-            task_id=question.task_id,
-            slot=ANSWERS if question.key is None else KEYED_ANSWERS,
+            task_id=interrupt.task_id,
+            slot=ANSWERS if interrupt.key is None else KEYED_ANSWERS,
         )
         return rows[0] if rows else None
 

@@ -96,7 +96,7 @@ def refuse_live_thread(using: str, thread_id: str) -> None:
 
 def refuse_live(using: str, **which: Any) -> None:
     """Raises RunStateError if one of these runs is still under way: it needs its history."""
-    live = Run.objects.using(using).filter(state__in=Run.UNFINISHED, **which)
+    live = Run.objects.using(using).filter(state__in=Run.NOT_ENDED, **which)
     found = live.values_list("pk", "state", named=True).first()
     if found is not None:
         raise RunStateError(

@@ -139,7 +139,9 @@ def read_failed_nodes(using: str, thread: int, head: ThreadHead) -> set[str]:
     return _node_names(rows.values_list("task_path", flat=True))
 
 
-def read_held_channels(using: str, thread: int, head: ThreadHead, names: Iterable[str]) -> set[str]:
+def read_stored_channels(
+    using: str, thread: int, head: ThreadHead, names: Iterable[str]
+) -> set[str]:
     """Returns which of these channels hold a value at a checkpoint; it reads none of the values."""
     names = set(names)
     held = names & head.scalars

@@ -79,7 +79,7 @@ def list_settings() -> list[Field[Any]]:
 
 def limit_for_user(slots: int) -> int:
     """Return how many of the slots for requests that wait one user may take."""
-    return max(1, int(slots * hitl.EVENT_USER_SHARE))
+    return max(1, int(slots * hitl.EVENT_MAX_USER_SHARE))
 
 
 def _reload(*, setting: str, **kwargs: Any) -> None:

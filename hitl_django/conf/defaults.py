@@ -61,7 +61,7 @@ class Settings:
         "How long a worker stays with one run; None: 60 % of the queue's own timeout.",
         positive_or_none,
     )
-    ON_QUESTION_CHANGE: str = setting(
+    ON_INTERRUPT_CHANGE: str = setting(
         "warn",
         "When a node asks something else than was answered: 'warn' uses the answer and flags the "
         "question, 'error' parks the run.",
@@ -87,7 +87,7 @@ class Settings:
         "How long who decided a question can undo that; its run goes on that much later, where "
         "'hitl worker' runs within a second more. 0: at once, and nothing can be undone.",
     )
-    EXPIRING_SECONDS: float = setting(
+    EXPIRY_WARNING_SECONDS: float = setting(
         3600,
         "How long before a question expires interrupt_expiring is sent; one with less than twice "
         "that time is warned of at half of it.",
@@ -119,26 +119,27 @@ class Settings:
     EVENT_POLL_SECONDS: float = setting(
         0.25, "How often a waiting request looks for one.", positive
     )
-    EVENT_WAITERS: int = setting(
+    EVENT_MAX_WAITING_THREADS: int = setting(
         1,
         "Requests of one process that may wait for events where each holds a thread (WSGI): fewer "
         "than it has threads.",
         slots,
     )
-    EVENT_STREAMS: int = setting(
+    EVENT_MAX_STREAMS: int = setting(
         500, "Requests of one process that may wait for events (ASGI).", slots
     )
-    EVENT_USER_SHARE: float = setting(
+    EVENT_MAX_USER_SHARE: float = setting(
         0.25,
-        "How much of EVENT_WAITERS and EVENT_STREAMS one user may take; one request at least.",
+        "Share of EVENT_MAX_WAITING_THREADS and EVENT_MAX_STREAMS that one user may use; "
+        "at least one request.",
         share,
     )
-    API_KEY_USER: str | None = setting(
+    API_KEY_USER_RESOLVER: str | None = setting(
         None,
         "Dotted path of a function that returns the user of an 'x-api-key', or None, for clients "
         "of LangGraph's server; None: there are no such keys.",
     )
-    ADMIN_ENGINE: bool = setting(
+    ADMIN_SHOW_ENGINE_MODELS: bool = setting(
         False,
         "Whether the admin's index lists the engine's tables; a thread's page leads there.",
         flag,

@@ -126,7 +126,7 @@ def execute_together(connection: Any, statements: Sequence[tuple[str, Any]]) -> 
 def _opened(connection: Any, raw: Any) -> tuple[Any, _Translation | None]:
     """Returns the driver's cursor, and its placeholders if they aren't Django's."""
     if connection.vendor == "sqlite":
-        return raw.cursor(), _QUESTION_MARKS
+        return raw.cursor(), _INTERRUPT_MARKS
     if getattr(raw, "prepare_threshold", None) is None:
         return connection.create_cursor(), None  # the server may keep nothing of what it prepared
     from psycopg import RawCursor
@@ -164,4 +164,4 @@ def _remembering(translate: Callable[[str], Any]) -> _Translation:
     return lru_cache(maxsize=2048)(translate), translate
 
 
-_QUESTION_MARKS, _NUMBERED = _remembering(with_question_marks), _remembering(with_numbers)
+_INTERRUPT_MARKS, _NUMBERED = _remembering(with_question_marks), _remembering(with_numbers)

@@ -14,7 +14,7 @@ from typing import Any
 from hitl_django.decision_types import APPROVE, EDIT, REJECT, RESPOND
 from hitl_django.json_text import json_schema
 
-from .dialect import Dialect, DialectQuestion, RequestedAction
+from .dialect import Dialect, DialectInterrupt, RequestedAction
 from .hitl_request import ALLOWABLE
 from .value_checks import (
     UNSET,
@@ -59,16 +59,16 @@ class ApprovalRequestDialect(Dialect):
     def why(self, payload: Any) -> str:
         return str(payload.get("description", ""))
 
-    def decisions(self, question: DialectQuestion) -> tuple[str, ...]:
-        if question.schema is None:
+    def decisions(self, interrupt: DialectInterrupt) -> tuple[str, ...]:
+        if interrupt.schema is None:
             return ALLOWABLE
-        allowed = dict(_branches(question.schema))
+        allowed = dict(_branches(interrupt.schema))
         return tuple(word for word in ALLOWABLE if word in allowed)
 
-    def prefill(self, question: DialectQuestion) -> Any:
-        return {NAME: question.payload[NAME], ARGS: question.payload[ARGS]}
+    def prefill(self, interrupt: DialectInterrupt) -> Any:
+        return {NAME: interrupt.payload[NAME], ARGS: interrupt.payload[ARGS]}
 
-    def compose(self, question: DialectQuestion, type: str, value: Any) -> Any:  # noqa: A002
+    def compose(self, interrupt: DialectInterrupt, type: str, value: Any) -> Any:  # noqa: A002
         if type == APPROVE:
             refuse_value(type, value)
             return {TYPE: type}
@@ -81,12 +81,12 @@ class ApprovalRequestDialect(Dialect):
         require_text(action[NAME], f"/{NAME}")
         require_object(action[ARGS], f"/{ARGS}")
         # Here the faults are where they are in the value.
-        faults = json_schema.find_faults(_action_schema(question.schema), action)
+        faults = json_schema.find_faults(_action_schema(interrupt.schema), action)
         if faults:
             raise invalid_answer("The action doesn't fit.", *faults)
         return {TYPE: type, EDITED: action}
 
-    def candidates(self, question: DialectQuestion, resume: Any) -> list[Candidate]:
+    def candidates(self, interrupt: DialectInterrupt, resume: Any) -> list[Candidate]:
         match resume:
             case {"type": "edit", "edited_action": action}:
                 return [Candidate(EDIT, action, f"/{EDITED}")]
@@ -96,13 +96,13 @@ class ApprovalRequestDialect(Dialect):
                 return [Candidate(RESPOND, message, f"/{MESSAGE}")]
         return []
 
-    def arguments_schema(self, question: DialectQuestion) -> dict[str, Any] | None:
-        action = _action_schema(question.schema)
+    def arguments_schema(self, interrupt: DialectInterrupt) -> dict[str, Any] | None:
+        action = _action_schema(interrupt.schema)
         found = _resolve(action, action["$defs"]).get("properties", {}).get(ARGS)
         return None if found is None else {**found, "$defs": action["$defs"]}
 
-    def edited_schema(self, question: DialectQuestion) -> dict[str, Any] | None:
-        return _action_schema(question.schema)
+    def edited_schema(self, interrupt: DialectInterrupt) -> dict[str, Any] | None:
+        return _action_schema(interrupt.schema)
 
     def actions(self, payload: Any) -> list[RequestedAction]:
         return [RequestedAction(payload[NAME], payload[ARGS])]

@@ -10,7 +10,7 @@ from typing import Any, ClassVar, Protocol
 from .value_checks import Candidate
 
 
-class DialectQuestion(Protocol):
+class DialectInterrupt(Protocol):
     """What a dialect reads of a question (answers.options.AnswerOptions)."""
 
     @property
@@ -88,19 +88,19 @@ class Dialect(ABC):
         """Returns the payload's own explanation."""
 
     @abstractmethod
-    def decisions(self, question: DialectQuestion) -> tuple[str, ...]:
+    def decisions(self, interrupt: DialectInterrupt) -> tuple[str, ...]:
         """Lists the decision types that a question takes, in the order to offer them."""
 
     @abstractmethod
-    def prefill(self, question: DialectQuestion) -> Any:
+    def prefill(self, interrupt: DialectInterrupt) -> Any:
         """Returns what an edit edits, as the question asks it."""
 
     @abstractmethod
-    def compose(self, question: DialectQuestion, type: str, value: Any) -> Any:  # noqa: A002
+    def compose(self, interrupt: DialectInterrupt, type: str, value: Any) -> Any:  # noqa: A002
         """Returns the resume value of a decision that is allowed."""
 
     @abstractmethod
-    def candidates(self, question: DialectQuestion, resume: Any) -> list[Candidate]:
+    def candidates(self, interrupt: DialectInterrupt, resume: Any) -> list[Candidate]:
         """Returns the decisions that may have come to a resume value, the likeliest first.
 
         Not those that have no value: they are tried in any case.
@@ -118,18 +118,18 @@ class Dialect(ABC):
         """Returns the actions that a question asks for."""
         return ()
 
-    def arguments_schema(self, question: DialectQuestion) -> dict[str, Any] | None:
+    def arguments_schema(self, interrupt: DialectInterrupt) -> dict[str, Any] | None:
         """Returns what is known of the arguments that an edit of one action edits."""
-        actions = self.actions(question.payload)
+        actions = self.actions(interrupt.payload)
         return actions[0].schema if len(actions) == 1 else None
 
-    def answer_schema(self, question: DialectQuestion) -> dict[str, Any] | None:
+    def answer_schema(self, interrupt: DialectInterrupt) -> dict[str, Any] | None:
         """Return the schema of the resume value; None where nothing declares one."""
-        return question.schema
+        return interrupt.schema
 
-    def edited_schema(self, question: DialectQuestion) -> dict[str, Any] | None:
+    def edited_schema(self, interrupt: DialectInterrupt) -> dict[str, Any] | None:
         """Return the schema of the value that an edit edits; None where nothing declares one."""
-        return question.schema
+        return interrupt.schema
 
     def has_separate_actions(self, payload: Any) -> bool:
         """Says whether a question asks for several actions, and each can be decided on its own."""

@@ -19,7 +19,7 @@ from hitl_django.decision_types import APPROVE, EDIT, REJECT, RESPOND
 from hitl_django.json_text import json_schema
 from hitl_django.json_text.sanitize import format_count
 
-from .dialect import Dialect, DialectQuestion, RequestedAction
+from .dialect import Dialect, DialectInterrupt, RequestedAction
 from .value_checks import (
     UNSET,
     Candidate,
@@ -68,8 +68,8 @@ class HitlRequestDialect(Dialect):
         descriptions = [action.get("description", "") for action in payload[ACTIONS]]
         return "\n\n".join(text for text in descriptions if text)
 
-    def decisions(self, question: DialectQuestion) -> tuple[str, ...]:
-        allowed = _allowed(question.payload)
+    def decisions(self, interrupt: DialectInterrupt) -> tuple[str, ...]:
+        allowed = _allowed(interrupt.payload)
         found = [word for word in (APPROVE, REJECT) if all(word in words for words in allowed)]
         if any(EDIT in words for words in allowed) and all(
             {APPROVE, EDIT} & words for words in allowed
@@ -79,9 +79,9 @@ class HitlRequestDialect(Dialect):
             found.append(RESPOND)
         return tuple(word for word in ALLOWABLE if word in found)
 
-    def prefill(self, question: DialectQuestion) -> Any:
+    def prefill(self, interrupt: DialectInterrupt) -> Any:
         """Returns ``{"name", "args"}``, or a list of them for several actions."""
-        actions = [_action(action) for action in question.payload[ACTIONS]]
+        actions = [_action(action) for action in interrupt.payload[ACTIONS]]
         return actions if len(actions) > 1 else actions[0]
 
     def apply_edit(self, payload: Any, value: Any) -> Any:
@@ -97,8 +97,8 @@ class HitlRequestDialect(Dialect):
         # To decide each of several actions on its own, some of them may be edited.
         return type == RESPOND and isinstance(value, list)
 
-    def compose(self, question: DialectQuestion, type: str, value: Any) -> Any:  # noqa: A002
-        payload = question.payload
+    def compose(self, interrupt: DialectInterrupt, type: str, value: Any) -> Any:  # noqa: A002
+        payload = interrupt.payload
         count = len(payload[ACTIONS])
         if type == APPROVE:
             refuse_value(type, value)
@@ -119,7 +119,7 @@ class HitlRequestDialect(Dialect):
             _refuse_unless_edit(made)
         return {"decisions": made}
 
-    def candidates(self, question: DialectQuestion, resume: Any) -> list[Candidate]:
+    def candidates(self, interrupt: DialectInterrupt, resume: Any) -> list[Candidate]:
         match resume:
             case {"decisions": [{"type": "reject", "message": message}, *_]}:
                 one_for_all = [Candidate(REJECT, message)]
@@ -146,12 +146,12 @@ class HitlRequestDialect(Dialect):
             for action, config in zip(payload[ACTIONS], _configs(payload) or (), strict=True)
         ]
 
-    def answer_schema(self, question: DialectQuestion) -> dict[str, Any] | None:
-        decided = [{"properties": {"edited_action": one}} for one in _action_schemas(question)]
+    def answer_schema(self, interrupt: DialectInterrupt) -> dict[str, Any] | None:
+        decided = [{"properties": {"edited_action": one}} for one in _action_schemas(interrupt)]
         return {"properties": {"decisions": {"prefixItems": decided}}}
 
-    def edited_schema(self, question: DialectQuestion) -> dict[str, Any] | None:
-        schemas = _action_schemas(question)
+    def edited_schema(self, interrupt: DialectInterrupt) -> dict[str, Any] | None:
+        schemas = _action_schemas(interrupt)
         return schemas[0] if len(schemas) == 1 else {"prefixItems": schemas}
 
     def has_separate_actions(self, payload: Any) -> bool:
@@ -199,11 +199,11 @@ def _check_action(payload: Any, at: int, action: Any, pointer: str) -> None:
         raise invalid_answer("The arguments don't fit the action.", *where)
 
 
-def _action_schemas(question: DialectQuestion) -> list[dict[str, Any]]:
+def _action_schemas(interrupt: DialectInterrupt) -> list[dict[str, Any]]:
     """Return the schema of each action; the references in its arguments' resolve within these."""
     return [
         {"properties": {"args": {"$id": f"action-{at}", **(config.get("args_schema") or {})}}}
-        for at, config in enumerate(_configs(question.payload) or ())
+        for at, config in enumerate(_configs(interrupt.payload) or ())
     ]
 
 

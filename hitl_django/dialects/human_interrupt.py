@@ -13,7 +13,7 @@ from django.utils.translation import gettext_lazy as _
 
 from hitl_django.decision_types import APPROVE, EDIT, REJECT, RESPOND
 
-from .dialect import Dialect, DialectQuestion, RequestedAction
+from .dialect import Dialect, DialectInterrupt, RequestedAction
 from .value_checks import (
     Candidate,
     refuse_value,
@@ -65,14 +65,14 @@ class HumanInterruptDialect(Dialect):
     def why(self, payload: Any) -> str:
         return _request(payload).get("description") or ""
 
-    def decisions(self, question: DialectQuestion) -> tuple[str, ...]:
-        config = _request(question.payload)["config"]
+    def decisions(self, interrupt: DialectInterrupt) -> tuple[str, ...]:
+        config = _request(interrupt.payload)["config"]
         return tuple(type_ for type_, allowing in ALLOWING.items() if config.get(allowing))
 
-    def prefill(self, question: DialectQuestion) -> Any:
-        return _request(question.payload)["action_request"]
+    def prefill(self, interrupt: DialectInterrupt) -> Any:
+        return _request(interrupt.payload)["action_request"]
 
-    def compose(self, question: DialectQuestion, type: str, value: Any) -> Any:  # noqa: A002
+    def compose(self, interrupt: DialectInterrupt, type: str, value: Any) -> Any:  # noqa: A002
         if type in (APPROVE, REJECT):
             refuse_value(type, value)
             return [{"type": "accept" if type == APPROVE else "ignore", "args": None}]
@@ -84,7 +84,7 @@ class HumanInterruptDialect(Dialect):
         require_object(action["args"], "/args")
         return [{"type": "edit", "args": action}]
 
-    def candidates(self, question: DialectQuestion, resume: Any) -> list[Candidate]:
+    def candidates(self, interrupt: DialectInterrupt, resume: Any) -> list[Candidate]:
         match resume:
             case [{"type": "response", "args": text}]:
                 return [Candidate(RESPOND, text, "/0/args")]

@@ -20,7 +20,7 @@ from hitl_django.decision_types import APPROVE, EDIT, REJECT, RESPOND, VALUE
 from hitl_django.json_text import json_schema
 from hitl_django.json_text.secret_values import is_secret
 
-from .dialect import Dialect, DialectQuestion
+from .dialect import Dialect, DialectInterrupt
 from .value_checks import UNSET, Candidate, refuse_value, require_object, require_value
 
 APPROVED = "approved"
@@ -44,12 +44,12 @@ class PlainJsonDialect(Dialect):
         why = payload.get("why") if isinstance(payload, dict) else None
         return why if isinstance(why, str) else ""
 
-    def decisions(self, question: DialectQuestion) -> tuple[str, ...]:
-        if question.kind == "breakpoint":
+    def decisions(self, interrupt: DialectInterrupt) -> tuple[str, ...]:
+        if interrupt.kind == "breakpoint":
             return (APPROVE,)
-        schema = question.schema
+        schema = interrupt.schema
         if schema is None:
-            has_no_payload = question.payload is None
+            has_no_payload = interrupt.payload is None
             return (
                 (APPROVE, REJECT, RESPOND) if has_no_payload else (APPROVE, EDIT, REJECT, RESPOND)
             )
@@ -59,18 +59,18 @@ class PlainJsonDialect(Dialect):
             return (APPROVE, EDIT, REJECT)
         return (RESPOND,)
 
-    def prefill(self, question: DialectQuestion) -> Any:
+    def prefill(self, interrupt: DialectInterrupt) -> Any:
         """Returns what a form starts with.
 
         For an object schema each property's value of the same name in the payload, or its default;
         without a schema the payload itself, which is what an edit edits.
         """
-        if question.schema is None:
-            return question.payload
-        properties = json_schema.find_properties(question.schema)
+        if interrupt.schema is None:
+            return interrupt.payload
+        properties = json_schema.find_properties(interrupt.schema)
         if properties is None:
-            return question.schema.get("default")
-        given = question.payload if isinstance(question.payload, dict) else {}
+            return interrupt.schema.get("default")
+        given = interrupt.payload if isinstance(interrupt.payload, dict) else {}
         start = {}
         for name, schema in properties.items():
             if name in given:
@@ -79,28 +79,28 @@ class PlainJsonDialect(Dialect):
                 start[name] = schema["default"]
         return start
 
-    def compose(self, question: DialectQuestion, type: str, value: Any) -> Any:  # noqa: A002
-        schema, policy_values = question.schema, question.policy_values
+    def compose(self, interrupt: DialectInterrupt, type: str, value: Any) -> Any:  # noqa: A002
+        schema, policy_values = interrupt.schema, interrupt.policy_values
         yes = type != REJECT
         if type == RESPOND or (type == EDIT and schema is None):
             value = require_value(type, value)
             return _fill(policy_values[type], value) if type in policy_values else value
         if schema is None or not asks_approval(schema):
             refuse_value(type, value)
-            return _fill(policy_values[type], question.start) if type in policy_values else yes
+            return _fill(policy_values[type], interrupt.start) if type in policy_values else yes
         if type == EDIT:
             return {**require_object(require_value(type, value)), APPROVED: True}
         changes = {} if value is UNSET else require_object(value)
-        return {**question.start, **changes, APPROVED: yes}
+        return {**interrupt.start, **changes, APPROVED: yes}
 
-    def candidates(self, question: DialectQuestion, resume: Any) -> list[Candidate]:
-        schema, policy_values = question.schema, question.policy_values
+    def candidates(self, interrupt: DialectInterrupt, resume: Any) -> list[Candidate]:
+        schema, policy_values = interrupt.schema, interrupt.policy_values
         if schema is None:
             edit = Candidate(EDIT, _given(policy_values.get(EDIT, VALUE), resume, resume), "")
             respond = Candidate(
                 RESPOND, _given(policy_values.get(RESPOND, VALUE), resume, resume), ""
             )
-            same_type = type(edit.value) is type(question.payload)
+            same_type = type(edit.value) is type(interrupt.payload)
             return [edit, respond] if same_type else [respond, edit]
         if not asks_approval(schema) or not isinstance(resume, dict):
             return [Candidate(RESPOND, resume, "")]

@@ -13,7 +13,7 @@ from typing import Any
 
 from hitl_django.decision_types import APPROVE, EDIT, REJECT
 
-from .dialect import Dialect, DialectQuestion, RequestedAction
+from .dialect import Dialect, DialectInterrupt, RequestedAction
 from .value_checks import Candidate, invalid_answer, refuse_value, require_object, require_value
 
 ACTION, MESSAGE = "action", "message"
@@ -39,13 +39,13 @@ class ToolApprovalDialect(Dialect):
     def why(self, payload: Any) -> str:
         return ""  # the message is the title
 
-    def decisions(self, question: DialectQuestion) -> tuple[str, ...]:
-        return (APPROVE, EDIT, REJECT) if _arguments(question.payload) else (APPROVE, REJECT)
+    def decisions(self, interrupt: DialectInterrupt) -> tuple[str, ...]:
+        return (APPROVE, EDIT, REJECT) if _arguments(interrupt.payload) else (APPROVE, REJECT)
 
-    def prefill(self, question: DialectQuestion) -> Any:
-        return _arguments(question.payload)
+    def prefill(self, interrupt: DialectInterrupt) -> Any:
+        return _arguments(interrupt.payload)
 
-    def compose(self, question: DialectQuestion, type: str, value: Any) -> Any:  # noqa: A002
+    def compose(self, interrupt: DialectInterrupt, type: str, value: Any) -> Any:  # noqa: A002
         if type != EDIT:
             refuse_value(type, value)
             return {ACTION: type}
@@ -56,7 +56,7 @@ class ToolApprovalDialect(Dialect):
             )
         return {**arguments, ACTION: APPROVE}
 
-    def candidates(self, question: DialectQuestion, resume: Any) -> list[Candidate]:
+    def candidates(self, interrupt: DialectInterrupt, resume: Any) -> list[Candidate]:
         match resume:
             case {"action": "approve", **arguments}:
                 return [Candidate(EDIT, arguments, "")]

@@ -12,7 +12,7 @@ from django.utils.translation import gettext_lazy as _
 
 from hitl_django.decision_types import APPROVE, EDIT, RESPOND
 
-from .dialect import Dialect, DialectQuestion, RequestedAction
+from .dialect import Dialect, DialectInterrupt, RequestedAction
 from .value_checks import Candidate, refuse_value, require_object, require_text, require_value
 
 
@@ -43,13 +43,13 @@ class ToolCallDialect(Dialect):
     def why(self, payload: Any) -> str:
         return str(payload["question"])
 
-    def decisions(self, question: DialectQuestion) -> tuple[str, ...]:
+    def decisions(self, interrupt: DialectInterrupt) -> tuple[str, ...]:
         return (APPROVE, EDIT, RESPOND)
 
-    def prefill(self, question: DialectQuestion) -> Any:
-        return question.payload["tool_call"]["args"]
+    def prefill(self, interrupt: DialectInterrupt) -> Any:
+        return interrupt.payload["tool_call"]["args"]
 
-    def compose(self, question: DialectQuestion, type: str, value: Any) -> Any:  # noqa: A002
+    def compose(self, interrupt: DialectInterrupt, type: str, value: Any) -> Any:  # noqa: A002
         if type == APPROVE:
             refuse_value(type, value)
             return ["continue", None]
@@ -57,7 +57,7 @@ class ToolCallDialect(Dialect):
             return ["update", require_object(require_value(type, value))]
         return ["feedback", require_text(require_value(type, value))]
 
-    def candidates(self, question: DialectQuestion, resume: Any) -> list[Candidate]:
+    def candidates(self, interrupt: DialectInterrupt, resume: Any) -> list[Candidate]:
         match resume:
             case ["update", arguments]:
                 return [Candidate(EDIT, arguments, "/1")]

@@ -8,7 +8,7 @@ from django.utils.translation import gettext_lazy as _
 
 from hitl_django.engine.errors import InvalidAnswerError
 from hitl_django.json_text.json_pointer import escape_part
-from hitl_django.json_text.reasons import Reason
+from hitl_django.json_text.reasons import ValidationMessage
 
 
 @final
@@ -42,7 +42,8 @@ def refuse_value(type: str, value: Any) -> None:  # noqa: A002
     """Raises InvalidAnswerError where a value was given."""
     if value is not UNSET:
         raise invalid_answer(
-            f"To {type} this question takes no value.", ("", Reason.make(_("no value is expected")))
+            f"To {type} this question takes no value.",
+            ("", ValidationMessage.make(_("no value is expected"))),
         )
 
 
@@ -50,7 +51,7 @@ def require_value(type: str, value: Any) -> Any:  # noqa: A002
     """Returns the value; raises InvalidAnswerError where none was given."""
     if value is UNSET:
         raise invalid_answer(
-            f"To {type} needs a value.", ("", Reason.make(_("a value is required")))
+            f"To {type} needs a value.", ("", ValidationMessage.make(_("a value is required")))
         )
     return value
 
@@ -59,7 +60,7 @@ def require_object(value: Any, pointer: str = "") -> dict[str, Any]:
     """Returns the value; raises InvalidAnswerError where it is anything but an object."""
     if not isinstance(value, dict):
         raise invalid_answer(
-            "The value is not an object.", (pointer, Reason.make(_("must be an object")))
+            "The value is not an object.", (pointer, ValidationMessage.make(_("must be an object")))
         )
     return value
 
@@ -68,14 +69,17 @@ def require_text(value: Any, pointer: str = "") -> str:
     """Returns the value; raises InvalidAnswerError where it is anything but a text."""
     if not isinstance(value, str) or not value.strip():
         raise invalid_answer(
-            "The value is not a text.", (pointer, Reason.make(_("must be a text")))
+            "The value is not a text.", (pointer, ValidationMessage.make(_("must be a text")))
         )
     return value
 
 
 def require_members(value: dict[str, Any], *names: str, pointer: str = "") -> None:
     """Raises InvalidAnswerError where an object doesn't have exactly these members."""
-    missing, unknown = Reason.make(_("is required")), Reason.make(_("is not expected"))
+    missing, unknown = (
+        ValidationMessage.make(_("is required")),
+        ValidationMessage.make(_("is not expected")),
+    )
     faults = [(f"{pointer}/{escape_part(name)}", missing) for name in names if name not in value]
     faults += [(f"{pointer}/{escape_part(key)}", unknown) for key in value if key not in names]
     if faults:

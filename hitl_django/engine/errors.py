@@ -9,17 +9,17 @@
     │  ├─ GraphRecursionError(RecursionError)
     │  ├─ GraphDrained
     │  ├─ NodeTimeoutError
-    │  ├─ AttemptOverError(RuntimeError)
-    │  ├─ AlreadyUnderWayError(RuntimeError)
+    │  ├─ AttemptTimedOutError(RuntimeError)
+    │  ├─ ConcurrentOnceError(RuntimeError)
     │  ├─ NodeCancelledError
     │  ├─ GraphChangedError
     │  └─ NoSaverError(RuntimeError)
     ├─ ResumeError
     │  ├─ UnknownInterruptError(LookupError, RuntimeError)
     │  ├─ NothingPendingError(RuntimeError)
-    │  ├─ OpenQuestionsError(RuntimeError)
+    │  ├─ PendingInterruptsError(RuntimeError)
     │  ├─ InvalidAnswerError(ValueError)
-    │  └─ QuestionChangedError
+    │  └─ InterruptChangedError
     ├─ PayloadError(ValueError)
     │  ├─ UnserializableError(TypeError)
     │  ├─ UnknownTagError
@@ -151,7 +151,7 @@ class NodeTimeoutError(GraphError):
         self.idle_timeout, self.run_timeout = idle_timeout, run_timeout
 
 
-class AttemptOverError(GraphError, RuntimeError):
+class AttemptTimedOutError(GraphError, RuntimeError):
     """An attempt whose time is over called something that only the next one may; nothing was done.
 
     Raised in the code of the late attempt, which has failed with NodeTimeoutError already.
@@ -165,7 +165,7 @@ class AttemptOverError(GraphError, RuntimeError):
         self.node, self.attempt = node, attempt
 
 
-class AlreadyUnderWayError(GraphError, RuntimeError):
+class ConcurrentOnceError(GraphError, RuntimeError):
     """Code of a node called once() with a key under which something is being done right now."""
 
     def __init__(self, node: str, key: str) -> None:
@@ -228,7 +228,7 @@ class NothingPendingError(ResumeError, RuntimeError):
         self.thread_id = thread_id
 
 
-class OpenQuestionsError(ResumeError, RuntimeError):
+class PendingInterruptsError(ResumeError, RuntimeError):
     """The thread waits for answers and would lose them.
 
     ``pending_ids`` names the open questions, ``thread_id`` the thread.
@@ -252,7 +252,7 @@ class InvalidAnswerError(ResumeError, ValueError):
         self.faults = tuple(faults)
 
 
-class QuestionChangedError(ResumeError):
+class InterruptChangedError(ResumeError):
     """A task that ran again asked something else where an answer was already given."""
 
 

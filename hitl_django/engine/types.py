@@ -208,7 +208,7 @@ class Overwrite:
 
 
 @dataclass(frozen=True, slots=True)
-class Unanswered:
+class MissingResume:
     """Holds the place of an answer that isn't there while a later one is.
 
     Several questions of one task may be open at once, and be answered in any order.

@@ -8,6 +8,6 @@ from __future__ import annotations
 
 from .answer_form import AnswerForm
 from .custom_form import CustomForm
-from .shape import MISSING, Shape, infer_shape, read_shape
+from .schema_tree import MISSING, SchemaNode, infer_shape, read_shape
 
-__all__ = ["MISSING", "AnswerForm", "CustomForm", "Shape", "infer_shape", "read_shape"]
+__all__ = ["MISSING", "AnswerForm", "CustomForm", "SchemaNode", "infer_shape", "read_shape"]

@@ -31,7 +31,7 @@ from .fields import (
     TextField,
 )
 from .json_input import escape_hidden, list_hidden, to_json
-from .shape import JSON, MAX_FIELDS, MISSING, Kind, Shape, to_label
+from .schema_tree import JSON, MAX_FIELDS, MISSING, Kind, SchemaNode, to_label
 
 FIELDS: dict[Kind, type[AnswerField]] = {
     "boolean": BooleanField,
@@ -123,7 +123,7 @@ class AnswerForm(forms.Form):
 
     def __init__(
         self,
-        shape: Shape,
+        shape: SchemaNode,
         original: JSON = MISSING,
         data: Mapping[str, Any] | None = None,
         *,
@@ -281,7 +281,9 @@ class AnswerForm(forms.Form):
         absent = self[entry.removed] if entry.removed else None
         return Row(rows=rows, absent=absent, is_new=not entry.removed)
 
-    def _grow(self, shape: Shape, original: JSON, name: str, label: str, *, wanted: bool) -> Node:
+    def _grow(
+        self, shape: SchemaNode, original: JSON, name: str, label: str, *, wanted: bool
+    ) -> Node:
         if shape.kind == "object" and _is_object(shape, original):
             return self._grow_group(shape, original, name, label, wanted=wanted)
         if shape.kind == "rows" and self._has_room(shape, original):
@@ -293,7 +295,7 @@ class AnswerForm(forms.Form):
         return Leaf(name, made)
 
     def _grow_group(
-        self, shape: Shape, original: JSON, name: str, label: str, *, wanted: bool
+        self, shape: SchemaNode, original: JSON, name: str, label: str, *, wanted: bool
     ) -> Group:
         group = Group(name, label, shape, original, wanted)
         if isinstance(original, dict) and group.is_optional():
@@ -311,7 +313,7 @@ class AnswerForm(forms.Form):
         return group
 
     def _grow_one_of(
-        self, shape: Shape, original: JSON, name: str, label: str, *, wanted: bool, start: str
+        self, shape: SchemaNode, original: JSON, name: str, label: str, *, wanted: bool, start: str
     ) -> OneOf:
         node = OneOf(name, label, shape, original, wanted, choice=f"{name}?kind", start=start)
         for number, alternative in enumerate(shape.alternatives):
@@ -338,7 +340,7 @@ class AnswerForm(forms.Form):
         return node
 
     def _grow_rows(
-        self, shape: Shape, original: JSON, name: str, label: str, *, wanted: bool
+        self, shape: SchemaNode, original: JSON, name: str, label: str, *, wanted: bool
     ) -> Rows:
         assert shape.items is not None
         rows = Rows(name, label, shape, original, wanted, count=f"{name}?rows")
@@ -358,7 +360,7 @@ class AnswerForm(forms.Form):
         name = f"{rows.name}/{len(rows.entries)}"
         return self._grow(rows.shape.items, value, name, "", wanted=True)
 
-    def _has_room(self, shape: Shape, original: JSON) -> bool:
+    def _has_room(self, shape: SchemaNode, original: JSON) -> bool:
         """Says whether a list can be shown as rows: of objects, and not of too many.
 
         Every list takes its part of what a form may hold, whatever was posted: a list that is
@@ -449,13 +451,13 @@ class AnswerForm(forms.Form):
         return {key: value for key, value in {**before, **members}.items() if value is not MISSING}
 
     def _find(self, pointer: str) -> tuple[Node, list[str]]:
-        node, parts = self._meant(self.tree), parse_pointer(pointer)
+        node, parts = self._resolve_node(self.tree), parse_pointer(pointer)
         while parts and (found := self._below(node, parts[0])) is not None:
-            node = self._meant(found)
+            node = self._resolve_node(found)
             parts.pop(0)
         return node, parts
 
-    def _meant(self, node: Node) -> Node:
+    def _resolve_node(self, node: Node) -> Node:
         """Returns the alternative of a union that was chosen; any other node as it is."""
         while isinstance(node, OneOf):
             chosen = node.chosen(self._chosen_number(node))
@@ -474,7 +476,7 @@ class AnswerForm(forms.Form):
         return None
 
 
-def make_field(shape: Shape, original: JSON, *, wanted: bool, label: str) -> AnswerField:
+def make_field(shape: SchemaNode, original: JSON, *, wanted: bool, label: str) -> AnswerField:
     """Returns the field for a shape: the first that can show the original whole."""
     if shape.secret:
         inner = make_field(replace(shape, secret=False), MISSING, wanted=True, label=label)
@@ -488,7 +490,7 @@ def make_field(shape: Shape, original: JSON, *, wanted: bool, label: str) -> Ans
     return kind(shape, original, wanted=wanted, label=label)
 
 
-def make_label(name: str, shape: Shape | None = None) -> str:
+def make_label(name: str, shape: SchemaNode | None = None) -> str:
     """Returns a property's title, or its name in words."""
     words = name.replace("_", " ").strip()
     title = shape.title if shape else ""
@@ -498,18 +500,18 @@ def make_label(name: str, shape: Shape | None = None) -> str:
     return escape_hidden(capfirst(words) or name or '""')
 
 
-def _is_object(shape: Shape, original: JSON) -> bool:
+def _is_object(shape: SchemaNode, original: JSON) -> bool:
     return (
         original is MISSING or isinstance(original, dict) or (original is None and shape.nullable)
     )
 
 
-def _width(shape: Shape) -> int:
+def _width(shape: SchemaNode) -> int:
     """Counts the fields of one row."""
     return sum(1 for _ in shape.leaves()) + 1
 
 
-def find_alternative(shape: Shape, original: JSON) -> str | None:
+def find_alternative(shape: SchemaNode, original: JSON) -> str | None:
     """Returns the number of the alternative that a value is of, "" for no value.
 
     None where it is of none, so that only JSON text can show it.
@@ -524,7 +526,7 @@ def find_alternative(shape: Shape, original: JSON) -> str | None:
     return str(-max(fitting)[2]) if fitting else None
 
 
-def _count_known(shape: Shape, value: JSON) -> int:
+def _count_known(shape: SchemaNode, value: JSON) -> int:
     """Counts the members of an object that a shape knows."""
     return sum(p.name in value for p in shape.properties) if isinstance(value, dict) else 0
 

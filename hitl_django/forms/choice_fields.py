@@ -18,7 +18,7 @@ from hitl_django.conf import hitl
 
 from .fields import LARGE, AnswerField, DecimalField, IntegerField, NumberField, TextField
 from .json_input import escape_hidden, format_number, is_number, normalize_newlines, to_json
-from .shape import JSON, MISSING, Kind, Shape
+from .schema_tree import JSON, MISSING, Kind, SchemaNode
 
 #: Of a list's wrong lines so many are named at once.
 MAX_FAULTS = 20
@@ -30,7 +30,7 @@ class ChoiceField(AnswerField):
     widget = forms.Select
     default_error_messages: ClassVar[dict[str, Any]] = {"required": _("Choose one.")}
 
-    def __init__(self, shape: Shape, original: JSON, *, wanted: bool, **kwargs: Any) -> None:
+    def __init__(self, shape: SchemaNode, original: JSON, *, wanted: bool, **kwargs: Any) -> None:
         self.values = _with(shape.options, [] if original in (MISSING, None) else [original])
         super().__init__(shape, original, wanted=wanted, **kwargs)
         choices = [(str(n), self.label_of(value)) for n, value in enumerate(self.values)]
@@ -41,7 +41,7 @@ class ChoiceField(AnswerField):
         self.widget.choices = choices
 
     @classmethod
-    def fits(cls, shape: Shape, original: JSON) -> bool:
+    def fits(cls, shape: SchemaNode, original: JSON) -> bool:
         return not isinstance(original, dict | list)
 
     def label_of(self, value: JSON) -> Any:
@@ -61,12 +61,12 @@ class ChoiceField(AnswerField):
 class BooleanField(ChoiceField):
     """Yes or no where neither is given yet, so that nobody says no by not looking."""
 
-    def __init__(self, shape: Shape, original: JSON, *, wanted: bool, **kwargs: Any) -> None:
+    def __init__(self, shape: SchemaNode, original: JSON, *, wanted: bool, **kwargs: Any) -> None:
         shape = replace(shape, options=(True, False))
         super().__init__(shape, original, wanted=wanted, **kwargs)
 
     @classmethod
-    def fits(cls, shape: Shape, original: JSON) -> bool:
+    def fits(cls, shape: SchemaNode, original: JSON) -> bool:
         return original is MISSING or original is None or isinstance(original, bool)
 
     def label_of(self, value: JSON) -> Any:
@@ -79,7 +79,7 @@ class TickField(AnswerField):
     widget = forms.CheckboxInput
 
     @classmethod
-    def fits(cls, shape: Shape, original: JSON) -> bool:
+    def fits(cls, shape: SchemaNode, original: JSON) -> bool:
         return isinstance(original, bool) and not shape.nullable
 
     def initial_value(self) -> Any:
@@ -106,13 +106,13 @@ class ChoicesField(AnswerField):
 
     widget = forms.CheckboxSelectMultiple
 
-    def __init__(self, shape: Shape, original: JSON, *, wanted: bool, **kwargs: Any) -> None:
+    def __init__(self, shape: SchemaNode, original: JSON, *, wanted: bool, **kwargs: Any) -> None:
         self.values = _with(shape.options, original or [])
         super().__init__(shape, original, wanted=wanted, **kwargs)
         self.widget.choices = [(str(n), _label(value)) for n, value in enumerate(self.values)]
 
     @classmethod
-    def fits(cls, shape: Shape, original: JSON) -> bool:
+    def fits(cls, shape: SchemaNode, original: JSON) -> bool:
         if shape.nullable:
             return False
         if not isinstance(original, list):
@@ -144,13 +144,13 @@ class ChoicesField(AnswerField):
 class LinesField(AnswerField):
     """A list of simple values, one a line."""
 
-    def __init__(self, shape: Shape, original: JSON, *, wanted: bool, **kwargs: Any) -> None:
+    def __init__(self, shape: SchemaNode, original: JSON, *, wanted: bool, **kwargs: Any) -> None:
         attrs = {"rows": min(max(len(original or ()) + 1, 3), 12), "class": LARGE}
         kwargs.setdefault("widget", forms.Textarea(attrs=attrs))
         super().__init__(shape, original, wanted=wanted, **kwargs)
 
     @classmethod
-    def fits(cls, shape: Shape, original: JSON) -> bool:
+    def fits(cls, shape: SchemaNode, original: JSON) -> bool:
         if not isinstance(original, list) or shape.items is None:
             return super().fits(shape, original)
         # Only what a line can hold: no line ends, nothing blank, nothing that a line would trim,
@@ -263,7 +263,7 @@ def _label(value: JSON) -> Any:
     return _("(empty text)") if value == "" else escape_hidden(_line(value))
 
 
-def _spell(items: Shape, value: JSON) -> str:
+def _spell(items: SchemaNode, value: JSON) -> str:
     """Returns a value as a line of a list has it."""
     if items.kind == "decimal" and isinstance(value, str):
         return format_number(value)

@@ -16,7 +16,7 @@ from hitl_django.json_text.text_diff import Span
 
 from .answer_form import NAME, Row, is_identical
 from .json_input import escape_hidden
-from .shape import JSON, MISSING
+from .schema_tree import JSON, MISSING
 
 
 class CustomForm:

@@ -16,7 +16,7 @@ from django.utils.translation import gettext_lazy as _
 
 from .fields import AnswerField
 from .local_time import to_local
-from .shape import JSON, Shape
+from .schema_tree import JSON, SchemaNode
 
 
 class MomentField(AnswerField):
@@ -25,13 +25,13 @@ class MomentField(AnswerField):
     input_type: ClassVar[str]
     pattern: ClassVar[re.Pattern[str]]
 
-    def __init__(self, shape: Shape, original: JSON, *, wanted: bool, **kwargs: Any) -> None:
+    def __init__(self, shape: SchemaNode, original: JSON, *, wanted: bool, **kwargs: Any) -> None:
         widget = forms.TextInput(attrs={"step": "1", "class": "hitl-moment"})
         widget.input_type = self.input_type
         super().__init__(shape, original, wanted=wanted, widget=widget, **kwargs)
 
     @classmethod
-    def fits(cls, shape: Shape, original: JSON) -> bool:
+    def fits(cls, shape: SchemaNode, original: JSON) -> bool:
         # A moment that the widget can't show whole is left to a text box.
         if isinstance(original, str):
             return cls.read(original) is not None

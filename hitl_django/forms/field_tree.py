@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 
 from .fields import AnswerField
-from .shape import JSON, MISSING, Shape
+from .schema_tree import JSON, MISSING, SchemaNode
 
 
 class TreeNode:
@@ -44,7 +44,7 @@ class Group(TreeNode):
 
     name: str
     label: str
-    shape: Shape
+    shape: SchemaNode
     original: JSON
     wanted: bool
     members: dict[str, Node] = field(default_factory=dict)
@@ -76,7 +76,7 @@ class Rows(TreeNode):
 
     name: str
     label: str
-    shape: Shape
+    shape: SchemaNode
     original: JSON
     wanted: bool
     count: str
@@ -104,7 +104,7 @@ class OneOf(TreeNode):
 
     name: str
     label: str
-    shape: Shape
+    shape: SchemaNode
     original: JSON
     wanted: bool
     choice: str

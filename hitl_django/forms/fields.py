@@ -29,7 +29,7 @@ from .json_input import (
     parse_number,
     to_json,
 )
-from .shape import JSON, MISSING, Shape
+from .schema_tree import JSON, MISSING, SchemaNode
 
 LINE = 80
 LARGE = "vLargeTextField"
@@ -49,7 +49,7 @@ class AnswerField(forms.Field):
         "invalid": _("This is not a value that was offered."),
     }
 
-    def __init__(self, shape: Shape, original: JSON, *, wanted: bool, **kwargs: Any) -> None:
+    def __init__(self, shape: SchemaNode, original: JSON, *, wanted: bool, **kwargs: Any) -> None:
         self.shape, self.original, self.wanted = shape, original, wanted
         #: Set by the form where a whole optional object was left blank.
         self.left_out = False
@@ -59,7 +59,7 @@ class AnswerField(forms.Field):
         self.help_text = " ".join(filter(None, map(str, said)))
 
     @classmethod
-    def fits(cls, shape: Shape, original: JSON) -> bool:
+    def fits(cls, shape: SchemaNode, original: JSON) -> bool:
         """Says whether the field can show ``original`` without losing any of it."""
         return original is MISSING or original is None
 
@@ -134,7 +134,7 @@ class AnswerField(forms.Field):
 class TextField(AnswerField):
     """A text; an empty box is an empty text, unless the schema allows null."""
 
-    def __init__(self, shape: Shape, original: JSON, *, wanted: bool, **kwargs: Any) -> None:
+    def __init__(self, shape: SchemaNode, original: JSON, *, wanted: bool, **kwargs: Any) -> None:
         text = original if isinstance(original, str) else ""
         widget = text_widget(text, long=shape.long)
         if shape.display == "code":
@@ -143,7 +143,7 @@ class TextField(AnswerField):
         super().__init__(shape, original, wanted=wanted, **kwargs)
 
     @classmethod
-    def fits(cls, shape: Shape, original: JSON) -> bool:
+    def fits(cls, shape: SchemaNode, original: JSON) -> bool:
         return isinstance(original, str) or super().fits(shape, original)
 
     def help(self) -> Any:
@@ -235,7 +235,7 @@ class IntegerField(AnswerField):
     }
 
     @classmethod
-    def fits(cls, shape: Shape, original: JSON) -> bool:
+    def fits(cls, shape: SchemaNode, original: JSON) -> bool:
         return is_number(original) or super().fits(shape, original)
 
     def initial_value(self) -> str:
@@ -261,7 +261,7 @@ class DecimalField(NumberField):
     """An exact number, in JSON a string or a number."""
 
     @classmethod
-    def fits(cls, shape: Shape, original: JSON) -> bool:
+    def fits(cls, shape: SchemaNode, original: JSON) -> bool:
         return is_decimal(original) or super().fits(shape, original)
 
     def initial_value(self) -> str:
@@ -276,14 +276,14 @@ class DecimalField(NumberField):
 class JSONField(AnswerField):
     """Anything at all, as JSON text."""
 
-    def __init__(self, shape: Shape, original: JSON, *, wanted: bool, **kwargs: Any) -> None:
+    def __init__(self, shape: SchemaNode, original: JSON, *, wanted: bool, **kwargs: Any) -> None:
         lines = 1 if original is MISSING else to_json(original, indent=2).count("\n") + 1
         attrs = {"rows": min(max(lines, 2), 24), "class": f"{LARGE} hitl-code"}
         kwargs.setdefault("widget", forms.Textarea(attrs={**attrs, "spellcheck": "false"}))
         super().__init__(shape, original, wanted=wanted, **kwargs)
 
     @classmethod
-    def fits(cls, shape: Shape, original: JSON) -> bool:
+    def fits(cls, shape: SchemaNode, original: JSON) -> bool:
         return True
 
     def initial_value(self) -> str:
@@ -313,7 +313,7 @@ class ConstField(AnswerField):
     widget = forms.TextInput(attrs={"readonly": True})
 
     @classmethod
-    def fits(cls, shape: Shape, original: JSON) -> bool:
+    def fits(cls, shape: SchemaNode, original: JSON) -> bool:
         return True
 
     def value(self) -> JSON:

@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 from time import monotonic
 from typing import TYPE_CHECKING, Any, TypeVar, get_args
 
-from hitl_django.engine.graph.fingerprint import Shape, describe_shape, hash_shape
+from hitl_django.engine.graph.fingerprint import GraphStructure, describe_shape, hash_shape
 from hitl_django.engine.state.schema import build_json_schema
 from hitl_django.engine.task.renames import NO_RENAMES, Renames
 from hitl_django.engine.types import Durability
@@ -45,7 +45,7 @@ class RegisteredGraph:
     version: str
     title: Any  # a str, or a lazy translation of one
     graph: Pregel
-    shape: Shape
+    shape: GraphStructure
     fingerprint: str
     #: Which events its runs record, unless their start says otherwise.
     events: str

@@ -10,7 +10,7 @@ from django.utils.functional import Promise
 
 from hitl_django.decision_types import DECISION_TYPES, VALUE
 from hitl_django.engine.payload import check_json
-from hitl_django.review_terms import check_dialect, check_quorum
+from hitl_django.review_options import check_dialect, check_quorum
 
 from .display_hints import parse_hints
 
@@ -38,7 +38,7 @@ class ReviewPolicy:
     claim_required: bool = False
     dialect: str | None = None
     answers: Mapping[str, Any] = field(default_factory=dict)
-    goes_on: Literal["each", "all"] = "each"
+    resume_on: Literal["each", "all"] = "each"
     display: Mapping[str, str] = field(default_factory=dict)
     forms: Mapping[str, Any] = field(default_factory=dict)
     reasons: Sequence[Any] = ()
@@ -52,8 +52,8 @@ class ReviewPolicy:
                 raise TypeError(f"{name} is a list of texts, not {words!r}.")
             if "" in words:
                 raise ValueError(f"One of the {name} is empty.")
-        if self.goes_on not in ("each", "all"):
-            raise ValueError(f"goes_on is 'each' or 'all', not {self.goes_on!r}.")
+        if self.resume_on not in ("each", "all"):
+            raise ValueError(f"resume_on is 'each' or 'all', not {self.resume_on!r}.")
         parse_hints(self.display)
         for form in self.forms.values():
             if not isinstance(form, str | type):

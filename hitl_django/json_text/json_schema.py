@@ -18,7 +18,7 @@ from hitl_django.engine.state.response_schemas import make_resolver
 
 from . import schema_keywords
 from .json_pointer import format_pointer
-from .reasons import Reason, explain
+from .reasons import ValidationMessage, explain
 
 MAX_FAULTS = 50
 #: Keywords that hold values, not schemas.
@@ -47,10 +47,10 @@ def find_faults(schema: dict[str, Any], value: Any) -> list[tuple[str, str]]:
                 if len(found) == MAX_FAULTS:
                     break
     except schema_keywords.BudgetSpentError:
-        found = found or [("", Reason.make(TOO_COMPLEX))]
+        found = found or [("", ValidationMessage.make(TOO_COMPLEX))]
     except Exception as error:  # a schema with a dead reference or a keyword of the wrong type
         unusable = _("the question’s response schema can’t be applied (%(error)s)")
-        return [("", Reason.make(unusable, error=type(error).__name__))]
+        return [("", ValidationMessage.make(unusable, error=type(error).__name__))]
     return sorted(set(found))
 
 

@@ -19,14 +19,14 @@ from django.utils.translation import ngettext_lazy, override
 QUOTED = 80
 
 
-class Reason(str):
+class ValidationMessage(str):
     """Why a value doesn't fit: in English, and what it is in the reader's language."""
 
     words: Any
     params: dict[str, Any]
 
     @classmethod
-    def make(cls, words: Any, **params: Any) -> Reason:
+    def make(cls, words: Any, **params: Any) -> ValidationMessage:
         """Returns the reason that a translatable template says, with its parameters."""
         with override(None):
             made = cls(words % params)
@@ -41,16 +41,16 @@ class Reason(str):
 
 def say(reason: str) -> str:
     """Returns a reason in the reader's language, if it knows how it reads there."""
-    return reason.sentence() if isinstance(reason, Reason) else reason
+    return reason.sentence() if isinstance(reason, ValidationMessage) else reason
 
 
-def explain(keyword: str, rule: Any, value: Any, schema: Any) -> Reason | None:
+def explain(keyword: str, rule: Any, value: Any, schema: Any) -> ValidationMessage | None:
     """Returns why a value breaks a keyword of a schema; None where there are no words for that."""
     explain_keyword = _FAULTS.get(keyword)
     return None if explain_keyword is None else explain_keyword(rule, value, schema)
 
 
-def describe_limits(schema: dict[str, Any]) -> list[Reason]:
+def describe_limits(schema: dict[str, Any]) -> list[ValidationMessage]:
     """Returns the limits that a schema sets, for people who are about to fill in a value."""
     found = [
         _within(schema, _BETWEEN, "minimum", "maximum"),
@@ -59,11 +59,11 @@ def describe_limits(schema: dict[str, Any]) -> list[Reason]:
         _within(schema, _ENTRIES, "minItems", "maxItems"),
     ]
     if _is_number(step := schema.get("multipleOf")) and step != 1:
-        found.append(Reason.make(_("in steps of %(step)s"), step=step))
+        found.append(ValidationMessage.make(_("in steps of %(step)s"), step=step))
     if schema.get("uniqueItems") is True and "enum" not in (schema.get("items") or ()):
-        found.append(Reason.make(_("no entry twice")))
+        found.append(ValidationMessage.make(_("no entry twice")))
     if example := EXAMPLES.get(str(schema.get("format", ""))):
-        found.append(Reason.make(_("for example %(example)s"), example=example))
+        found.append(ValidationMessage.make(_("for example %(example)s"), example=example))
     return [limit for limit in found if limit is not None]
 
 
@@ -160,7 +160,7 @@ _MUST_ENTRIES = (
 
 def _within(
     schema: Any, words: tuple[Any, Any, Any], low: str, high: str, **params: Any
-) -> Reason | None:
+) -> ValidationMessage | None:
     """Says a pair of limits, as far as a schema sets them."""
     least, most = schema.get(low), schema.get(high)
     has_least, has_most = _is_number(least), _is_number(most)
@@ -168,61 +168,73 @@ def _within(
         # An empty text or list is what a form marks as needed.
         has_least = False
     if has_least and has_most:
-        return Reason.make(words[0], least=least, most=most, **params)
+        return ValidationMessage.make(words[0], least=least, most=most, **params)
     if has_least:
-        return Reason.make(words[1], least=least, **params)
-    return Reason.make(words[2], most=most, **params) if has_most else None
+        return ValidationMessage.make(words[1], least=least, **params)
+    return ValidationMessage.make(words[2], most=most, **params) if has_most else None
 
 
-def _more_than(schema: Any) -> Reason | None:
+def _more_than(schema: Any) -> ValidationMessage | None:
     least, most = schema.get("exclusiveMinimum"), schema.get("exclusiveMaximum")
     if _is_number(least) and _is_number(most):
-        return Reason.make(_("more than %(least)s and less than %(most)s"), least=least, most=most)
+        return ValidationMessage.make(
+            _("more than %(least)s and less than %(most)s"), least=least, most=most
+        )
     if _is_number(least):
-        return Reason.make(_("more than %(least)s"), least=least)
-    return Reason.make(_("less than %(most)s"), most=most) if _is_number(most) else None
+        return ValidationMessage.make(_("more than %(least)s"), least=least)
+    return ValidationMessage.make(_("less than %(most)s"), most=most) if _is_number(most) else None
 
 
-def _range(words: tuple[Any, Any, Any], low: str, high: str) -> Callable[..., Reason | None]:
-    def explain_range(rule: Any, value: Any, schema: Any) -> Reason | None:
+def _range(
+    words: tuple[Any, Any, Any], low: str, high: str
+) -> Callable[..., ValidationMessage | None]:
+    def explain_range(rule: Any, value: Any, schema: Any) -> ValidationMessage | None:
         found = {"found": len(value)} if isinstance(value, str | list) else {"found": ""}
         return _within(schema, words, low, high, **found)
 
     return explain_range
 
 
-def _explain_type(rule: Any, value: Any, schema: Any) -> Reason | None:
+def _explain_type(rule: Any, value: Any, schema: Any) -> ValidationMessage | None:
     kinds = [rule] if isinstance(rule, str) else rule
     real = [kind for kind in kinds if kind != "null"] or kinds
     if len(real) == 1 and real[0] in _TYPES:
-        return Reason.make(_TYPES[real[0]])
-    return Reason.make(_("must be of another kind: %(kinds)s"), kinds=", ".join(map(str, kinds)))
+        return ValidationMessage.make(_TYPES[real[0]])
+    return ValidationMessage.make(
+        _("must be of another kind: %(kinds)s"), kinds=", ".join(map(str, kinds))
+    )
 
 
-def _explain_format(rule: Any, value: Any, schema: Any) -> Reason | None:
+def _explain_format(rule: Any, value: Any, schema: Any) -> ValidationMessage | None:
     if rule in _FORMATS:
-        return Reason.make(_FORMATS[rule])
-    return Reason.make(_("must be written in the format %(format)s"), format=rule)
+        return ValidationMessage.make(_FORMATS[rule])
+    return ValidationMessage.make(_("must be written in the format %(format)s"), format=rule)
 
 
-def _explain_additional(rule: Any, value: Any, schema: Any) -> Reason | None:
+def _explain_additional(rule: Any, value: Any, schema: Any) -> ValidationMessage | None:
     known = schema.get("properties", {})
     names = [name for name in value if name not in known]
-    return Reason.make(_("has members that are not expected: %(names)s"), names=_list(names))
+    return ValidationMessage.make(
+        _("has members that are not expected: %(names)s"), names=_list(names)
+    )
 
 
 #: What is said where a keyword is broken, of its rule, the value and the schema that it stands in.
-_FAULTS: dict[str, Callable[[Any, Any, Any], Reason | None]] = {
+_FAULTS: dict[str, Callable[[Any, Any, Any], ValidationMessage | None]] = {
     "additionalProperties": _explain_additional,
-    "anyOf": lambda rule, value, schema: Reason.make(_("fits nothing that is allowed here")),
-    "const": lambda rule, value, schema: Reason.make(_("must be %(value)s"), value=_quote(rule)),
-    "enum": lambda rule, value, schema: Reason.make(
+    "anyOf": lambda rule, value, schema: ValidationMessage.make(
+        _("fits nothing that is allowed here")
+    ),
+    "const": lambda rule, value, schema: ValidationMessage.make(
+        _("must be %(value)s"), value=_quote(rule)
+    ),
+    "enum": lambda rule, value, schema: ValidationMessage.make(
         _("must be one of these: %(values)s"), values=_list(rule)
     ),
-    "exclusiveMaximum": lambda rule, value, schema: Reason.make(
+    "exclusiveMaximum": lambda rule, value, schema: ValidationMessage.make(
         _("must be less than %(most)s"), most=rule
     ),
-    "exclusiveMinimum": lambda rule, value, schema: Reason.make(
+    "exclusiveMinimum": lambda rule, value, schema: ValidationMessage.make(
         _("must be more than %(least)s"), least=rule
     ),
     "format": _explain_format,
@@ -232,16 +244,20 @@ _FAULTS: dict[str, Callable[[Any, Any, Any], Reason | None]] = {
     "minItems": _range(_MUST_ENTRIES, "minItems", "maxItems"),
     "minLength": _range(_MUST_LENGTH, "minLength", "maxLength"),
     "minimum": _range(_MUST_BETWEEN, "minimum", "maximum"),
-    "multipleOf": lambda rule, value, schema: Reason.make(
+    "multipleOf": lambda rule, value, schema: ValidationMessage.make(
         _("must be a multiple of %(step)s"), step=rule
     ),
-    "oneOf": lambda rule, value, schema: Reason.make(_("fits nothing that is allowed here")),
-    "pattern": lambda rule, value, schema: Reason.make(
+    "oneOf": lambda rule, value, schema: ValidationMessage.make(
+        _("fits nothing that is allowed here")
+    ),
+    "pattern": lambda rule, value, schema: ValidationMessage.make(
         _("doesn’t match the pattern %(pattern)s"), pattern=_shorten(str(rule))
     ),
-    "required": lambda rule, value, schema: Reason.make(_("is required")),
+    "required": lambda rule, value, schema: ValidationMessage.make(_("is required")),
     "type": _explain_type,
-    "uniqueItems": lambda rule, value, schema: Reason.make(_("has the same entry twice")),
+    "uniqueItems": lambda rule, value, schema: ValidationMessage.make(
+        _("has the same entry twice")
+    ),
 }
 
 

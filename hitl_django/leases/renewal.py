@@ -31,10 +31,10 @@ class LeaseRenewal:
         self.busy = threading.Lock()
 
     def next_due(self) -> float:
-        """Return the time of the next call of ``keep_up``, by the monotonic clock."""
+        """Return the time of the next call of ``renew_if_due``, by the monotonic clock."""
         return self.beat
 
-    def keep_up(self) -> None:
+    def renew_if_due(self) -> None:
         """Renew the lease if that is due, by the connection of the renewing OS thread."""
         if monotonic() < self.beat:
             return
@@ -54,7 +54,7 @@ class LeaseRenewal:
         """Take note that the lease is released or lost; the run's next commit will be refused."""
 
 
-class Renewals:
+class LeaseRenewer:
     """The thread that renews, and the leases that it renews."""
 
     def __init__(self) -> None:
@@ -91,7 +91,7 @@ class Renewals:
             for lease in due:
                 with lease.busy:
                     if not lease.ended:
-                        lease.keep_up()
+                        lease.renew_if_due()
             try:
                 connections.close_all()  # this thread's own
             except Exception:
@@ -117,5 +117,5 @@ class Renewals:
                     return None
 
 
-renewals = Renewals()
+renewals = LeaseRenewer()
 os.register_at_fork(after_in_child=renewals.reset)

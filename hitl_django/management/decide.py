@@ -51,7 +51,7 @@ def perform(command: BaseCommand, options: Mapping[str, Any]) -> None:
             by=None if options["by"] is None else find_user(options["by"]),
             via="command",
             reason=options["reason"],
-            over_claim=not options["not_over_claim"],
+            ignore_claim=not options["not_over_claim"],
         )
     except HitlError as error:
         raise CommandError(describe_error(error)) from None

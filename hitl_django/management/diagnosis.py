@@ -29,7 +29,7 @@ from hitl_django.models import (
     WorkerHeartbeat,
 )
 from hitl_django.models.functions import Now
-from hitl_django.services.record_comparison import find_forged_rows
+from hitl_django.services.audit_comparison import find_forged_rows
 from hitl_django.task_queue import dispatcher
 from hitl_django.worker import reencryption
 from hitl_django.worker.sweeper import find_missed_since
@@ -251,14 +251,14 @@ def _settings() -> Iterator[Finding]:
 
 
 def _waiting() -> Iterator[Finding]:
-    slots = hitl.EVENT_WAITERS
+    slots = hitl.EVENT_MAX_WAITING_THREADS
     if slots:
         yield Finding(
             "ok",
             "Threads of a web process that requests may hold while they wait for events: "
             f"{slots} (of one user: {limit_for_user(slots)}).",
-            "It has to have more than that (gunicorn: --threads), or lower EVENT_WAITERS; under "
-            "ASGI they hold none.",
+            "It has to have more than that (gunicorn: --threads), or lower "
+            "EVENT_MAX_WAITING_THREADS; under ASGI they hold none.",
         )
 
 

@@ -41,7 +41,7 @@ def perform(command: BaseCommand, options: Mapping[str, Any]) -> None:
         period = services.Period.build(options["since"], last, max_days=None)
     except InvalidInputError as error:
         raise CommandError(str(error)) from None
-    record = services.export_record(None, period, graph=options["graph"])
+    record = services.export_audit_log(None, period, graph=options["graph"])
     progress = Progress(command.stderr)
     for entry in progress.count(record, "entry", "entries"):
         progress.clear()

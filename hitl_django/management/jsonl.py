@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from hitl_django.json_text.strict_json import StrictJSONError, parse_strict
-from hitl_django.services import SubjectKey
+from hitl_django.services import SubjectRef
 
 #: Keys of a line that wraps its input.
 ENVELOPE = frozenset({"graph", "input", "key", "subject", "context", "configurable"})
@@ -25,7 +25,7 @@ class StartRequest:
     graph: str
     input: Any
     key: str | None = None
-    subject: SubjectKey | None = None
+    subject: SubjectRef | None = None
     context: Any = None
     configurable: Any = None
 
@@ -80,7 +80,7 @@ def parse_line(line: StartLine, graph: str | None) -> StartRequest:
     )
 
 
-def _read_subject(value: object) -> SubjectKey | None:
+def _read_subject(value: object) -> SubjectRef | None:
     if value is None:
         return None
     if not isinstance(value, dict) or value.keys() != {"type", "id"}:
@@ -88,7 +88,7 @@ def _read_subject(value: object) -> SubjectKey | None:
     for name in ("type", "id"):
         if not isinstance(value[name], str):
             raise BadLine(f'"{name}" of "subject" must be a text')
-    return SubjectKey(value["type"], value["id"])
+    return SubjectRef(value["type"], value["id"])
 
 
 def _choose_graph(own: object, given: str | None) -> str:

@@ -31,10 +31,10 @@ class _Listed(NamedTuple):
 
 def _list_kinds() -> dict[str, _Listed]:
     using = write_alias()
-    questions = {
+    interrupts = {
         "id": F("pk"), "title": F("title"), "status": F("status"), "graph": F("graph"),
         "node": F("node"), "asked_at": F("created_at"), "due_at": F("due_at"),
-        "held_by": F("claimed_label"), "decisions": F("allowed_decisions"),
+        "claimed_by": F("claimed_label"), "decisions": F("allowed_decisions"),
         "run_id": F("run_id"), "thread_id": F("thread__thread_id"),
     }  # fmt: skip
     runs = {
@@ -43,11 +43,11 @@ def _list_kinds() -> dict[str, _Listed]:
         "finished_at": F("finished_at"), "thread_id": F("thread__thread_id"),
     }  # fmt: skip
     return {
-        "questions": _Listed(
+        "interrupts": _Listed(
             Interrupt.objects.using(using).order_by("created_at", "pk"),
             "status",
             Interrupt.Status.values,
-            questions,
+            interrupts,
             ("id", "asked_at", "graph", "title"),
         ),
         "runs": _Listed(
@@ -62,7 +62,7 @@ def _list_kinds() -> dict[str, _Listed]:
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Adds the arguments of the verb."""
-    parser.add_argument("what", nargs="?", choices=("questions", "runs"), default="questions")
+    parser.add_argument("what", nargs="?", choices=("interrupts", "runs"), default="interrupts")
     parser.add_argument("--state", help="only those in this state")
     parser.add_argument("--graph", help="only those of this graph")
     parser.add_argument(
@@ -94,7 +94,7 @@ def _select(listed: _Listed, options: Mapping[str, Any]) -> QuerySet[Any]:
     state = options["state"]
     if state is not None and state not in listed.states:
         raise CommandError(f"The state is one of {', '.join(listed.states)}, not {state!r}.")
-    if state is None and options["what"] == "questions":
+    if state is None and options["what"] == "interrupts":
         state = Interrupt.Status.PENDING
     rows = listed.rows if state is None else listed.rows.filter(**{listed.state: state})
     return rows.filter(graph=options["graph"]) if options["graph"] else rows

@@ -15,7 +15,7 @@ from django.db.models import QuerySet
 from hitl_django.checkpoints import DjangoSaver, ThreadKey
 from hitl_django.db.alias import write_alias
 from hitl_django.engine.errors import GraphChangedError, PayloadError
-from hitl_django.engine.graph.fingerprint import Shape, list_changes
+from hitl_django.engine.graph.fingerprint import GraphStructure, list_changes
 from hitl_django.engine.savers.checkpoint import CheckpointTuple
 from hitl_django.errors import BrokenGraphError, UnknownGraphError
 from hitl_django.graph_registry import registry, state_migration
@@ -25,7 +25,7 @@ from hitl_django.models import GraphShape, Run
 from .arguments import parse_count
 from .printing import add_json_argument, print_json
 from .progress import Progress
-from .shape_dump import DumpWriter, RunUnderWay, read_dump
+from .structure_export import ActiveRun, StructureExporter, read_dump
 
 HELP = (
     "Say, before a deploy, which runs under way this version of the code would park, and why: "
@@ -86,7 +86,7 @@ def perform(command: BaseCommand, options: Mapping[str, Any]) -> None:
         _report(command, options, find_runs(graph))
 
 
-def _report(command: BaseCommand, options: Mapping[str, Any], runs: Iterator[RunUnderWay]) -> None:
+def _report(command: BaseCommand, options: Mapping[str, Any], runs: Iterator[ActiveRun]) -> None:
     count, reasons = 0, Counter[_Reason]()
     most = 0 if options["summary"] else options["limit"]
     progress = Progress(command.stderr)
@@ -124,7 +124,7 @@ def _print_summary(command: BaseCommand, reasons: Counter[_Reason], *, as_json: 
             command.stdout.write(f"{runs} of {escape_invisible(words)}")
 
 
-def find_obstacle(run: RunUnderWay) -> str | None:
+def find_obstacle(run: ActiveRun) -> str | None:
     """Says why the graphs as they are now can't go on with a run; None where they can."""
     try:
         registered = registry.get_graph_of_run(run.graph, run.version, is_pinned=run.is_pinned)
@@ -143,14 +143,14 @@ def find_obstacle(run: RunUnderWay) -> str | None:
     return None
 
 
-def find_runs(graph: str | None) -> Iterator[RunUnderWay]:
+def find_runs(graph: str | None) -> Iterator[ActiveRun]:
     """Yields the runs under way, a page of them at a time."""
     runs = Run.objects.using(write_alias()).filter(state__in=UNDER_WAY)
     if graph:
         runs = runs.filter(graph=graph)
     find_shape = lru_cache(SHAPES)(_find_shape)
     for run in _iterate_pages(runs.select_related("thread")):
-        yield RunUnderWay(
+        yield ActiveRun(
             str(run.pk),
             run.graph,
             run.graph_version,
@@ -172,7 +172,7 @@ def _iterate_pages(runs: QuerySet[Run]) -> Iterator[Run]:
             page = list(rows.filter(pk__gt=page[-1].pk)[:PAGE]) if len(page) == PAGE else []
 
 
-def _find_shape(fingerprint: str) -> Shape | None:
+def _find_shape(fingerprint: str) -> GraphStructure | None:
     rows = GraphShape.objects.using(write_alias()).filter(pk=fingerprint)
     return rows.values_list("shape", flat=True).first()
 
@@ -187,13 +187,13 @@ def _make_load(thread: ThreadKey) -> Callable[[str], CheckpointTuple | None]:
     return load
 
 
-def export_runs(runs: Iterator[RunUnderWay], stream: TextIO) -> int:
+def export_runs(runs: Iterator[ActiveRun], stream: TextIO) -> int:
     """Writes what each run relies on; returns how many there were."""
-    writer, count = DumpWriter(stream), 0
+    writer, count = StructureExporter(stream), 0
     for run in runs:
         heads: dict[str, CheckpointTuple] = {}
 
-        def load(ns: str, run: RunUnderWay = run, heads: Any = heads) -> CheckpointTuple | None:
+        def load(ns: str, run: ActiveRun = run, heads: Any = heads) -> CheckpointTuple | None:
             found = run.load(ns)
             if found is not None:
                 heads[ns] = found
@@ -219,7 +219,7 @@ def export_runs(runs: Iterator[RunUnderWay], stream: TextIO) -> int:
     return count
 
 
-def _read_runs(stream: TextIO, graph: str | None) -> Iterator[RunUnderWay]:
+def _read_runs(stream: TextIO, graph: str | None) -> Iterator[ActiveRun]:
     try:
         yield from (run for run in read_dump(stream) if graph is None or run.graph == graph)
     except ValueError as error:

@@ -38,34 +38,34 @@ def parse_id(text: str) -> UUID:
 
 
 def _describe(row_id: UUID) -> dict[str, Any]:
-    questions = Interrupt.objects.using(write_alias()).select_related("thread", "run")
-    if (question := questions.filter(pk=row_id).first()) is not None:
-        return _describe_question(question)
+    interrupts = Interrupt.objects.using(write_alias()).select_related("thread", "run")
+    if (interrupt := interrupts.filter(pk=row_id).first()) is not None:
+        return _describe_interrupt(interrupt)
     runs = Run.objects.using(write_alias()).select_related("thread")
     if (run := runs.filter(pk=row_id).first()) is not None:
         return _describe_run(run)
     raise CommandError(f"There is no question and no run {row_id}.")
 
 
-def _describe_question(question: Interrupt) -> dict[str, Any]:
-    decisions = Decision.objects.using(write_alias()).filter(interrupt=question).order_by("pk")
+def _describe_interrupt(interrupt: Interrupt) -> dict[str, Any]:
+    decisions = Decision.objects.using(write_alias()).filter(interrupt=interrupt).order_by("pk")
     return {
-        "question": question.pk,
-        "title": question.title,
-        "why": question.why,
-        "status": question.status,
-        "graph": question.graph,
-        "node": question.node,
-        "run": question.run_id,
-        "thread": question.thread.thread_id,
-        "asked_at": question.created_at,
-        "due_at": question.due_at,
-        "expires_at": question.expires_at,
-        "held_by": question.claimed_label,
-        "held_until": question.claimed_until,
-        "decisions_offered": question.allowed_decisions,
-        "payload": question.payload,
-        "response_schema": question.response_schema,
+        "interrupt": interrupt.pk,
+        "title": interrupt.title,
+        "why": interrupt.why,
+        "status": interrupt.status,
+        "graph": interrupt.graph,
+        "node": interrupt.node,
+        "run": interrupt.run_id,
+        "thread": interrupt.thread.thread_id,
+        "asked_at": interrupt.created_at,
+        "due_at": interrupt.due_at,
+        "expires_at": interrupt.expires_at,
+        "claimed_by": interrupt.claimed_label,
+        "claimed_until": interrupt.claimed_until,
+        "decisions_offered": interrupt.allowed_decisions,
+        "payload": interrupt.payload,
+        "response_schema": interrupt.response_schema,
         "decisions": [
             {
                 "at": made.created_at,
@@ -92,5 +92,5 @@ def _describe_run(run: Run) -> dict[str, Any]:
         "finished_at": run.finished_at,
         "step": run.step,
         "error": run.error,
-        "questions": list(asked.values("id", "title", "status")),
+        "interrupts": list(asked.values("id", "title", "status")),
     }

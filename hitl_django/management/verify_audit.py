@@ -13,7 +13,7 @@ from django.core.management.base import BaseCommand, CommandError
 from hitl_django import audit
 from hitl_django.audit import ChainCheck
 from hitl_django.json_text.sanitize import escape_invisible, format_count
-from hitl_django.services.record_comparison import find_forged_rows
+from hitl_django.services.audit_comparison import find_forged_rows
 
 from .printing import add_json_argument, print_json
 from .progress import Progress

@@ -72,7 +72,7 @@ class Migration(migrations.Migration):
             },
         ),
         migrations.CreateModel(
-            name="KeyedRequest",
+            name="IdempotencyRecord",
             fields=[
                 (
                     "id",
@@ -814,7 +814,7 @@ class Migration(migrations.Migration):
                 ("by_label", models.CharField(max_length=255, verbose_name="by")),
                 ("via", models.CharField(max_length=20, verbose_name="via")),
                 (
-                    "held_by_label",
+                    "claimed_by_label",
                     models.CharField(
                         blank=True,
                         db_default="",

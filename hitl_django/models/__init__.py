@@ -5,7 +5,7 @@ from __future__ import annotations
 from .comments import Comment
 from .events import RunEvent
 from .history import ChannelBlob, Checkpoint, GraphShape, PendingWrite
-from .keyed_requests import KeyedRequest
+from .idempotency_records import IdempotencyRecord
 from .review import AuditEntry, Decision, Interrupt, ReviewItem
 from .saved_filters import SavedFilter
 from .threads import Run, Thread
@@ -18,8 +18,8 @@ __all__ = [
     "Comment",
     "Decision",
     "GraphShape",
+    "IdempotencyRecord",
     "Interrupt",
-    "KeyedRequest",
     "PendingWrite",
     "ReviewItem",
     "Run",

@@ -321,7 +321,7 @@ KEPT = _Kept()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class QuestionColumn:
+class InterruptColumn:
     """How the other rooms treat a column of a question."""
 
     #: Which answers of the API have it: "list" is every question, "detail" one alone, "" none. It
@@ -341,69 +341,69 @@ class QuestionColumn:
 
 #: Every column of a question. Where a new one is to be seen and what becomes of it is said here;
 #: the lists below, and with them all readers, follow.
-QUESTION_COLUMNS = {
-    "id": QuestionColumn(api="list", in_queue=True),
-    "thread": QuestionColumn(in_queue=True),  # the API has the thread's own id
-    "run": QuestionColumn(api="list", in_queue=True),
-    "interrupt_id": QuestionColumn(),
-    "kind": QuestionColumn(api="list"),
-    "graph": QuestionColumn(api="list", in_queue=True),
-    "node": QuestionColumn(api="list", in_queue=True),
-    "checkpoint_ns": QuestionColumn(),
-    "checkpoint_id": QuestionColumn(),
-    "task_id": QuestionColumn(),
-    "task_path": QuestionColumn(),
-    "index": QuestionColumn(),
-    "key": QuestionColumn(erased=None),
-    "title": QuestionColumn(api="list", in_queue=True, in_message=True, erased=""),
-    "why": QuestionColumn(api="detail", erased=""),
-    "payload": QuestionColumn(api="detail", large=True, in_message=True, erased=None),
-    "payload_digest": QuestionColumn(api="detail", in_queue=True),
-    "search_text": QuestionColumn(large=True, erased=None),
-    "search_grams": QuestionColumn(large=True, erased=None),
-    "response_schema": QuestionColumn(api="detail", large=True, in_message=True, erased=None),
+INTERRUPT_COLUMNS = {
+    "id": InterruptColumn(api="list", in_queue=True),
+    "thread": InterruptColumn(in_queue=True),  # the API has the thread's own id
+    "run": InterruptColumn(api="list", in_queue=True),
+    "interrupt_id": InterruptColumn(),
+    "kind": InterruptColumn(api="list"),
+    "graph": InterruptColumn(api="list", in_queue=True),
+    "node": InterruptColumn(api="list", in_queue=True),
+    "checkpoint_ns": InterruptColumn(),
+    "checkpoint_id": InterruptColumn(),
+    "task_id": InterruptColumn(),
+    "task_path": InterruptColumn(),
+    "index": InterruptColumn(),
+    "key": InterruptColumn(erased=None),
+    "title": InterruptColumn(api="list", in_queue=True, in_message=True, erased=""),
+    "why": InterruptColumn(api="detail", erased=""),
+    "payload": InterruptColumn(api="detail", large=True, in_message=True, erased=None),
+    "payload_digest": InterruptColumn(api="detail", in_queue=True),
+    "search_text": InterruptColumn(large=True, erased=None),
+    "search_grams": InterruptColumn(large=True, erased=None),
+    "response_schema": InterruptColumn(api="detail", large=True, in_message=True, erased=None),
     # A payload that is gone is of no other dialect.
-    "dialect": QuestionColumn(api="list", erased="raw"),
-    "allowed_decisions": QuestionColumn(api="list"),
-    "editable": QuestionColumn(api="detail", erased=None),
-    "quorum": QuestionColumn(api="detail", in_queue=True),
-    "approvals": QuestionColumn(api="detail", in_queue=True, in_etag=True),
-    "proposal": QuestionColumn(api="detail", erased=None),
-    "no_self_approval": QuestionColumn(api="detail"),
-    "claim_required": QuestionColumn(api="detail", in_queue=True),
-    "status": QuestionColumn(api="list", in_queue=True),  # a part of the ETag by itself
-    "version": QuestionColumn(api="list", in_queue=True),
-    "created_at": QuestionColumn(api="list", in_queue=True),
-    "closed_at": QuestionColumn(api="list", in_etag=True),
-    "expires_at": QuestionColumn(api="list", in_queue=True, in_etag=True),
-    "expiry": QuestionColumn(erased=None),
-    "warn_at": QuestionColumn(),
-    "retry_at": QuestionColumn(),
-    "escalated_at": QuestionColumn(in_queue=True),
-    "refused_version": QuestionColumn(),
-    "changed_at": QuestionColumn(api="list", in_etag=True),
-    "assignee": QuestionColumn(in_queue=True),
-    "assignee_label": QuestionColumn(api="list", in_queue=True, in_etag=True),
-    "group": QuestionColumn(in_queue=True),
-    "group_label": QuestionColumn(api="list", in_queue=True, in_etag=True),
-    "claimed_by": QuestionColumn(in_queue=True),
-    # The API shows these as long as the claim lasts, and the other moments as the clock has them.
-    "claimed_label": QuestionColumn(in_queue=True, in_etag=True),
-    "claimed_until": QuestionColumn(in_queue=True, in_etag=True),
-    "taken_key": QuestionColumn(),
-    "taken_for": QuestionColumn(),
-    "snoozed_until": QuestionColumn(api="list", in_queue=True, in_etag=True),
-    "priority": QuestionColumn(api="list", in_queue=True, in_etag=True),
-    "due_at": QuestionColumn(api="list", in_queue=True, in_etag=True),
-    "overdue": QuestionColumn(api="list", in_queue=True),
+    "dialect": InterruptColumn(api="list", erased="raw"),
+    "allowed_decisions": InterruptColumn(api="list"),
+    "editable": InterruptColumn(api="detail", erased=None),
+    "quorum": InterruptColumn(api="detail", in_queue=True),
+    "approvals": InterruptColumn(api="detail", in_queue=True, in_etag=True),
+    "proposal": InterruptColumn(api="detail", erased=None),
+    "no_self_approval": InterruptColumn(api="detail"),
+    "claim_required": InterruptColumn(api="detail", in_queue=True),
+    "status": InterruptColumn(api="list", in_queue=True),  # a part of the ETag by itself
+    "version": InterruptColumn(api="list", in_queue=True),
+    "created_at": InterruptColumn(api="list", in_queue=True),
+    "closed_at": InterruptColumn(api="list", in_etag=True),
+    "expires_at": InterruptColumn(api="list", in_queue=True, in_etag=True),
+    "expiry": InterruptColumn(erased=None),
+    "warn_at": InterruptColumn(),
+    "retry_at": InterruptColumn(),
+    "escalated_at": InterruptColumn(in_queue=True),
+    "refused_version": InterruptColumn(),
+    "changed_at": InterruptColumn(api="list", in_etag=True),
+    "assignee": InterruptColumn(in_queue=True),
+    "assignee_label": InterruptColumn(api="list", in_queue=True, in_etag=True),
+    "group": InterruptColumn(in_queue=True),
+    "group_label": InterruptColumn(api="list", in_queue=True, in_etag=True),
+    "claimed_by": InterruptColumn(api="list", in_queue=True),
+    # The API shows these while the claim is valid.
+    "claimed_label": InterruptColumn(in_queue=True, in_etag=True),
+    "claimed_until": InterruptColumn(api="list", in_queue=True, in_etag=True),
+    "taken_key": InterruptColumn(),
+    "taken_for": InterruptColumn(),
+    "snoozed_until": InterruptColumn(api="list", in_queue=True, in_etag=True),
+    "priority": InterruptColumn(api="list", in_queue=True, in_etag=True),
+    "due_at": InterruptColumn(api="list", in_queue=True, in_etag=True),
+    "overdue": InterruptColumn(api="list", in_queue=True),
 }
 
-QUEUE_COLUMNS = tuple(name for name, column in QUESTION_COLUMNS.items() if column.in_queue)
-LARGE_COLUMNS = tuple(name for name, column in QUESTION_COLUMNS.items() if column.large)
-ETAG_COLUMNS = tuple(name for name, column in QUESTION_COLUMNS.items() if column.in_etag)
-MESSAGE_COLUMNS = tuple(name for name, column in QUESTION_COLUMNS.items() if column.in_message)
+QUEUE_COLUMNS = tuple(name for name, column in INTERRUPT_COLUMNS.items() if column.in_queue)
+LARGE_COLUMNS = tuple(name for name, column in INTERRUPT_COLUMNS.items() if column.large)
+ETAG_COLUMNS = tuple(name for name, column in INTERRUPT_COLUMNS.items() if column.in_etag)
+MESSAGE_COLUMNS = tuple(name for name, column in INTERRUPT_COLUMNS.items() if column.in_message)
 ERASED_COLUMNS = {
-    name: column.erased for name, column in QUESTION_COLUMNS.items() if column.erased is not KEPT
+    name: column.erased for name, column in INTERRUPT_COLUMNS.items() if column.erased is not KEPT
 }
 
 
@@ -476,7 +476,7 @@ class Decision(models.Model):
     by_label = models.CharField(_("by"), max_length=255)
     via = models.CharField(_("via"), max_length=20)
     #: Who else held the question at that moment, if anybody did.
-    held_by_label = models.CharField(
+    claimed_by_label = models.CharField(
         _("held by"), max_length=255, blank=True, default="", db_default=""
     )
     key = models.CharField(_("idempotency key"), max_length=255, blank=True)

@@ -130,7 +130,7 @@ class Run(models.Model):
     }
 
     #: A thread has at most one run in these states.
-    LIVE: ClassVar[tuple[str, ...]] = (
+    ACTIVE: ClassVar[tuple[str, ...]] = (
         State.QUEUED,
         State.RUNNING,
         State.INTERRUPTED,
@@ -138,7 +138,7 @@ class Run(models.Model):
     )
 
     #: The states of a run that has not ended, and of one that has.
-    UNFINISHED: ClassVar[tuple[str, ...]] = (*LIVE, State.WAITING)
+    NOT_ENDED: ClassVar[tuple[str, ...]] = (*ACTIVE, State.WAITING)
     ENDED: ClassVar[tuple[str, ...]] = (State.CANCELLED, State.FAILED, State.SUCCEEDED)
 
     #: Columns that may be long, which lists don't show.
@@ -259,7 +259,7 @@ class Run(models.Model):
     @classmethod
     def exists_live(cls) -> models.Exists:
         """Returns the condition, on threads, that one has a run which is under way."""
-        live = cls.objects.filter(thread=models.OuterRef("pk"), state__in=cls.LIVE)
+        live = cls.objects.filter(thread=models.OuterRef("pk"), state__in=cls.ACTIVE)
         return models.Exists(live)
 
     @classmethod

@@ -45,7 +45,7 @@ def claim(run_id: UUID) -> RunLease | None:
         # The thread's row is this worker's by now, so its run can't become due any more.
         queries.GIVE_BACK.run(using, **thread.values())
         return None
-    begun = queries.BegunRun.read(held[1])
+    begun = queries.ClaimedRun.read(held[1])
     log = EventLog(run_id, begun.graph, begun.events, begun.last_event, claimed.epoch)
     stored = None
     if claimed.attempts > 1:
@@ -60,7 +60,7 @@ def claim(run_id: UUID) -> RunLease | None:
         thread=thread,
         attempt=claimed.attempts,
         log=log,
-        has_asked=bool(claimed.asked),
+        has_interrupts=bool(claimed.asked),
         graph_version=begun.graph_version,
         fingerprint=begun.fingerprint,
         stored=stored,

@@ -33,7 +33,7 @@ class RunFence:
             if lease.last_error:
                 # It would be taken for the reason of a later end of a worker.
                 batch.guard(queries.NOTE, {"run": lease.run_id, "error": ""}, LeaseLostError)
-        elif outcome.questions:
+        elif outcome.pending_interrupts:
             thread.guard(batch, queries.ASK)
         elif transitions.ends_run(outcome):
             thread.guard(batch, queries.REST, partial(self._enqueue_next, batch.using))
@@ -47,10 +47,10 @@ class RunFence:
             waiting_runs.enqueue_next(batch, self.lease.thread.pk)
             batch.commit()
 
-    def flag_changed(self, batch: WriteBatch, questions: Sequence[str]) -> None:
+    def flag_changed(self, batch: WriteBatch, interrupt_ids: Sequence[str]) -> None:
         """Mark interrupts that were answered and have since been raised with other words."""
         batch.before_commit(
-            partial(interrupts.flag_changed_interrupts, self.lease, questions, batch.using)
+            partial(interrupts.flag_changed_interrupts, self.lease, interrupt_ids, batch.using)
         )
 
     def settle(self, batch: WriteBatch, outcome: Outcome, step: int | None) -> None:

@@ -16,16 +16,16 @@ from django.db.models import Model
 from hitl_django import audit
 from hitl_django.answers import AnswerOptions, choose_decisions
 from hitl_django.dialects import recognise_dialect
-from hitl_django.engine.savers.checkpoint import Question
+from hitl_django.engine.savers.checkpoint import PendingInterrupt
 from hitl_django.graph_registry import registry
 from hitl_django.graph_registry.review_policy import ReviewPolicy
 from hitl_django.json_text.sanitize import escape_invisible, make_title, shorten
-from hitl_django.review_terms import ReviewTerms
+from hitl_django.review_options import ReviewOptions
 
 logger = logging.getLogger("hitl_django")
 
 WHY_LENGTH = 10_000
-_NONE = ReviewTerms()
+_NONE = ReviewOptions()
 
 REVIEW_COLUMNS = (
     "title",
@@ -39,13 +39,13 @@ REVIEW_COLUMNS = (
 )
 
 
-def build_review_columns(question: Question, graph: str) -> dict[str, Any]:
+def build_review_columns(pending: PendingInterrupt, graph: str) -> dict[str, Any]:
     """Return the COLUMNS of a question, of which what it doesn't say is its graph's policy."""
-    asked, terms = question.interrupt, question.terms or _NONE
+    asked, terms = pending.interrupt, pending.terms or _NONE
     policy = registry.get_review_policy(graph)
-    if question.kind != "interrupt":
+    if pending.kind != "interrupt":
         return _build_columns(
-            question, AnswerOptions(payload=asked.value, kind=question.kind), terms, policy
+            pending, AnswerOptions(payload=asked.value, kind=pending.kind), terms, policy
         )
     named = terms.dialect or policy.dialect
     dialect = recognise_dialect(asked.value, asked.response_schema, named=named)
@@ -55,11 +55,11 @@ def build_review_columns(question: Question, graph: str) -> dict[str, Any]:
         dialect=dialect,
         editable=terms.editable,
     )
-    return _build_columns(question, options, terms, policy)
+    return _build_columns(pending, options, terms, policy)
 
 
 def _build_columns(
-    question: Question, options: AnswerOptions, terms: ReviewTerms, policy: ReviewPolicy
+    pending: PendingInterrupt, options: AnswerOptions, terms: ReviewOptions, policy: ReviewPolicy
 ) -> dict[str, Any]:
     title, why = terms.title, terms.why
     if title is None or not title.strip():
@@ -70,7 +70,7 @@ def _build_columns(
     return {
         "title": shorten(escape_invisible(title))
         if title
-        else make_title(options.payload, question.node),
+        else make_title(options.payload, pending.node),
         "why": why[:WHY_LENGTH],
         "dialect": options.dialect,
         "allowed_decisions": list(choose_decisions(options, terms.decisions)),
@@ -85,7 +85,7 @@ def _first(given: bool | None, otherwise: bool) -> bool:
     return otherwise if given is None else given
 
 
-def build_assignment_columns(terms: ReviewTerms | None, using: str) -> dict[str, Any]:
+def build_assignment_columns(terms: ReviewOptions | None, using: str) -> dict[str, Any]:
     """Return the columns that the terms of a question set: whom it is for, and its priority.
 
     A name that nobody has leaves the question free: it must not be lost over that. The label keeps

@@ -17,7 +17,7 @@ from hitl_django.db.alias import write_alias
 from hitl_django.db.clock import to_stored
 from hitl_django.db.write_batch import WriteBatch
 from hitl_django.encryption import find_key_ring
-from hitl_django.engine.savers.checkpoint import Question
+from hitl_django.engine.savers.checkpoint import PendingInterrupt
 from hitl_django.engine.types import Expiry
 from hitl_django.events import EventName
 from hitl_django.graph_registry import registry
@@ -39,22 +39,22 @@ PENDING = Interrupt.Status.PENDING
 
 
 def create_interrupts(
-    lease: RunLease, batch: WriteBatch, questions: Sequence[Question]
+    lease: RunLease, batch: WriteBatch, pending_interrupts: Sequence[PendingInterrupt]
 ) -> list[str]:
     """Add the first interrupts of a thread to the batch; return their ids."""
-    rows = [_build_row(lease, question, batch.using) for question in questions]
+    rows = [_build_row(lease, pending, batch.using) for pending in pending_interrupts]
     _insert(rows, batch)
     _publish_created(lease, rows, batch)
-    if any(question.expires for question in questions):
+    if any(pending.expires for pending in pending_interrupts):
         batch.before_commit(partial(_set_expiry, rows, batch.using))
-    if any(question.terms for question in questions):
-        batch.before_commit(partial(_set_due, rows, questions, batch.using))
+    if any(pending.terms for pending in pending_interrupts):
+        batch.before_commit(partial(_set_due, rows, pending_interrupts, batch.using))
     batch.after_write(partial(_signal_created, lease, rows, batch.using))
     return [str(row.pk) for row in rows]
 
 
 def sync_interrupts(
-    lease: RunLease, questions: Sequence[Question], using: str
+    lease: RunLease, pending_interrupts: Sequence[PendingInterrupt], using: str
 ) -> tuple[bool, list[str]]:
     """Brings the queue in line with exactly these questions of the run.
 
@@ -65,19 +65,19 @@ def sync_interrupts(
     didn't fit is open again.
     """
     reopened: list[Interrupt] = []
-    ids = [question.interrupt.id for question in questions]
+    ids = [pending.interrupt.id for pending in pending_interrupts]
     known = _read_known(lease, ids, using)
-    unknown = [question for question in questions if question.interrupt.id not in known]
-    new = [_build_row(lease, question, using) for question in unknown]
-    for question in questions:
-        row = known.get(question.interrupt.id)
+    unknown = [pending for pending in pending_interrupts if pending.interrupt.id not in known]
+    new = [_build_row(lease, pending, using) for pending in unknown]
+    for pending in pending_interrupts:
+        row = known.get(pending.interrupt.id)
         if row is None:
             continue
-        if question.refusal and row.is_answered:
-            _refuse_answer(lease, row, question.refusal, using)
+        if pending.refusal and row.is_answered:
+            _refuse_answer(lease, row, pending.refusal, using)
             reopened.append(row)
         if not row.is_answered or row in reopened:
-            _raise_again(row, _build_row(lease, question, using), question, using)
+            _raise_again(row, _build_row(lease, pending, using), pending, using)
     # What else waits was asked by a task that has gone another way since.
     waiting = {found for (found,) in queries.WAITING.run(using, run=lease.run_id)}
     if not waiting.issubset(ids):
@@ -91,7 +91,7 @@ def sync_interrupts(
     _signal_created(lease, [*new, *reopened], using)
     done = [row for row in known.values() if row.is_answered and row not in reopened]
     open_ = [str(row.pk) for row in (*known.values(), *new) if row not in done]
-    waits_for_all = registry.get_review_policy(lease.graph).goes_on == "all"
+    waits_for_all = registry.get_review_policy(lease.graph).resume_on == "all"
     return bool(done) and not (open_ and waits_for_all), open_
 
 
@@ -102,8 +102,8 @@ def flag_changed_interrupts(lease: RunLease, ids: Sequence[str], using: str) -> 
     if not found:
         return
     Interrupt.objects.using(using).filter(pk__in=found).update(changed_at=Now())
-    detail = {"questions": [str(pk) for pk in found]}
-    _append_audit(lock_thread(pk=lease.thread.pk), "question_changed", str(lease.run_id), detail)
+    detail = {"interrupts": [str(pk) for pk in found]}
+    _append_audit(lock_thread(pk=lease.thread.pk), "interrupt_changed", str(lease.run_id), detail)
 
 
 def withdraw_interrupts(lease: RunLease, using: str, *, stays: Sequence[str] = ()) -> None:
@@ -115,7 +115,7 @@ def withdraw_interrupts(lease: RunLease, using: str, *, stays: Sequence[str] = (
         return  # they were decided since somebody looked
     left.update(status=Interrupt.Status.SUPERSEDED, **get_closed_columns())
     thread = lock_thread(pk=lease.thread.pk)
-    _append_audit(thread, "supersede", str(lease.run_id), {"questions": found})
+    _append_audit(thread, "supersede", str(lease.run_id), {"interrupts": found})
 
 
 def _refuse_answer(lease: RunLease, row: Interrupt, refusal: str, using: str) -> None:
@@ -189,7 +189,7 @@ def _read_known(lease: RunLease, ids: Sequence[str], using: str) -> dict[str, In
     return {row.interrupt_id: row for row in rows}
 
 
-def _raise_again(row: Interrupt, asked: Interrupt, question: Question, using: str) -> None:
+def _raise_again(row: Interrupt, asked: Interrupt, pending: PendingInterrupt, using: str) -> None:
     """Opens an interrupt again, or raises other words under its id.
 
     One that merely waited is built anew from what is stored, without its terms: those of the same
@@ -199,7 +199,7 @@ def _raise_again(row: Interrupt, asked: Interrupt, question: Question, using: st
     same_words = digest_json(row.payload) == asked.payload_digest
     if row.status == PENDING and same_words and row.response_schema == asked.response_schema:
         return
-    source = row if same_words and question.terms is None else asked
+    source = row if same_words and pending.terms is None else asked
     terms = {name: getattr(source, name) for name in REVIEW_COLUMNS}
     Interrupt.objects.using(using).filter(pk=row.pk).update(
         run=asked.run_id,
@@ -213,7 +213,7 @@ def _raise_again(row: Interrupt, asked: Interrupt, question: Question, using: st
         snoozed_until=None,
         approvals=0,
         proposal=None,
-        refused_version=row.refused_version if question.refusal or same_words else None,
+        refused_version=row.refused_version if pending.refusal or same_words else None,
         payload=asked.payload,
         payload_digest=asked.payload_digest,
         response_schema=asked.response_schema,
@@ -221,14 +221,14 @@ def _raise_again(row: Interrupt, asked: Interrupt, question: Question, using: st
         search_grams=index_text(source.search_text, using),
         version=F("version") + 1,
         **terms,
-        **build_assignment_columns(question.terms, using),
+        **build_assignment_columns(pending.terms, using),
     )
     asked.pk, asked.expiry = row.pk, asked.expiry or (row.expiry if same_words else None)
     if asked.expiry and row.status == Interrupt.Status.EXPIRED and row.is_answered:
         # The answer for this case turned out not to fit: it would be given again for ever.
         asked.expiry = {**asked.expiry, "then": "park", "answer": None}
     _set_expiry([asked], using)
-    _set_due([asked], [question], using)
+    _set_due([asked], [pending], using)
 
 
 def _set_expiry(rows: Sequence[Interrupt], using: str) -> None:
@@ -236,7 +236,7 @@ def _set_expiry(rows: Sequence[Interrupt], using: str) -> None:
     for row in rows:
         if row.expiry:
             seconds = row.expiry["seconds"]
-            warned = seconds - min(hitl.EXPIRING_SECONDS, seconds / 2)
+            warned = seconds - min(hitl.EXPIRY_WARNING_SECONDS, seconds / 2)
             asked = Interrupt.objects.using(using).filter(pk=row.pk)
             asked.update(
                 expires_at=Now() + timedelta(seconds=seconds),
@@ -245,10 +245,12 @@ def _set_expiry(rows: Sequence[Interrupt], using: str) -> None:
             )
 
 
-def _set_due(rows: Sequence[Interrupt], questions: Sequence[Question], using: str) -> None:
+def _set_due(
+    rows: Sequence[Interrupt], pending_interrupts: Sequence[PendingInterrupt], using: str
+) -> None:
     """Set when interrupts are due whose terms name it, on the clock of the database."""
-    for row, question in zip(rows, questions, strict=True):
-        due = question.terms and question.terms.due
+    for row, pending in zip(rows, pending_interrupts, strict=True):
+        due = pending.terms and pending.terms.due
         if due:
             at = Now() + due if isinstance(due, timedelta) else to_stored(due)
             Interrupt.objects.using(using).filter(pk=row.pk).update(due_at=at, overdue=False)
@@ -263,31 +265,31 @@ def encode_expiry(expires: Expiry | None) -> dict[str, Any] | None:
     return {**terms, "group": expires.group} if expires.group else terms
 
 
-def _build_row(lease: RunLease, question: Question, using: str) -> Interrupt:
-    asked = question.interrupt
-    columns = build_review_columns(question, lease.graph)
+def _build_row(lease: RunLease, pending: PendingInterrupt, using: str) -> Interrupt:
+    asked = pending.interrupt
+    columns = build_review_columns(pending, lease.graph)
     # What is encrypted can't be looked for.
     hidden = () if find_key_ring() is not None else (columns["why"], asked.value)
-    text = build_search_text(columns["title"], question.node, *lease.names, *hidden)
+    text = build_search_text(columns["title"], pending.node, *lease.names, *hidden)
     return queries.INTERRUPT_ROW.new(
         thread_id=lease.thread.pk,
         run_id=lease.run_id,
         interrupt_id=asked.id,
-        kind=question.kind,
+        kind=pending.kind,
         graph=lease.graph,
-        node=question.node[:NODE_LENGTH],
-        checkpoint_ns=question.checkpoint_ns,
-        checkpoint_id=question.checkpoint_id,
-        task_id=question.task_id,
-        task_path=question.task_path,
-        index=question.index,
-        key=question.key,
+        node=pending.node[:NODE_LENGTH],
+        checkpoint_ns=pending.checkpoint_ns,
+        checkpoint_id=pending.checkpoint_id,
+        task_id=pending.task_id,
+        task_path=pending.task_path,
+        index=pending.index,
+        key=pending.key,
         payload=asked.value,
         payload_digest=digest_json(asked.value),
         response_schema=asked.response_schema,
-        expiry=encode_expiry(question.expires),
+        expiry=encode_expiry(pending.expires),
         search_text=text,
         search_grams=index_text(text, using),
         **columns,
-        **build_assignment_columns(question.terms, using),
+        **build_assignment_columns(pending.terms, using),
     )

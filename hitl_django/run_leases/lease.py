@@ -31,11 +31,11 @@ class RunLease:
     """A worker's lease on a thread, for one of its runs.
 
     ``attempt`` counts claims without progress. ``graph_version`` is what the run began with,
-    ``fingerprint`` names the shape of the graph that it was stored under. ``has_asked`` is whether
-    the thread has ever had an interrupt: only the holder of a lease adds one, so without it there
-    is none to find. ``log`` takes the events of the run, ``stored`` is what was read with the
-    claim, where anything was. ``names`` are the run's key and the id of the thread's subject, where
-    they have any: what it asks is found by them. ``options`` is what the run was started with
+    ``fingerprint`` names the shape of the graph that it was stored under. ``has_interrupts`` is
+    whether the thread has ever had an interrupt: only the holder of a lease adds one, so without
+    it there is none to find. ``log`` takes the events of the run, ``stored`` is what was read with
+    the claim, where anything was. ``names`` are the run's key and the id of the thread's subject,
+    where they have any: what it asks is found by them. ``options`` is what the run was started with
     besides its input. ``last_error`` is why the run was left at its last claim, if that was an
     error.
     """
@@ -45,7 +45,7 @@ class RunLease:
     thread: ThreadLease
     attempt: int
     log: EventLog
-    has_asked: bool = True
+    has_interrupts: bool = True
     graph_version: str = ""
     fingerprint: str = ""
     stored: StoredRun | None = None

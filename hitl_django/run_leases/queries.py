@@ -48,7 +48,7 @@ class ClaimedThread(NamedTuple):
     subject_id: str
 
 
-class BegunRun(NamedTuple):
+class ClaimedRun(NamedTuple):
     """What a claim returns of the run."""
 
     graph: str
@@ -61,7 +61,7 @@ class BegunRun(NamedTuple):
     options: dict[str, Any] | None
 
     @classmethod
-    def read(cls, row: Sequence[Any]) -> BegunRun:
+    def read(cls, row: Sequence[Any]) -> ClaimedRun:
         """Return a row, whose columns come as they are stored."""
         found = cls._make(row)
         return found._replace(
@@ -86,7 +86,7 @@ BEGIN = PreparedUpdate(
     Run,
     Q(pk=_RUN, state__in=DUE),
     lambda: {"state": Run.State.RUNNING},
-    returning=BegunRun._fields,
+    returning=ClaimedRun._fields,
 )
 
 #: Gives a claim back that came to nothing.

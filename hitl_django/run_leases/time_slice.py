@@ -34,11 +34,11 @@ class RunRenewal(LeaseRenewal):
     def next_due(self) -> float:
         return min(self.beat, self.slice_ends)
 
-    def keep_up(self) -> None:
+    def renew_if_due(self) -> None:
         if monotonic() >= self.slice_ends:
             self.control.request_drain("time slice used up")
             self.slice_ends = float("inf")
-        super().keep_up()
+        super().renew_if_due()
 
     def note_lost(self) -> None:
         # Its next commit will be refused anyway; no need to begin another super-step.

@@ -12,7 +12,7 @@ from typing import Any
 from hitl_django import events, signals
 from hitl_django.db.alias import write_alias
 from hitl_django.db.write_batch import WriteBatch
-from hitl_django.engine.errors import QuestionChangedError, iterate_leaves
+from hitl_django.engine.errors import InterruptChangedError, iterate_leaves
 from hitl_django.engine.savers.checkpoint import Outcome
 from hitl_django.errors import LeaseLostError
 from hitl_django.events import EventName
@@ -44,16 +44,18 @@ _END_STATES = {
 def finish(lease: RunLease, batch: WriteBatch, outcome: Outcome, step: int | None) -> None:
     """Add the outcome of a run to its last commit."""
     using = batch.using
-    if outcome.status == "interrupted" and lease.has_asked:
+    if outcome.status == "interrupted" and lease.has_interrupts:
         # What was asked before may be answered by now: that shows when the thread is held.
         batch.before_commit(partial(_pause_behind_lock, lease, outcome, using, lease.log.last))
         return
     state = _state_after(outcome)
     detail: dict[str, Any] = {}
     if outcome.status == "interrupted":
-        detail["questions"] = interrupts.create_interrupts(lease, batch, outcome.questions)
+        detail["interrupts"] = interrupts.create_interrupts(
+            lease, batch, outcome.pending_interrupts
+        )
         state = Run.State.INTERRUPTED
-    elif state in _END_STATES.values() and lease.has_asked and _has_waiting(lease, using):
+    elif state in _END_STATES.values() and lease.has_interrupts and _has_waiting(lease, using):
         batch.before_commit(partial(interrupts.withdraw_interrupts, lease, using))
     _leave(lease, state, batch, *describe_error(outcome.error), step=step, detail=detail)
     if state == Run.State.QUEUED:
@@ -68,7 +70,7 @@ def ends_run(outcome: Outcome) -> bool:
 
 def _state_after(outcome: Outcome) -> str:
     """Return the state of a run after an outcome without interrupts."""
-    if isinstance(outcome.error, QuestionChangedError):
+    if isinstance(outcome.error, InterruptChangedError):
         # The answer is to another question. Nothing is wrong with what is stored, and a version
         # of the graph that asks the same again can go on from it.
         return Run.State.PARKED
@@ -86,10 +88,10 @@ def _pause_behind_lock(lease: RunLease, outcome: Outcome, using: str, last_event
     lease.log.last = last_event  # as it was before the database undid this and it was called again
     # A question that was answered while the run was still under way finds nobody waiting: its
     # run doesn't pause but goes round again, with the answer.
-    answered, waiting = interrupts.sync_interrupts(lease, outcome.questions, using)
+    answered, waiting = interrupts.sync_interrupts(lease, outcome.pending_interrupts, using)
     state = Run.State.QUEUED if answered else Run.State.INTERRUPTED
     batch = WriteBatch(using)
-    detail = {} if answered else {"questions": waiting}
+    detail = {} if answered else {"interrupts": waiting}
     _leave(lease, state, batch, *describe_error(None), detail=detail)
     if answered:
         dispatcher.enqueue(lease.run_id, batch)

@@ -15,17 +15,19 @@ from __future__ import annotations
 from hitl_django.dialects import UNSET
 
 from .coroutines import acancel, adecide, aretry, arun_result, astart
-from .keyed_requests import KeyedOutcome, act_once
+from .idempotency import IdempotentResult, run_idempotent
 from .people import PersonRow, export_person
-from .pseudonyms import ForgottenPerson, forget_person
+from .pseudonyms import PseudonymizedUser, pseudonymize_user
 from .results import DecisionInfo, RunInfo
 from .reviews.assign import assign, snooze
-from .reviews.claim import ClaimInfo, claim, find_taken, release, take_next
+from .reviews.audit_export import PAGE as RECORD_PAGE
+from .reviews.audit_export import ExportedEntry, export_audit_log, list_audit_entries
+from .reviews.claim import ClaimInfo, claim, claim_next, find_taken, release
 from .reviews.comment import CommentInfo, comment
 from .reviews.deadlines import mark_overdue, warn_expiring
 from .reviews.decide import check_answer, decide, find_refusals
 from .reviews.expire import expire_due
-from .reviews.periods import Period, asked_graphs, may_see_reviewers
+from .reviews.periods import Period, list_graphs_with_interrupts, may_view_reviewer_reports
 from .reviews.queue_stats import (
     QueueCounts,
     ReviewStats,
@@ -36,9 +38,7 @@ from .reviews.queue_stats import (
     waiting_graphs,
     waiting_groups,
 )
-from .reviews.record_export import PAGE as RECORD_PAGE
-from .reviews.record_export import ExportedEntry, export_record, thread_record
-from .reviews.resume import Resumed, resume
+from .reviews.resume import ResumeResult, resume
 from .reviews.resumption import resume_due
 from .reviews.saved_filters import MAX_OWN as MAX_FILTERS
 from .reviews.saved_filters import NAME_LENGTH as FILTER_NAME_LENGTH
@@ -50,26 +50,32 @@ from .reviews.saved_filters import (
     save_filter,
 )
 from .reviews.undo import UndoInfo, find_undo, undo
-from .runs.erase import forget
+from .runs.erase import erase_thread
 from .runs.event_stream import PAGE as EVENT_PAGE
 from .runs.event_stream import EventInfo, EventPage, EventReader, afollow, follow, run_events
 from .runs.fork import fork
-from .runs.health import Silence, WorkerHealth, missing_workers, worker_health, worker_seen_at
+from .runs.health import (
+    WorkerHealth,
+    WorkerOutage,
+    find_worker_outage,
+    last_heartbeat_at,
+    worker_health,
+)
 from .runs.history import Change, History, Step, thread_history
-from .runs.operate import RetriedRun, cancel, list_retryable, retry, retry_all
+from .runs.operate import RetryResult, cancel, list_retryable, retry, retry_all
 from .runs.options import RunOptions
 from .runs.position import Position, thread_picture, thread_position
 from .runs.start import start
 from .runs.state import (
-    QuestionInfo,
+    InterruptInfo,
     StateInfo,
     TaskInfo,
     run_result,
     state_history,
     thread_state,
 )
-from .runs.subjects import SubjectKey
-from .runs.threads import MadeThread, change_metadata, copy_thread, create_thread
+from .runs.subjects import SubjectRef
+from .runs.threads import CreatedThread, change_metadata, copy_thread, create_thread
 from .runs.update_state import update_state
 from .runs.wait import astart_and_wait, start_and_wait
 
@@ -82,40 +88,38 @@ __all__ = [
     "Change",
     "ClaimInfo",
     "CommentInfo",
+    "CreatedThread",
     "DecisionInfo",
     "EventInfo",
     "EventPage",
     "EventReader",
     "ExportedEntry",
-    "ForgottenPerson",
     "History",
-    "KeyedOutcome",
-    "MadeThread",
+    "IdempotentResult",
+    "InterruptInfo",
     "Period",
     "PersonRow",
     "Position",
-    "QuestionInfo",
+    "PseudonymizedUser",
     "QueueCounts",
-    "Resumed",
-    "RetriedRun",
+    "ResumeResult",
+    "RetryResult",
     "ReviewStats",
     "RunInfo",
     "RunOptions",
     "SavedFilterInfo",
-    "Silence",
     "StateInfo",
     "Step",
-    "SubjectKey",
+    "SubjectRef",
     "TaskInfo",
     "UndoInfo",
     "WorkerHealth",
+    "WorkerOutage",
     "acancel",
-    "act_once",
     "adecide",
     "afollow",
     "aretry",
     "arun_result",
-    "asked_graphs",
     "assign",
     "astart",
     "astart_and_wait",
@@ -123,6 +127,7 @@ __all__ = [
     "change_metadata",
     "check_answer",
     "claim",
+    "claim_next",
     "clean_query",
     "comment",
     "copy_thread",
@@ -130,21 +135,24 @@ __all__ = [
     "count_queue",
     "create_thread",
     "decide",
+    "erase_thread",
     "expire_due",
+    "export_audit_log",
     "export_person",
-    "export_record",
     "find_refusals",
     "find_taken",
     "find_undo",
+    "find_worker_outage",
     "follow",
-    "forget",
-    "forget_person",
     "fork",
+    "last_heartbeat_at",
+    "list_audit_entries",
+    "list_graphs_with_interrupts",
     "list_retryable",
     "list_saved_filters",
     "mark_overdue",
-    "may_see_reviewers",
-    "missing_workers",
+    "may_view_reviewer_reports",
+    "pseudonymize_user",
     "queue_counts",
     "release",
     "remove_filter",
@@ -154,17 +162,16 @@ __all__ = [
     "retry_all",
     "review_stats",
     "run_events",
+    "run_idempotent",
     "run_result",
     "save_filter",
     "snooze",
     "start",
     "start_and_wait",
     "state_history",
-    "take_next",
     "thread_history",
     "thread_picture",
     "thread_position",
-    "thread_record",
     "thread_state",
     "undo",
     "update_state",
@@ -172,5 +179,4 @@ __all__ = [
     "waiting_groups",
     "warn_expiring",
     "worker_health",
-    "worker_seen_at",
 ]

@@ -49,7 +49,7 @@ LABELS: Mapping[type[Model], Mapping[str, str]] = {
 
 #: Columns that have names, or keys, of users without a foreign key; each with what reads them.
 NAMES: Mapping[type[Model], Mapping[str, Callable[[Any], list[str]]]] = {
-    Decision: {"held_by_label": lambda row: [row.held_by_label]},
+    Decision: {"claimed_by_label": lambda row: [row.claimed_by_label]},
     Comment: {"mentions": lambda row: row.mentions or []},
     AuditEntry: {"detail": audit.list_names},
 }

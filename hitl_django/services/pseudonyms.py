@@ -47,14 +47,14 @@ OTHERS: Mapping[type[Model], tuple[str, ...]] = {
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ForgottenPerson:
+class PseudonymizedUser:
     """A person's pseudonym, and how many rows were changed or deleted, by table."""
 
     pseudonym: str
     rows: Mapping[str, int]
 
 
-def forget_person(user: Any, *, by: Any = None, via: str = "code") -> ForgottenPerson:
+def pseudonymize_user(user: Any, *, by: Any = None, via: str = "code") -> PseudonymizedUser:
     """Puts a pseudonym in place of a user, in every row in which they stand and in the archive.
 
     Foreign keys to the user become NULL, and rows that are the user's alone go. Words stay, but for
@@ -79,7 +79,7 @@ class _Forgetting:
         if by is not None and by.pk == user.pk:
             self.told = {"by": None, "via": via, "guest": self.pseudonym}
 
-    def perform(self) -> ForgottenPerson:
+    def perform(self) -> PseudonymizedUser:
         if self.person.names - {audit.label_user(self.person.user)}:
             # Former names are known by rows with the user's key: as long as one of them is
             # somewhere by itself, these have to stay.
@@ -90,7 +90,7 @@ class _Forgetting:
         # A thread may have come back from the archive behind the first look.
         self._forget_in_threads()
         self.rows.update(self._forget_outside())
-        return ForgottenPerson(pseudonym=self.pseudonym, rows=dict(self.rows))
+        return PseudonymizedUser(pseudonym=self.pseudonym, rows=dict(self.rows))
 
     def _forget_in_threads(self, *, keyed: bool = True) -> None:
         for model, lookup in list_thread_tables().items():

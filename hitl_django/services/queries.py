@@ -34,7 +34,7 @@ NEW_WAITING_RUN = BulkInsert(Run, [*insertable_columns(Run), "number", "input"],
 #: Records a decision, at the moment and over the claim that its audit entry names as well.
 NEW_DECISION = BulkInsert(
     Decision,
-    [*insertable_columns(Decision), "created_at", "held_by_label", "undo_epoch"],
+    [*insertable_columns(Decision), "created_at", "claimed_by_label", "undo_epoch"],
     fresh=True,
 )
 

@@ -57,8 +57,8 @@ class DecisionInfo:
 
     ``value`` is the resume value that the graph receives, ``version`` that of the question which
     it decides. ``refusal`` says why the graph couldn't use the value, where it couldn't,
-    ``held_by_label`` who else held the question, where somebody did. One that was undone says when
-    (``undone_at``) and isn't ``complete``.
+    ``claimed_by_label`` who else held the question, where somebody did. One that was undone says
+    when (``undone_at``) and isn't ``complete``.
     """
 
     id: UUID
@@ -72,7 +72,7 @@ class DecisionInfo:
     by_label: str
     via: str
     created_at: datetime
-    held_by_label: str
+    claimed_by_label: str
     complete: bool
     approvals: int
     quorum: int

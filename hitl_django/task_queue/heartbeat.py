@@ -50,11 +50,11 @@ def report_idle(argument: str) -> None:
 
 def is_report_due() -> bool:
     """Returns whether no worker has reported for so long that one should be made to."""
-    limit = get_silence_limit() / 3
+    limit = get_heartbeat_limit() / 3
     return not WorkerHeartbeat.objects.using(write_alias()).filter(at__gte=Now() - limit).exists()
 
 
-def get_silence_limit() -> timedelta:
+def get_heartbeat_limit() -> timedelta:
     """Returns after how long without a report a worker counts as gone.
 
     An idle worker reports when it carries out the scheduled sweep, or a message that the sweep sent

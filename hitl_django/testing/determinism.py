@@ -76,7 +76,7 @@ class _FrailEnvironment(GraphEnvironment):
             threads = Thread.objects.using(write_alias()).filter(lease_until__isnull=False)
             threads.update(lease_until=Now() - timedelta(seconds=1))
             lost = Now() - timedelta(seconds=2 * hitl.SWEEP_SECONDS)
-            Run.objects.using(write_alias()).filter(state__in=Run.LIVE).update(hinted_at=lost)
+            Run.objects.using(write_alias()).filter(state__in=Run.ACTIVE).update(hinted_at=lost)
             self.sweep()
             return 1 + self.advance()
 
@@ -123,12 +123,12 @@ def _describe(thread: Thread) -> dict[str, Any]:
     config = {"configurable": {"thread_id": thread.thread_id, "checkpoint_ns": ""}}
     history = reversed(list(graph.get_state_history(config)))
     runs = Run.objects.using(write_alias()).filter(thread=thread).order_by("pk")
-    questions = Interrupt.objects.using(write_alias()).filter(thread=thread).order_by("pk")
+    interrupts = Interrupt.objects.using(write_alias()).filter(thread=thread).order_by("pk")
     decisions = Decision.objects.using(write_alias()).filter(interrupt__thread=thread)
     return {
         "graph": thread.graph,
         "steps": [{"next": list(step.next), "values": step.values} for step in history],
-        "questions": list(questions.values("title", "payload", "status")),
+        "interrupts": list(interrupts.values("title", "payload", "status")),
         "decisions": list(decisions.order_by("pk").values("type", "value")),
         "runs": list(runs.values("state", "error")),
     }

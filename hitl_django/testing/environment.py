@@ -16,7 +16,7 @@ from hitl_django.models import Interrupt, Run
 from hitl_django.services import DecisionInfo, RunInfo
 from hitl_django.worker import sweeper
 
-from . import question_graph
+from . import interrupt_graph
 from .clock import move_back
 from .inline import inline
 
@@ -34,7 +34,7 @@ class GraphEnvironment:
 
     def __enter__(self) -> Self:
         self._advance = self._entered.enter_context(inline())
-        self._entered.enter_context(question_graph.registered())
+        self._entered.enter_context(interrupt_graph.registered())
         return self
 
     def __exit__(self, *exc: object) -> None:
@@ -70,7 +70,7 @@ class GraphEnvironment:
 
     # What is asked.
 
-    def questions(
+    def interrupts(
         self,
         title: str | None = None,
         *,
@@ -88,9 +88,9 @@ class GraphEnvironment:
             found = found.filter(run_id=_find_id(run))
         return found.order_by("created_at", "id")
 
-    def question(self, title: str | None = None, **described: Any) -> Interrupt:
+    def interrupt(self, title: str | None = None, **described: Any) -> Interrupt:
         """Returns the one open question that these describe; AssertionError where it isn't one."""
-        found = list(self.questions(title, **described)[:2])
+        found = list(self.interrupts(title, **described)[:2])
         if len(found) != 1:
             wanted = {"title": title, **described}
             said = ", ".join(f"{name} {value!r}" for name, value in wanted.items() if value)
@@ -100,7 +100,7 @@ class GraphEnvironment:
 
     def decide(
         self,
-        question: Interrupt | str | None = None,
+        interrupt: Interrupt | str | None = None,
         type: str | None = None,  # noqa: A002  (the word of services.decide)
         value: Any = UNSET,
         *,
@@ -111,22 +111,23 @@ class GraphEnvironment:
     ) -> DecisionInfo:
         """Decides an open question as ``services.decide`` does, and takes its run on.
 
-        ``question`` is its title or its row; ``graph``, ``node`` and ``run`` describe it otherwise.
-        Where they describe none, or several, it is an AssertionError that says what is open.
+        ``interrupt`` is its title or its row; ``graph``, ``node`` and ``run`` describe it
+        otherwise. Where they describe none, or several, it is an AssertionError that says what is
+        open.
         """
-        if not isinstance(question, Interrupt):
-            question = self.question(question, graph=graph, node=node, run=run)
-        decided = services.decide(question.pk, type, value, **decision)
+        if not isinstance(interrupt, Interrupt):
+            interrupt = self.interrupt(interrupt, graph=graph, node=node, run=run)
+        decided = services.decide(interrupt.pk, type, value, **decision)
         self.advance()
         return decided
 
-    def make_question(self, payload: Any = "Go on?", **terms: Any) -> Interrupt:
+    def make_interrupt(self, payload: Any = "Go on?", **terms: Any) -> Interrupt:
         """Makes an open question, for tests of views, policies and pages that need one.
 
         ``terms`` are those of ``review()``. It is asked by a run of a graph of its own.
         """
-        given = question_graph.keep(payload, terms)
-        return self.question(run=self.start(question_graph.NAME, given))
+        given = interrupt_graph.keep(payload, terms)
+        return self.interrupt(run=self.start(interrupt_graph.NAME, given))
 
     # What became of it.
 
@@ -137,7 +138,7 @@ class GraphEnvironment:
 
     def assert_asks(self, run: RunInfo | UUID | str, *titles: str) -> None:
         """Asserts that a run waits for people, who are asked exactly these, in any order."""
-        asked = sorted(self.questions(run=run).values_list("title", flat=True))
+        asked = sorted(self.interrupts(run=run).values_list("title", flat=True))
         if asked != sorted(titles) or not asked:
             raise AssertionError(
                 f"The run should ask {', '.join(map(repr, titles)) or 'something'}, and "
@@ -174,12 +175,12 @@ class GraphEnvironment:
     def _describe(self, run: RunInfo | UUID | str) -> str:
         found = self.get_run(run)
         if found.state == Run.State.INTERRUPTED:
-            titles = self.questions(run=run).values_list("title", flat=True)
+            titles = self.interrupts(run=run).values_list("title", flat=True)
             return f"asks {', '.join(map(repr, titles))}"
         return f"is {found.state}" + (f": {found.error}" if found.error else "")
 
     def _list_open(self) -> str:
-        rows = self.questions().values_list("title", "graph", "node")[:20]
+        rows = self.interrupts().values_list("title", "graph", "node")[:20]
         if not rows:
             return "Nothing is asked."
         return "Open are:" + "".join(

@@ -60,7 +60,7 @@ def end_task() -> None:
             supervisor_pipe.report_status("settled")
 
 
-def drain_when_asked() -> None:
+def drain_on_sigterm() -> None:
     """Leaves all runs of this process at their next steps' edges when its supervisor ends it.
 
     For a queue whose workers are threads: no handler of SIGTERM can be theirs.

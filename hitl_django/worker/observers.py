@@ -10,7 +10,7 @@ from hitl_django.engine.task.context import TaskContext
 from hitl_django.run_leases import RunLease
 
 
-class Stretch(Protocol):
+class RunSegment(Protocol):
     """What an observer keeps of a worker's stretch: from the claim of a run to where it is left."""
 
     def around_task(self, context: TaskContext) -> AbstractContextManager[object]:
@@ -21,7 +21,7 @@ class Stretch(Protocol):
 
 
 #: Begins to observe a stretch; what it yields hears of it.
-Observer = Callable[[RunLease], AbstractContextManager[Stretch]]
+Observer = Callable[[RunLease], AbstractContextManager[RunSegment]]
 AroundTask = Callable[[TaskContext], AbstractContextManager[object]]
 
 _observers: list[Observer] = []
@@ -42,13 +42,13 @@ def remove_observer(observer: Observer) -> None:
 
 
 @contextmanager
-def observe_stretch(lease: RunLease) -> Iterator[Sequence[Stretch]]:
+def observe_segment(lease: RunLease) -> Iterator[Sequence[RunSegment]]:
     """Has all observers watch a stretch while it lasts."""
     with ExitStack() as stack:
         yield [stack.enter_context(observer(lease)) for observer in _observers]
 
 
-def combine_around(stretches: Sequence[Stretch]) -> AroundTask | None:
+def combine_around(stretches: Sequence[RunSegment]) -> AroundTask | None:
     """Returns what tasks are run within; None where nobody observes them, which costs nothing."""
     if not stretches:
         return None

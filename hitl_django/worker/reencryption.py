@@ -141,12 +141,12 @@ def _rewrite_together(table: _Table, chosen: list[Any]) -> tuple[int, int]:
 
 def _rewrite_row(table: _Table, pk: Any) -> bool:
     for _ in range(TRIES):
-        with suppress(_OvertakenError):
+        with suppress(_ConcurrentChangeError):
             return table.rewrite(pk)
     return False
 
 
-class _OvertakenError(Exception):
+class _ConcurrentChangeError(Exception):
     """Somebody has changed or deleted a row since it was read."""
 
 
@@ -208,7 +208,7 @@ class _Texts(_Table):
                 changes[name] = models.Value(text, output_field=models.TextField())
         # Zero rows: somebody has changed or deleted it since it was read.
         if changes and not row.filter(**found).update(**changes):
-            raise _OvertakenError
+            raise _ConcurrentChangeError
         return bool(changes)
 
 
@@ -250,7 +250,7 @@ class _SearchTexts(_Table):
         changes = {"search_text": text, "search_grams": index}
         # Zero rows: somebody has changed or deleted it since it was read.
         if not self.rows.filter(pk=pk, search_text=before).update(**changes):
-            raise _OvertakenError
+            raise _ConcurrentChangeError
         return True
 
 
@@ -276,7 +276,7 @@ class _Bytes(_Table):
         changes = {name: getattr(row, name) for name in (*self.columns, "digest")}
         # Zero rows: somebody has changed or deleted it since it was read.
         if not self.rows.filter(pk=pk, digest=before).update(**changes):
-            raise _OvertakenError
+            raise _ConcurrentChangeError
         return True
 
     def encrypt(self, row: Any) -> None:

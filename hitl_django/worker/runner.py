@@ -27,10 +27,10 @@ from hitl_django.errors import LeaseLostError
 from hitl_django.graph_registry import compatibility, registry, state_migration
 from hitl_django.graph_registry.registry import PINNED
 from hitl_django.run_leases import RunFence, RunLease
-from hitl_django.services.runs.waiting import begin_waiting
+from hitl_django.services.runs.waiting import start_next_waiting_run
 from hitl_django.task_queue import dispatcher
 
-from .observers import AroundTask, Stretch, combine_around, observe_stretch
+from .observers import AroundTask, RunSegment, combine_around, observe_segment
 from .stop_note import StopNote
 
 logger = logging.getLogger("hitl_django")
@@ -57,13 +57,13 @@ def advance(run_id: str) -> None:
     lease = _claim(run)
     if lease is None:
         return
-    with observe_stretch(lease) as stretches:
+    with observe_segment(lease) as stretches:
         status, error = _work_on(lease, stretches)
         for stretch in stretches:
             stretch.note_outcome(status, error)
 
 
-def _work_on(lease: RunLease, stretches: Sequence[Stretch]) -> tuple[str, BaseException | None]:
+def _work_on(lease: RunLease, stretches: Sequence[RunSegment]) -> tuple[str, BaseException | None]:
     """Takes a claimed run as far as it goes; returns how it was left, and what failed it."""
     stop = StopNote(lease)
     try:
@@ -87,7 +87,7 @@ def _work_on(lease: RunLease, stretches: Sequence[Stretch]) -> tuple[str, BaseEx
 def _claim(run: UUID) -> RunLease | None:
     try:
         lease = run_leases.claim(run)
-        if lease is None and (next_run := begin_waiting(run)) is not None:
+        if lease is None and (next_run := start_next_waiting_run(run)) is not None:
             lease = run_leases.claim(next_run)
         return lease
     except Exception:
@@ -128,7 +128,7 @@ def _drive(lease: RunLease, around_task: AroundTask | None, stop: StopNote) -> O
         "configurable": {
             **(options.get("configurable") or {}),
             **_address(lease)["configurable"],
-            "on_question_change": hitl.ON_QUESTION_CHANGE,
+            "on_interrupt_change": hitl.ON_INTERRUPT_CHANGE,
             "on_unknown_key": hitl.ON_UNKNOWN_KEY,
         },
         "recursion_limit": hitl.RECURSION_LIMIT,

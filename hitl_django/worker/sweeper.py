@@ -24,7 +24,7 @@ from hitl_django.extensions import list_extensions
 from hitl_django.graph_registry import compatibility
 from hitl_django.models import Run
 from hitl_django.models.functions import Now
-from hitl_django.services import keyed_requests
+from hitl_django.services import idempotency
 from hitl_django.services.reviews.expire import select_expired
 from hitl_django.services.reviews.resumption import select_due
 from hitl_django.task_queue import dispatcher, heartbeat
@@ -42,12 +42,12 @@ def sweep() -> list[UUID]:
     and unused graph shapes are deleted, and RETENTION_DAYS is applied, one batch. Then come the
     steps of optional apps, and EVENT_RETENTION_DAYS. Several sweeps may run at once.
     """
-    _run_steps("questions", services.expire_due, services.warn_expiring, services.mark_overdue)
+    _run_steps("interrupts", services.expire_due, services.warn_expiring, services.mark_overdue)
     _run_steps("undo", services.resume_due)
     run_ids = _enqueue_overdue()
     _run_steps("workers", _request_report)
     _run_steps("shapes", compatibility.remove_unused_shapes)
-    _run_steps("keys", keyed_requests.remove_old)
+    _run_steps("keys", idempotency.remove_old)
     _run_steps("retention", _delete_ended)
     # Before events are deleted: what an app archives is archived with its events.
     for extension in list_extensions():
@@ -78,7 +78,7 @@ def _run_steps(what: str, *steps: Callable[[], object]) -> None:
 
 def _delete_ended() -> None:
     terms = hitl.RETENTION_DAYS
-    retention.apply_terms("deleted", retention.delete_ended, terms, "retain --days {days:g}")
+    retention.apply_terms("deleted", retention.delete_ended, terms, "purge --days {days:g}")
 
 
 @retry_on_conflict
@@ -117,18 +117,18 @@ def find_missed_since() -> datetime | None:
     possible, and expire questions; and asks the optional apps. While others are enqueued, those
     that don't fit into its batches have to wait.
     """
-    late = Now() - heartbeat.get_silence_limit()
+    late = Now() - heartbeat.get_heartbeat_limit()
     runs = Run.objects.using(write_alias()).filter(state__in=(Run.State.QUEUED, Run.State.RUNNING))
     if runs.filter(hinted_at__gte=late, hinted_at__gt=F("queued_at")).exists():
         return None
     # A lease that ends now leaves a run to the next sweep, however long ago it was enqueued.
     untended = Q(state=Run.State.QUEUED) | Q(thread__lease_until__lt=late)
-    questions = select_expired().filter(expires_at__lt=late)
+    interrupts = select_expired().filter(expires_at__lt=late)
     answered = select_due().filter(resumes_at__lt=late)
     oldest = [
         answered.aggregate(at=Min("resumes_at"))["at"],
         runs.filter(untended, hinted_at__lt=late).aggregate(at=Min("hinted_at"))["at"],
-        questions.aggregate(at=Min("expires_at"))["at"],
+        interrupts.aggregate(at=Min("expires_at"))["at"],
     ]
     oldest += [find(late) for each in list_extensions() for find in each.overdue]
     return min((at for at in oldest if at is not None), default=None)

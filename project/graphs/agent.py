@@ -80,13 +80,13 @@ def each_call(state: Agent) -> list[Send]:
 def call(state: Call) -> Agent:
     """Ask whether the tool may be called, then call it as approved or as edited."""
     tool, args = state["tool"], state["args"]
-    question = {
+    payload = {
         "title": title_of(tool, args),
         "why": f"The assistant was asked: {state['request']}",
         "tool": tool,
         "args": args,
     }
-    answer = interrupt(question)
+    answer = interrupt(payload)
     if answer is True:
         return {"results": [perform(tool, args)]}
     if answer is False:

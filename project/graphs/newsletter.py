@@ -64,7 +64,7 @@ def edit(state: Newsletter) -> Newsletter:
     earlier rounds get theirs back at once, so the loop comes to where it stood.
     """
     limit = state.get("limit", 2000)
-    question = {
+    payload = {
         "title": f"Send “{state['subject']}” to {state['audience']}?",
         "why": "Nothing goes out under our name that nobody has read.",
         "limit": limit,
@@ -72,12 +72,12 @@ def edit(state: Newsletter) -> Newsletter:
     }
     rounds = 1
     while True:
-        answer = interrupt(question, response_schema=EditedText)
+        answer = interrupt(payload, response_schema=EditedText)
         fault = fault_of(answer.text, limit)
         if not answer.approved or fault is None:
             return {"approved": answer.approved, "text": answer.text, "rounds": rounds}
         rounds += 1
-        question = {**question, "why": f"It can't be sent yet: {fault}.", "text": answer.text}
+        payload = {**payload, "why": f"It can't be sent yet: {fault}.", "text": answer.text}
 
 
 def fault_of(text: str, limit: int) -> str | None:

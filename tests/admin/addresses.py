@@ -15,7 +15,7 @@ from hitl_django import services
 from hitl_django.contrib.archive.models import ArchivedThread
 from hitl_django.contrib.archive.retention import archive_ended
 from hitl_django.contrib.insights.models import SpotCheck
-from hitl_django.contrib.links.services import make_link
+from hitl_django.contrib.links.services import create_review_link
 from hitl_django.contrib.schedules.services import create_schedule
 from hitl_django.contrib.webhooks import services as webhook_services
 from hitl_django.contrib.webhooks.models import Delivery, WebhookEndpoint
@@ -72,9 +72,9 @@ def rows(asked: Callable[..., Interrupt], admin_user: Any) -> dict[str, Any]:
     services.decide(decided.pk, "approve")
     look = SpotCheck.objects.create(interrupt=decided, decision=Decision.objects.get())
     schedule = create_schedule("approval", "0 7 * * *", {"text": "x"})
-    link = make_link(item.pk, name="Lena", by=admin_user)
+    link = create_review_link(item.pk, name="Lena", by=admin_user)
     hook = webhook_services.create_webhook("https://crm.example/hooks")
-    webhook_services.try_webhook(hook.id)
+    webhook_services.send_test_event(hook.id)
     return {
         "archivedthread": ArchivedThread.objects.get(),
         "reviewitem": item,

@@ -100,7 +100,7 @@ def asked(advance: Callable[[], int]) -> Callable[..., Interrupt]:
     return ask
 
 
-def make_question(payload: Any, schema: Any = None, **fields: Any) -> Interrupt:
+def make_interrupt(payload: Any, schema: Any = None, **fields: Any) -> Interrupt:
     """Stores a question that no graph asked: enough to be looked at."""
     number = next(_numbers)
     graph = fields.setdefault("graph", "made")

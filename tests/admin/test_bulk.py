@@ -18,7 +18,7 @@ from hitl_django.admin.display.list_columns import get_checkbox_value
 from hitl_django.models import Decision, Interrupt, Run
 
 from .browsing import post_of, text_of
-from .conftest import list_of, make_question
+from .conftest import list_of, make_interrupt
 from .test_queue import HOUR, words
 
 BULK = reverse("admin:hitl_django_reviewitem_bulk")
@@ -116,7 +116,7 @@ def test_what_can_not_be_decided_like_this_is_left_out_and_says_why(
     reviewer: Client, asked: Asked, sam: User
 ) -> None:
     good, stale, closed, stopped = (asked("approval", text=str(n)) for n in range(4))
-    needs = make_question({}, {"type": "integer"}, title="How many?")
+    needs = make_interrupt({}, {"type": "integer"}, title="How many?")
     shown = select([good, stale, closed, stopped, needs])
     Interrupt.objects.filter(pk=stale.pk).update(version=2)
     services.decide(closed.pk, "approve", by=sam)
@@ -143,7 +143,7 @@ def test_who_holds_one_is_said_and_stands_in_nobodys_way(
     page = reviewer.post(BULK, select(three[:1]))
     assert "sam holds it." in words(page)
     assert "1 was recorded" in words(reviewer.post(BULK, confirmed(page)))
-    assert Decision.objects.get().held_by_label == "sam"
+    assert Decision.objects.get().claimed_by_label == "sam"
 
 
 def test_one_that_was_claimed_since_it_was_listed_is_asked_about(

@@ -14,7 +14,7 @@ from django.urls import reverse
 from hitl_django.models import Interrupt
 
 from .browsing import text_of, told
-from .conftest import list_of, make_question
+from .conftest import list_of, make_interrupt
 from .test_bulk import confirmed, select
 from .test_queue import HOUR, words
 
@@ -23,7 +23,7 @@ MANY = reverse("admin:hitl_django_reviewitem_many")
 
 @pytest.fixture
 def three() -> list[Interrupt]:
-    return [make_question({}, title=f"Ship {name}?") for name in ("one", "two", "three")]
+    return [make_interrupt({}, title=f"Ship {name}?") for name in ("one", "two", "three")]
 
 
 @pytest.fixture

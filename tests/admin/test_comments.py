@@ -15,14 +15,14 @@ from hitl_django.admin.display import markdown
 from hitl_django.models import Comment
 
 from .browsing import text_of
-from .conftest import make_question, page_of
+from .conftest import make_interrupt, page_of
 
 pytestmark = pytest.mark.django_db
 
 
 def show(client: Client, text: str, **options: Any) -> str:
     """Returns a comment as its question's page shows it."""
-    item = make_question({})
+    item = make_interrupt({})
     services.comment(item.pk, text, **options)
     found = re.search(
         r'"hitl-comment">.*?</p>\s*(.*?)\s*</article>', text_of(client.get(page_of(item))), re.S
@@ -82,7 +82,7 @@ def test_without_the_extra_a_comment_is_plain_text(
 
 
 def test_an_erased_comment_says_so(reviewer: Client) -> None:
-    item = make_question({})
+    item = make_interrupt({})
     Comment.objects.create(interrupt=item, by_label="sam", via="admin", text="")
     assert "(erased)" in text_of(reviewer.get(page_of(item)))
 

@@ -18,7 +18,7 @@ from hitl_django.models import Decision
 from tests.graphs import plain
 
 from .browsing import press, sheet_of, text_of
-from .conftest import make_question, page_of
+from .conftest import make_interrupt, page_of
 
 SCHEMA = {
     "type": "object",
@@ -64,7 +64,7 @@ def graph(request: pytest.FixtureRequest) -> Iterator[str]:
 
 class TestAForm:
     def test_untouched_gives_back_what_was_asked(self, reviewer: Client, graph: str) -> None:
-        item = make_question(ASKED, SCHEMA, graph=graph)
+        item = make_interrupt(ASKED, SCHEMA, graph=graph)
         assert "answer-amount" in sheet_of(reviewer, item)
         assert press(reviewer, item, "approve").status_code == 302
         decision = Decision.objects.get()
@@ -72,7 +72,7 @@ class TestAForm:
         assert decision.value == {"amount": "12.50", "seats": 4, "approved": True}
 
     def test_gives_what_it_has_cleaned_as_json(self, reviewer: Client, graph: str) -> None:
-        item = make_question(ASKED, SCHEMA, graph=graph)
+        item = make_interrupt(ASKED, SCHEMA, graph=graph)
         sheet = {**sheet_of(reviewer, item), "answer-amount": ["99"], "answer-day": ["2026-01-31"]}
         assert press(reviewer, item, "approve", sheet).status_code == 302
         decision = Decision.objects.get()
@@ -84,7 +84,7 @@ class TestAForm:
     def test_shows_its_own_faults_and_those_of_the_schema_together(
         self, reviewer: Client, graph: str
     ) -> None:
-        item = make_question(ASKED, SCHEMA, graph=graph)
+        item = make_interrupt(ASKED, SCHEMA, graph=graph)
         sheet = {**sheet_of(reviewer, item), "answer-amount": ["0"], "answer-seats": ["12"]}
         page = text_of(press(reviewer, item, "approve", sheet))
         assert "Ensure this value is greater than or equal to 1." in page
@@ -94,7 +94,7 @@ class TestAForm:
         assert not Decision.objects.exists()
 
     def test_edits_a_payload_without_a_schema(self, reviewer: Client, graph: str) -> None:
-        item = make_question(ASKED, graph=graph)
+        item = make_interrupt(ASKED, graph=graph)
         sheet = {**sheet_of(reviewer, item), "answer-seats": ["2"]}
         assert press(reviewer, item, "edit", sheet).status_code == 302
         assert Decision.objects.get().value == {**ASKED, "seats": 2}
@@ -102,14 +102,14 @@ class TestAForm:
     def test_keeps_what_was_typed_where_somebody_was_faster(
         self, reviewer: Client, graph: str
     ) -> None:
-        item = make_question(ASKED, SCHEMA, graph=graph)
+        item = make_interrupt(ASKED, SCHEMA, graph=graph)
         sheet = {**sheet_of(reviewer, item), "answer-amount": ["77.77"], "digest": ["other"]}
         response = press(reviewer, item, "approve", sheet)
         assert response.status_code == 409
         assert "77.77" in text_of(response)
 
     def test_is_for_its_node_alone(self, reviewer: Client, graph: str) -> None:
-        item = make_question(ASKED, SCHEMA, graph=graph, node="other")
+        item = make_interrupt(ASKED, SCHEMA, graph=graph, node="other")
         assert "answer/amount" in sheet_of(reviewer, item)
 
 
@@ -132,13 +132,13 @@ class TestATemplate:
         settings.TEMPLATES = [{**engine, "DIRS": [tmp_path]}]
 
     def test_of_a_node_lays_out_what_it_asks(self, reviewer: Client) -> None:
-        item = make_question({"name": "<b>Dana</b>"}, graph="shop", node="ask")
+        item = make_interrupt({"name": "<b>Dana</b>"}, graph="shop", node="ask")
         assert "<p class=own>&lt;b&gt;Dana&lt;/b&gt; of shop" in text_of(
             reviewer.get(page_of(item))
         )
 
     def test_lays_out_what_is_looked_at_a_second_time(self, reviewer: Client) -> None:
-        item = make_question({"name": "<b>Dana</b>"}, graph="shop", node="ask", status="decided")
+        item = make_interrupt({"name": "<b>Dana</b>"}, graph="shop", node="ask", status="decided")
         made = Decision.objects.create(
             interrupt=item, version=1, type="approve", value=True, via="admin",
             request_digest="1", payload_digest="1",
@@ -148,11 +148,11 @@ class TestATemplate:
         assert "<p class=own>&lt;b&gt;Dana&lt;/b&gt; of shop" in page
 
     def test_of_a_graph_lays_out_what_its_other_nodes_ask(self, reviewer: Client) -> None:
-        item = make_question({"name": "Dana"}, graph="shop", node="check")
+        item = make_interrupt({"name": "Dana"}, graph="shop", node="check")
         assert "<p class=general>Dana" in text_of(reviewer.get(page_of(item)))
 
     @pytest.mark.parametrize("graph", ["other", "../../outside", "..", "shop/../../../outside"])
     def test_is_found_by_a_plain_name_only(self, reviewer: Client, graph: str) -> None:
-        item = make_question({"name": "Dana"}, graph=graph, node="ask")
+        item = make_interrupt({"name": "Dana"}, graph=graph, node="ask")
         page = text_of(reviewer.get(page_of(item)))
         assert '<span class="hitl-text hitl-text">Dana</span>' in page

@@ -416,7 +416,7 @@ class TestARequestForSeveralActions:
         )
         assert "2. delete_file rejected 3. pay approved with changes Cents 90" in told
 
-    def test_of_one_action_is_asked_like_any_question(
+    def test_of_one_action_is_asked_like_any_interrupt(
         self, reviewer: Client, asked: Asked, advance: Callable[[], int]
     ) -> None:
         one = {key: rows[:1] for key, rows in REQUEST.items()}

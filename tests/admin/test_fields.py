@@ -12,7 +12,7 @@ from hitl_django.models import Decision, Interrupt
 from tests.graphs import Order
 
 from .browsing import press, sheet_of, text_of
-from .conftest import make_question, page_of
+from .conftest import make_interrupt, page_of
 
 ORDER: dict[str, Any] = {
     "contact": {"kind": "phone", "number": "123456", "note": "after six"},
@@ -23,7 +23,7 @@ ORDER: dict[str, Any] = {
 
 @pytest.fixture
 def order(db: None) -> Interrupt:
-    return make_question(ORDER, Order.model_json_schema())
+    return make_interrupt(ORDER, Order.model_json_schema())
 
 
 def faults_of(page: str) -> list[str]:
@@ -67,7 +67,7 @@ class TestFaults:
     def test_of_several_actions_come_at_once(self, reviewer: Client) -> None:
         schema = {"type": "object", "properties": {"cents": {"type": "integer", "maximum": 9}}}
         names = ("pay", "send")
-        item = make_question(
+        item = make_interrupt(
             {
                 "action_requests": [{"name": name, "args": {"cents": 7}} for name in names],
                 "review_configs": [
@@ -93,7 +93,7 @@ class TestFaults:
     def test_of_a_missing_field_are_told_once(self, reviewer: Client) -> None:
         numbers = {"n": {"type": "integer"}, "m": {"type": "integer", "minimum": 2}}
         schema = {"type": "object", "properties": numbers, "required": ["n"]}
-        item = make_question({}, schema)
+        item = make_interrupt({}, schema)
         page = text_of(press(reviewer, item, "respond", n="", m="1"))
         assert faults_of(page) == ["This is needed.", "Must be at least 2."]
 
@@ -142,7 +142,7 @@ class TestThePreview:
         text = (
             "Dear Dana, your parcel left our warehouse two days late. It arrives on Thursday. " * 2
         )
-        item = make_question({"title": "Send it?", "text": text, "cents": 5})
+        item = make_interrupt({"title": "Send it?", "text": text, "cents": 5})
         changed = text.replace("two days", "a day")
         page = self.preview(reviewer, item, text=changed, cents="7", reason="It was one.")
         made = page[
@@ -168,7 +168,7 @@ class TestThePreview:
         assert "hitl-preview" not in page
 
     def test_of_several_actions_names_each(self, reviewer: Client) -> None:
-        item = make_question(
+        item = make_interrupt(
             {
                 "action_requests": [{"name": "pay", "args": {"cents": n}} for n in (1, 2)],
                 "review_configs": [

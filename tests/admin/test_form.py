@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 from pydantic import BaseModel, Field, NaiveDatetime
 
 from hitl_django.engine.state.schema import build_json_schema
-from hitl_django.forms import MISSING, AnswerForm, Shape, infer_shape, read_shape
+from hitl_django.forms import MISSING, AnswerForm, SchemaNode, infer_shape, read_shape
 from hitl_django.forms.json_input import escape_hidden, from_json, list_hidden
 from hitl_django.json_text.json_schema import TOO_COMPLEX, find_faults
 from tests.graphs import Order
@@ -83,7 +83,7 @@ ORIGINAL = {
 
 
 def asked(
-    shape: Shape, original: Any = MISSING, changes: dict[str, Any] | None = None
+    shape: SchemaNode, original: Any = MISSING, changes: dict[str, Any] | None = None
 ) -> AnswerForm:
     """Returns the form as it comes back: what was shown, with the changes a person made."""
     data = QueryDict(mutable=True)
@@ -94,7 +94,9 @@ def asked(
     return AnswerForm(shape, original, data)
 
 
-def answered(shape: Shape, original: Any = MISSING, changes: dict[str, Any] | None = None) -> Any:
+def answered(
+    shape: SchemaNode, original: Any = MISSING, changes: dict[str, Any] | None = None
+) -> Any:
     form = asked(shape, original, changes)
     assert form.is_valid(), form.errors
     return form.answer
@@ -663,10 +665,16 @@ def test_text_is_text_where_a_text_is_allowed(schema: Any, typed: str, expected:
 
 @pytest.mark.parametrize(
     ("schema", "typed"),
-    [({"type": "object"}, "hello"), ({}, "{a}"), ({}, '"hello'), ({}, "[1"), (Shape("json"), "a")],
+    [
+        ({"type": "object"}, "hello"),
+        ({}, "{a}"),
+        ({}, '"hello'),
+        ({}, "[1"),
+        (SchemaNode("json"), "a"),
+    ],
 )
 def test_broken_json_is_not_taken_for_a_text(schema: Any, typed: str) -> None:
-    shape = schema if isinstance(schema, Shape) else read_shape(schema)
+    shape = schema if isinstance(schema, SchemaNode) else read_shape(schema)
     assert not asked(shape, MISSING, {"": typed}).is_valid()
 
 
@@ -764,7 +772,7 @@ def test_a_typed_whole_number_is_a_whole_number(number: int) -> None:
 @settings(deadline=None)
 @given(json_values)
 def test_typed_json_is_that_json(value: Any) -> None:
-    answer = answered(Shape("json"), MISSING, {"": json.dumps(value)})
+    answer = answered(SchemaNode("json"), MISSING, {"": json.dumps(value)})
     assert exactly(answer) == exactly(value)
 
 

@@ -15,7 +15,7 @@ from django.utils import timezone
 from hitl_django.json_text.sanitize import escape_invisible, make_title
 from hitl_django.models import AuditEntry, Comment, Decision, Interrupt, Run
 
-from .conftest import list_of, make_question, page_of
+from .conftest import list_of, make_interrupt, page_of
 
 #: What a page makes of a text is the template's doing.
 pytestmark = pytest.mark.any_database
@@ -80,7 +80,7 @@ def assert_inert(html: str, says: str = MARK) -> None:
     assert f"<script>alert('{MARK}" not in html
 
 
-def hostile_question(text: str) -> Interrupt:
+def hostile_interrupt(text: str) -> Interrupt:
     payload = {
         "why": text,
         text: text,
@@ -100,7 +100,7 @@ def hostile_question(text: str) -> Interrupt:
         },
     }
     title = make_title({"title": text}, "ask")
-    return make_question(
+    return make_interrupt(
         payload, schema, title=title, node=text[:200], graph=escape_invisible(text)
     )
 
@@ -108,9 +108,9 @@ def hostile_question(text: str) -> Interrupt:
 @pytest.mark.promise("P19")
 @pytest.mark.parametrize("text", TEXTS, ids=range(len(TEXTS)))
 def test_no_text_becomes_anything_else(text: str, browse: Callable[[str], Client]) -> None:
-    item = hostile_question(text)
-    free = make_question({"title": text, "body": text}, title=item.title)
-    closed = make_question({"body": text}, title=item.title, status="decided", version=2)
+    item = hostile_interrupt(text)
+    free = make_interrupt({"title": text, "body": text}, title=item.title)
+    closed = make_interrupt({"body": text}, title=item.title, status="decided", version=2)
     Run.objects.update(error=text, traceback=text, state="failed", started_by_label=text)
     decision = Decision.objects.create(
         version=1,
@@ -184,7 +184,7 @@ def test_no_text_becomes_anything_else_in_a_dialect_a_comment_or_a_change(
         "description": text,
     }
     call = {"question": text, "tool_call": {"name": text, "args": args}}
-    items = [make_question(payload, why=text) for payload in (request, human, call, args)]
+    items = [make_interrupt(payload, why=text) for payload in (request, human, call, args)]
     later = timezone.now() + timedelta(hours=1)
     Interrupt.objects.update(
         claimed_by=person("operator"),

@@ -18,7 +18,7 @@ from hitl_django import admin as ours
 from hitl_django.templatetags import hitl_pages
 
 from .browsing import text_of
-from .conftest import list_of, make_question
+from .conftest import list_of, make_interrupt
 
 INDEX = reverse("admin:index")
 
@@ -29,16 +29,16 @@ def test_counts_what_the_user_holds_and_what_is_free_for_them(
     me, sam = person("reviewer"), User.objects.create_user("sam")
     until = timezone.now() + timedelta(hours=1)
     assert "for you" not in text_of(reviewer.get(INDEX))
-    make_question({})
+    make_interrupt({})
     assert "1 question waits for you" in text_of(reviewer.get(INDEX))
-    make_question({}, claimed_by=me, claimed_until=until)
-    make_question({}, assignee=me)
-    make_question({}, assignee=me, claimed_by=me, claimed_until=until)
-    make_question({}, claimed_by=sam, claimed_until=until)
-    make_question({}, assignee=sam)
-    make_question({}, group=Group.objects.create(name="others"))
-    make_question({}, snoozed_until=until)
-    make_question({}, status="decided")
+    make_interrupt({}, claimed_by=me, claimed_until=until)
+    make_interrupt({}, assignee=me)
+    make_interrupt({}, assignee=me, claimed_by=me, claimed_until=until)
+    make_interrupt({}, claimed_by=sam, claimed_until=until)
+    make_interrupt({}, assignee=sam)
+    make_interrupt({}, group=Group.objects.create(name="others"))
+    make_interrupt({}, snoozed_until=until)
+    make_interrupt({}, status="decided")
     page = text_of(reviewer.get(INDEX))
     assert "4 questions wait for you" in page
     assert f'href="{list_of()}"' in page
@@ -48,7 +48,7 @@ def test_counts_what_the_user_holds_and_what_is_free_for_them(
 def test_says_nothing_to_who_decides_nothing_and_shows_them_the_index(
     role: str, browse: Callable[[str], Client]
 ) -> None:
-    make_question({})
+    make_interrupt({})
     page = browse(role).get(INDEX)
     assert page.status_code == 200
     assert "for you" not in text_of(page)
@@ -59,7 +59,7 @@ def test_counts_no_further_than_a_hundred(
 ) -> None:
     monkeypatch.setattr(hitl_pages, "MOST", 3)
     for _ in range(5):
-        make_question({})
+        make_interrupt({})
     assert "More than 2 questions wait for you" in text_of(reviewer.get(INDEX))
 
 
@@ -67,7 +67,7 @@ def test_takes_five_queries_more_at_the_most(
     reviewer: Client, django_assert_max_num_queries: Any
 ) -> None:
     for _ in range(5):
-        make_question({})
+        make_interrupt({})
     # Session, user, permissions, Django's own log; the groups, the first one, the count.
     with django_assert_max_num_queries(8):
         assert "5 questions" in text_of(reviewer.get(INDEX))
@@ -82,7 +82,7 @@ def log_in(user: Any, next: str = INDEX) -> str:  # noqa: A002
 
 
 def test_who_only_reviews_comes_to_the_queue_by_logging_in(person: Callable[[str], Any]) -> None:
-    make_question({})
+    make_interrupt({})
     assert log_in(person("reviewer")) == list_of()
     # But not instead of a page that they wanted.
     asked_for = reverse("admin:hitl_django_run_changelist")
@@ -91,7 +91,7 @@ def test_who_only_reviews_comes_to_the_queue_by_logging_in(person: Callable[[str
 
 @pytest.mark.parametrize("role", ["nobody", "reader", "operator", "blind"])
 def test_who_decides_nothing_comes_to_the_index(role: str, person: Callable[[str], Any]) -> None:
-    make_question({})
+    make_interrupt({})
     assert log_in(person(role)) == INDEX
 
 
@@ -99,7 +99,7 @@ def test_who_has_something_else_to_do_or_nothing_to_review_comes_to_the_index(
     person: Callable[[str], Any],
 ) -> None:
     assert log_in(person("reviewer")) == INDEX
-    make_question({})
+    make_interrupt({})
     user = person("reviewer")
     user.user_permissions.add(Permission.objects.get(codename="view_group"))
     assert log_in(user) == INDEX
@@ -111,13 +111,13 @@ def test_the_index_opens_on_the_queue_for_who_only_reviews(
 ) -> None:
     come: dict[str, Any] = {"headers": {"sec-fetch-site": came_from}}
     assert reviewer.get(INDEX, **come).status_code == 200
-    make_question({})
+    make_interrupt({})
     assertRedirects(reviewer.get(INDEX, **come), list_of())
     assert browse("reader").get(INDEX, **come).status_code == 200
 
 
 def test_the_index_opens_from_within_and_where_a_browser_says_nothing(reviewer: Client) -> None:
-    make_question({})
+    make_interrupt({})
     assert reviewer.get(INDEX, headers={"sec-fetch-site": "same-origin"}).status_code == 200
     assert reviewer.get(INDEX).status_code == 200
 
@@ -133,7 +133,7 @@ def test_names_what_waits_in_german(
     reviewer: Client, person: Callable[[str], Any], settings: Any
 ) -> None:
     settings.LANGUAGE_CODE = "de"
-    make_question({})
+    make_interrupt({})
     assert "1 Frage wartet auf Sie" in text_of(reviewer.get(INDEX))
 
 
@@ -142,7 +142,7 @@ def test_counts_what_is_for_a_group_of_the_users(
 ) -> None:
     crew = Group.objects.create(name="crew")
     person("reviewer").groups.add(crew)
-    make_question({}, group=crew)
+    make_interrupt({}, group=crew)
     assert "1 question waits for you" in text_of(reviewer.get(INDEX))
 
 

@@ -14,13 +14,13 @@ from django.utils import translation
 from django.utils.translation import ngettext
 
 from hitl_django import services
-from hitl_django.contrib.links.services import make_link
+from hitl_django.contrib.links.services import create_review_link
 from hitl_django.contrib.schedules.services import create_schedule
 from hitl_django.graph_registry import registry
 from hitl_django.models import AuditEntry, Decision, Interrupt, Run
 
 from .browsing import press, text_of, told
-from .conftest import list_of, make_question, page_of
+from .conftest import list_of, make_interrupt, page_of
 from .test_hostile import Markup
 
 MODELS = (
@@ -52,7 +52,9 @@ def test_the_queue_comes_in_the_language_of_the_browser(
 
 
 @pytest.mark.usefixtures("multilingual")
-def test_a_question_is_decided_in_german(reviewer: Client, asked: Callable[..., Interrupt]) -> None:
+def test_an_interrupt_is_decided_in_german(
+    reviewer: Client, asked: Callable[..., Interrupt]
+) -> None:
     item = asked("approval")
     page = text_of(reviewer.get(page_of(item), **GERMAN))
     for words in ("Was gefragt wird", "Ihre Entscheidung", "Freigeben", "Ablehnen", "Rohdaten"):
@@ -79,7 +81,7 @@ def test_a_question_is_decided_in_german(reviewer: Client, asked: Callable[..., 
 def test_an_answer_that_is_too_large_is_refused_in_german(
     reviewer: Client, limit: str, reply: str, is_json: bool, words: str
 ) -> None:
-    item = make_question({"note": "x"})
+    item = make_interrupt({"note": "x"})
     more = {"reply_is_json": "on"} if is_json else {}
     reviewer.defaults |= GERMAN
     with override_settings(HITL={**settings.HITL, limit: 10}):
@@ -97,7 +99,7 @@ def test_that_what_is_asked_is_too_large_to_be_approved_is_said_in_german(
         "type": "object",
         "properties": {"approved": {"type": "boolean"}, "note": {"type": "string"}},
     }
-    item = make_question({"note": "x" * 300_000}, schema)
+    item = make_interrupt({"note": "x" * 300_000}, schema)
     page = text_of(reviewer.get(page_of(item), **GERMAN))
     words = "Die Antwort, die wiederholt, was gefragt wird, ist 300027 Bytes groß; 262144 sind"
     assert words in page
@@ -162,9 +164,9 @@ def test_no_word_of_a_page_is_out_of_reach_for_translators(
     admin_client: Client, admin_user: Any, person: Callable[[str], Any]
 ) -> None:
     payload = {"amount": 1, "names": ["x"]}
-    item, other = make_question(payload), make_question(payload)
+    item, other = make_interrupt(payload), make_interrupt(payload)
     services.claim(item.pk, by=person("reviewer"), via="code")
-    closed = make_question(payload, status="decided", version=2)
+    closed = make_interrupt(payload, status="decided", version=2)
     Decision.objects.create(
         interrupt=closed,
         version=1,
@@ -175,14 +177,14 @@ def test_no_word_of_a_page_is_out_of_reach_for_translators(
         request_digest="0",
         payload_digest="0",
     )
-    expired = make_question(payload, status="expired")
-    superseded = make_question(payload, status="superseded")
+    expired = make_interrupt(payload, status="expired")
+    superseded = make_interrupt(payload, status="superseded")
     Run.objects.filter(pk=other.run_id).update(state="failed", error="", traceback="")
     AuditEntry.objects.create(
         thread=item.thread, seq=99, verb="decide", detail={"type": "approve"}, actor_label="rita",
         via="code", at=item.created_at, hash="0",
     )  # fmt: skip
-    link = make_link(item.pk, name="rita", by=admin_user)
+    link = create_review_link(item.pk, name="rita", by=admin_user)
     schedule = create_schedule("steps", "0 7 * * *", {"log": []}, timezone="UTC", by=admin_user)
     named = [(name, str(registry.get_graph(name).title)) for name in registry.list_names()]
     graphs = set(re.findall(r"[A-Za-z_]+", str(named)))

@@ -15,7 +15,7 @@ from django.utils.formats import localize
 
 from hitl_django import services
 from hitl_django.admin.display.history_display import read_history
-from hitl_django.admin.display.page_news import ShownPage, build_news_url
+from hitl_django.admin.display.live_updates import ShownPage, build_updates_url
 from hitl_django.contrib.schedules.models import Schedule
 from hitl_django.contrib.schedules.services import create_schedule
 from hitl_django.contrib.schedules.start_due import start_due
@@ -113,6 +113,6 @@ def test_history_page_shows_only_moments_before_a_given_one(
 
 
 def test_news_of_a_page_begin_when_it_was_made(person: Callable[[str], Any]) -> None:
-    request = RequestFactory().get(build_news_url("/", []))
+    request = RequestFactory().get(build_updates_url("/", []))
     before = timezone.now() - timedelta(minutes=1)
     assert ShownPage.read(request).since > before

@@ -13,7 +13,7 @@ from hitl_django import services
 from hitl_django.models import Decision, Interrupt, Run
 from hitl_django.permissions import ModelPermissionPolicy
 
-from .conftest import list_of, make_question, page_of
+from .conftest import list_of, make_interrupt, page_of
 
 
 @pytest.mark.parametrize("model", ["reviewitem", "interrupt", "decision", "run", "thread"])
@@ -77,7 +77,7 @@ class OnlyMine(ModelPermissionPolicy):
 
 @override_settings(HITL={"POLICY": "tests.admin.test_permissions.OnlyMine"})
 def test_the_policy_decides_what_is_seen(browse: Callable[[str], Client]) -> None:
-    mine, other = make_question({}, graph="mine"), make_question({}, graph="other")
+    mine, other = make_interrupt({}, graph="mine"), make_interrupt({}, graph="other")
     client = browse("nobody")
     page = client.get(list_of()).content.decode()
     assert mine.title in page
@@ -103,7 +103,7 @@ def test_the_engines_tables_are_in_no_index_unless_that_is_asked_for(
     for index in ("/admin/", "/admin/hitl_django/"):
         assert list_of("thread") in client.get(index).content.decode()
         assert list_of(model) not in client.get(index).content.decode()
-        with override_settings(HITL={"ADMIN_ENGINE": True}):
+        with override_settings(HITL={"ADMIN_SHOW_ENGINE_MODELS": True}):
             assert list_of(model) in client.get(index).content.decode()
 
 

@@ -33,7 +33,7 @@ from hitl_django.models import (
 )
 
 from .browsing import press, sheet_of, text_of
-from .conftest import list_of, make_question, page_of
+from .conftest import list_of, make_interrupt, page_of
 
 HOUR = timedelta(hours=1)
 NEXT = reverse("admin:hitl_django_reviewitem_next")
@@ -67,17 +67,19 @@ def about(item: Interrupt, subject: Any) -> None:
 class TestARow:
     def test_says_what_makes_it_unlike_others(self, reviewer: Client, me: User, sam: User) -> None:
         now = timezone.now()
-        make_question({}, title="Late?", due_at=now - 3 * HOUR)
-        make_question({}, title="Soon?", due_at=now + 3.5 * HOUR, expires_at=now + 50 * HOUR)
-        make_question({}, title="Hers?", claimed_by=me, claimed_label="x", claimed_until=now + HOUR)
-        make_question(
+        make_interrupt({}, title="Late?", due_at=now - 3 * HOUR)
+        make_interrupt({}, title="Soon?", due_at=now + 3.5 * HOUR, expires_at=now + 50 * HOUR)
+        make_interrupt(
+            {}, title="Hers?", claimed_by=me, claimed_label="x", claimed_until=now + HOUR
+        )
+        make_interrupt(
             {}, title="His?", claimed_by=sam, claimed_label="sam", claimed_until=now + HOUR
         )
-        make_question({}, title="Past?", claimed_label="gone", claimed_until=now - HOUR)
-        make_question({}, title="Given?", assignee=sam, assignee_label="sam", group_label="Crew")
-        make_question({}, title="Kept?", escalated_at=now, priority=2)
-        make_question({}, title="Two?", quorum=2)
-        make_question({}, title="Over?", expires_at=now - HOUR)
+        make_interrupt({}, title="Past?", claimed_label="gone", claimed_until=now - HOUR)
+        make_interrupt({}, title="Given?", assignee=sam, assignee_label="sam", group_label="Crew")
+        make_interrupt({}, title="Kept?", escalated_at=now, priority=2)
+        make_interrupt({}, title="Two?", quorum=2)
+        make_interrupt({}, title="Over?", expires_at=now - HOUR)
         page = words(reviewer.get(list_of()))
         for said in (
             "overdue: 3 hours",
@@ -97,7 +99,7 @@ class TestARow:
     def test_that_is_due_since_a_moment_is_overdue_by_less_than_a_minute(
         self, reviewer: Client
     ) -> None:
-        make_question({}, due_at=timezone.now() - timedelta(seconds=5))
+        make_interrupt({}, due_at=timezone.now() - timedelta(seconds=5))
         assert "overdue: less than a minute" in words(reviewer.get(list_of()))
 
     def test_says_that_an_answer_has_to_wait_where_its_run_has_stopped(
@@ -127,7 +129,7 @@ class TestTheSubject:
     def test_is_a_link_where_the_user_may_see_it_and_has_no_words_where_not(
         self, reviewer: Client, me: User
     ) -> None:
-        item, group = make_question({}), Group.objects.create(name="Order 17 of Dana")
+        item, group = make_interrupt({}), Group.objects.create(name="Order 17 of Dana")
         about(item, group)
         page = text_of(reviewer.get(list_of()))
         assert f"Group {group.pk}" in page
@@ -139,7 +141,7 @@ class TestTheSubject:
 
     @pytest.mark.parametrize("gone", ["row", "key", "model"])
     def test_that_is_gone_breaks_nothing(self, gone: str, admin_client: Client) -> None:
-        item, group = make_question({}), Group.objects.create(name="Dana's order")
+        item, group = make_interrupt({}), Group.objects.create(name="Dana's order")
         about(item, group)
         threads = Thread.objects.filter(pk=item.thread_id)
         if gone == "row":
@@ -160,7 +162,7 @@ class TestTheSubject:
     ) -> None:
         group = Group.objects.create(name="Orders")
         for number in range(30):
-            about(make_question({}), group if number % 2 else User.objects.get())
+            about(make_interrupt({}), group if number % 2 else User.objects.get())
         with django_assert_max_num_queries(13):
             page = text_of(admin_client.get(list_of()))
         assert page.count("<bdi>Orders</bdi>") == 15
@@ -184,7 +186,7 @@ class TestWhatItCosts:
             *Permission.objects.filter(codename__in=["view_group", "view_user"])
         )
         for number in range(52):
-            item = make_question({}, graph=money, title=f"Refund {number}?", group=crew)
+            item = make_interrupt({}, graph=money, title=f"Refund {number}?", group=crew)
             about(item, crew if number % 2 else me)
         WorkerHeartbeat.objects.create(owner="gone:1", host="gone", pid=1)
         WorkerHeartbeat.objects.update(at=Now() - 24 * HOUR)
@@ -209,12 +211,12 @@ class TestWhatItCosts:
     @pytest.mark.parametrize(
         "query", ["", "show=mine", "show=free", "show=overdue", "graph=typed", "q=ques", "o=3"]
     )
-    def test_no_list_reads_what_only_the_page_of_a_question_shows(
+    def test_no_list_reads_what_only_the_page_of_an_interrupt_shows(
         self, query: str, reviewer: Client, me: User
     ) -> None:
         until = timezone.now() + HOUR
-        make_question({"secret": 1}, graph="typed", overdue=True, due_at=until - 2 * HOUR)
-        make_question({"secret": 1}, claimed_by=me, claimed_label="x", claimed_until=until)
+        make_interrupt({"secret": 1}, graph="typed", overdue=True, due_at=until - 2 * HOUR)
+        make_interrupt({"secret": 1}, claimed_by=me, claimed_label="x", claimed_until=until)
         with CaptureQueriesContext(connection) as queries:
             page = reviewer.get(f"{list_of()}?{query}")
         assert page.context["cl"].result_list
@@ -233,7 +235,7 @@ class TestWhatItCosts:
 def test_who_decides_nothing_has_nothing_to_select_and_to_take(
     browse: Callable[[str], Client], reviewer: Client
 ) -> None:
-    item = make_question({})
+    item = make_interrupt({})
     offers = ('name="item"', "Take next", "With the selected")
     assert all(offer in text_of(reviewer.get(list_of())) for offer in offers)
     reader = browse("reader")
@@ -249,12 +251,12 @@ class TestCountsAndFilters:
         now = timezone.now()
         held = {"claimed_label": "x", "claimed_until": now + HOUR}
         return {
-            "open": make_question({}, title="The open one", graph="typed"),
-            "mine": make_question({}, title="The mine one", claimed_by=me, **held),
-            "held": make_question({}, title="The held one", claimed_by=sam, **held),
-            "late": make_question({}, title="The late one", due_at=now - HOUR, overdue=True),
-            "later": make_question({}, title="The later one", snoozed_until=now + HOUR),
-            "group": make_question(
+            "open": make_interrupt({}, title="The open one", graph="typed"),
+            "mine": make_interrupt({}, title="The mine one", claimed_by=me, **held),
+            "held": make_interrupt({}, title="The held one", claimed_by=sam, **held),
+            "late": make_interrupt({}, title="The late one", due_at=now - HOUR, overdue=True),
+            "later": make_interrupt({}, title="The later one", snoozed_until=now + HOUR),
+            "group": make_interrupt(
                 {}, title="The group one", group=Group.objects.create(name="Crew"),
                 group_label="Crew", graph="approval",
             ),
@@ -305,10 +307,10 @@ class TestCountsAndFilters:
     ) -> None:  # fmt: skip
         crew, until = Group.objects.create(name="Crew"), timezone.now() + HOUR
         for title in ("The one", "The other"):
-            make_question({}, graph="typed", title=title)
+            make_interrupt({}, graph="typed", title=title)
         held = {"claimed_by": me, "claimed_label": "x", "claimed_until": until}
-        make_question({}, graph="typed", title="The third", **held)
-        make_question({}, graph="approval", title="Another", group=crew, group_label="Crew")
+        make_interrupt({}, graph="typed", title="The third", **held)
+        make_interrupt({}, graph="approval", title="Another", group=crew, group_label="Crew")
         with django_assert_max_num_queries(13):
             page = words(reviewer.get(f"{list_of()}?_facets=True{query}"))
         assert [count for count in counts if count not in page] == [], page
@@ -345,7 +347,7 @@ class TestCountsAndFilters:
             monkeypatch.setattr(f"{module}.CAP", 4)
         monkeypatch.setattr("hitl_django.admin.queue.queue_list.MOST", 3)
         for _ in range(5):
-            make_question({})
+            make_interrupt({})
         response = reviewer.get(list_of())
         assert tabs(response)["Waiting"] == "2+"
         assert "More than 3 questions wait." in words(response)
@@ -353,8 +355,8 @@ class TestCountsAndFilters:
     def test_a_search_finds_the_same_however_many_match(
         self, reviewer: Client, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        rows = [make_question({}, title=f"Refund {n}?") for n in range(5)]
-        make_question({}, title="Something else?")
+        rows = [make_interrupt({}, title=f"Refund {n}?") for n in range(5)]
+        make_interrupt({}, title="Something else?")
         for most in (100, 3):
             monkeypatch.setattr("hitl_django.admin.queue.queue_list.MOST", most)
             found = reviewer.get(list_of(), {"q": "refu"})
@@ -376,7 +378,7 @@ class TestCountsAndFilters:
     ) -> None:
         monkeypatch.setattr("hitl_django.services.reviews.queue_filters.SCANNED", 2)
         for number in range(3):
-            make_question({}, title=f"Refund {number}?", priority=-number)
+            make_interrupt({}, title=f"Refund {number}?", priority=-number)
         response = reviewer.get(list_of(), {"q": "refund"})
         found = [row.title for row in response.context["cl"].result_list]
         has_index = connection.vendor == "postgresql"
@@ -386,12 +388,12 @@ class TestCountsAndFilters:
         assert "The search stopped" not in words(narrowed)
 
     def test_a_page_that_is_not_there_leads_back(self, reviewer: Client) -> None:
-        make_question({})
+        make_interrupt({})
         assert reviewer.get(list_of(), {"p": "7"}).status_code == 302
 
     def test_no_column_claims_to_sort_until_one_does(self, reviewer: Client) -> None:
-        first = make_question({}, created_at=timezone.now() - HOUR)
-        second = make_question({}, priority=1)
+        first = make_interrupt({}, created_at=timezone.now() - HOUR)
+        second = make_interrupt({}, priority=1)
         response = reviewer.get(list_of())
         assert response.context["cl"].result_list == [second, first]
         assert "sorted" not in text_of(response)
@@ -401,17 +403,17 @@ class TestCountsAndFilters:
     def test_a_column_that_is_empty_is_not_there_and_the_others_sort_as_before(
         self, role: str, browse: Callable[[str], Client]
     ) -> None:
-        first = make_question({}, created_at=timezone.now() - HOUR)
-        second = make_question({}, priority=1)
+        first = make_interrupt({}, created_at=timezone.now() - HOUR)
+        second = make_interrupt({}, priority=1)
         client = browse(role)
         page = text_of(client.get(list_of()))
-        assert "column-question" in page
-        for name in ("subject", "due", "holder"):
+        assert "column-request" in page
+        for name in ("subject", "due", "claimed_by"):
             assert f"column-{name}" not in page
         Interrupt.objects.filter(pk=second.pk).update(due_at=timezone.now() + HOUR)
         page = text_of(client.get(list_of()))
         assert "column-due" in page
-        assert "column-holder" not in page
+        assert "column-claim" not in page
         for rows in ([first, second], [second, first]):
             link = re.search(r'column-waiting.*?class="text"><a href="([^"]+)"', page, re.S)
             assert link is not None
@@ -451,7 +453,7 @@ class TestAnEmptyQueue:
         self, reviewer: Client, query: Any, changes: Any, reason: str, sam: User
     ) -> None:
         if changes is not None:
-            row = make_question({})
+            row = make_interrupt({})
             if "claimed_until" in changes:
                 changes = {**changes, "claimed_by": sam}
             if "group_label" in changes:

@@ -16,11 +16,11 @@ from django.test import Client
 from django.utils import timezone
 
 from hitl_django import services
-from hitl_django.errors import HeldError
+from hitl_django.errors import ClaimedError
 from hitl_django.models import Comment, Decision, Interrupt, Run, Thread
 
 from .browsing import post_of, press, sheet_of, text_of, told
-from .conftest import list_of, make_question, page_of
+from .conftest import list_of, make_interrupt, page_of
 
 Asked = Callable[..., Interrupt]
 Person = Callable[[str], Any]
@@ -36,10 +36,10 @@ def permit(user: Any, codename: str) -> None:
 
 
 class TestHolding:
-    def test_a_question_is_claimed_held_longer_and_released(
+    def test_an_interrupt_is_claimed_held_longer_and_released(
         self, reviewer: Client, person: Person
     ) -> None:
-        item = make_question({"n": 1})
+        item = make_interrupt({"n": 1})
         assert "Nobody holds this." in text_of(reviewer.get(page_of(item)))
         response = handle(reviewer, item, "claim")
         assert response.headers["Location"] == page_of(item)
@@ -52,10 +52,10 @@ class TestHolding:
         item.refresh_from_db()
         assert item.claimed_by is None
 
-    def test_a_question_that_another_holds_says_who_and_for_how_long(
+    def test_an_interrupt_that_another_holds_says_who_and_for_how_long(
         self, reviewer: Client, person: Person
     ) -> None:
-        item = make_question({"n": 1})
+        item = make_interrupt({"n": 1})
         other = person("public")
         services.claim(item.pk, by=other)
         page = text_of(reviewer.get(page_of(item)))
@@ -67,8 +67,8 @@ class TestHolding:
         item.refresh_from_db()
         assert item.claimed_by == other
 
-    def test_a_question_is_taken_over_by_who_may(self, reviewer: Client, person: Person) -> None:
-        item = make_question({"n": 1})
+    def test_an_interrupt_is_taken_over_by_who_may(self, reviewer: Client, person: Person) -> None:
+        item = make_interrupt({"n": 1})
         other = person("public")
         services.claim(item.pk, by=other)
         assert handle(reviewer, item, "take_over").status_code == 403
@@ -87,7 +87,7 @@ def test_what_has_to_be_put_right_has_the_focus(
     verb: str, typed: dict[str, str], name: str, reviewer: Client, person: Person
 ) -> None:
     permit(person("reviewer"), "assign_interrupt")
-    page = text_of(handle(reviewer, make_question({"n": 1}), verb, **typed))
+    page = text_of(handle(reviewer, make_interrupt({"n": 1}), verb, **typed))
     [field] = [tag for tag in page.split("<") if "autofocus" in tag]
     assert f'name="{name}"' in field
 
@@ -96,10 +96,10 @@ class TestPuttingOff:
     @pytest.mark.parametrize(
         ("until", "days"), [("hour", 0.04), ("tomorrow", 1), ("days", 3), ("week", 7)]
     )
-    def test_hides_a_question_until_then_and_opens_the_next(
+    def test_hides_an_interrupt_until_then_and_opens_the_next(
         self, reviewer: Client, until: str, days: float
     ) -> None:
-        item, other = make_question({"n": 1}), make_question({"n": 2})
+        item, other = make_interrupt({"n": 1}), make_interrupt({"n": 2})
         response = handle(reviewer, item, "snooze", until=until)
         assert response.headers["Location"] == page_of(other)
         item.refresh_from_db()
@@ -113,7 +113,7 @@ class TestPuttingOff:
         assert item.snoozed_until is None
 
     def test_takes_no_moment_that_was_not_offered(self, reviewer: Client) -> None:
-        item = make_question({"n": 1})
+        item = make_interrupt({"n": 1})
         response = handle(reviewer, item, "snooze", until="for ever")
         assert response.status_code == 200
         assert "errorlist" in text_of(response)
@@ -125,7 +125,7 @@ class TestAssigning:
     def test_is_offered_to_who_may_and_names_the_user_and_the_group(
         self, reviewer: Client, person: Person
     ) -> None:
-        item, group = make_question({"n": 1}), Group.objects.create(name="Night shift")
+        item, group = make_interrupt({"n": 1}), Group.objects.create(name="Night shift")
         assert "Night shift" not in text_of(reviewer.get(page_of(item)))
         assert handle(reviewer, item, "assign", user="", group=group.pk).status_code == 403
         permit(person("reviewer"), "assign_interrupt")
@@ -143,7 +143,7 @@ class TestAssigning:
     def test_says_what_is_wrong_with_a_user(
         self, reviewer: Client, person: Person, name: str
     ) -> None:
-        item = make_question({"n": 1})
+        item = make_interrupt({"n": 1})
         permit(person("reviewer"), "assign_interrupt")
         person("reader")
         page = text_of(handle(reviewer, item, "assign", user=name))
@@ -170,7 +170,7 @@ class TestComments:
     def test_that_can_not_be_kept_say_so_and_stay_in_their_box(
         self, reviewer: Client, text: str
     ) -> None:
-        item = make_question({"n": 1})
+        item = make_interrupt({"n": 1})
         response = handle(reviewer, item, "comment", text=text)
         assert response.status_code == 200
         assert "errorlist" in text_of(response)
@@ -180,7 +180,7 @@ class TestComments:
     def test_are_not_for_who_may_not_and_what_was_typed_is_kept(
         self, browse: Callable[[str], Client]
     ) -> None:
-        item = make_question({"n": 1})
+        item = make_interrupt({"n": 1})
         reader = browse("reader")
         assert "Your comment" not in text_of(reader.get(page_of(item)))
         response = handle(reader, item, "comment", text="But I have something to say.")
@@ -194,7 +194,7 @@ class TestComments:
 def test_nothing_is_done_by_who_sees_nothing_or_by_an_address_alone(
     browse: Callable[[str], Client], reviewer: Client, verb: str
 ) -> None:
-    item = make_question({"n": 1})
+    item = make_interrupt({"n": 1})
     before = Interrupt.objects.filter(pk=item.pk).values().get()
     assert handle(browse("nobody"), item, verb, text="x", until="hour").status_code == 404
     url = page_of(item).removesuffix("change/") + "handling/"
@@ -215,7 +215,9 @@ def test_what_is_closed_meanwhile_leads_to_what_became_of_it(
 class TestTheHead:
     def test_says_until_when_and_what_comes_then(self, reviewer: Client) -> None:
         day = timedelta(days=1)
-        item = make_question({"n": 1}, due_at=timezone.now() - day, expires_at=timezone.now() + day)
+        item = make_interrupt(
+            {"n": 1}, due_at=timezone.now() - day, expires_at=timezone.now() + day
+        )
         for then, said in (
             ("answer", "named for this case"),
             ("cancel", "then its run is cancelled"),
@@ -229,7 +231,7 @@ class TestTheHead:
     def test_leads_to_what_it_is_about_if_the_user_may_see_that(
         self, reviewer: Client, person: Person
     ) -> None:
-        item, group = make_question({"n": 1}), Group.objects.create(name="The <i>subject</i>")
+        item, group = make_interrupt({"n": 1}), Group.objects.create(name="The <i>subject</i>")
         kind = ContentType.objects.get_for_model(Group)
         Thread.objects.update(subject_type=kind, subject_id=str(group.pk))
         assert "The &lt;i&gt;" not in text_of(reviewer.get(page_of(item)))
@@ -241,7 +243,7 @@ class TestTheHead:
         assert named in text_of(reviewer.get(page_of(item)))
 
 
-def test_the_page_of_many_questions_asks_the_database_a_fixed_number_of_times(
+def test_the_page_of_many_interrupts_asks_the_database_a_fixed_number_of_times(
     reviewer: Client, person: Person, asked: Asked, django_assert_max_num_queries: Any
 ) -> None:
     item = asked()
@@ -251,7 +253,7 @@ def test_the_page_of_many_questions_asks_the_database_a_fixed_number_of_times(
     ):  # fmt: skip
         permit(person("reviewer"), codename)
     group = Group.objects.create(name="Night shift")
-    others = [make_question({"n": n}) for n in range(10)]
+    others = [make_interrupt({"n": n}) for n in range(10)]
     Interrupt.objects.filter(pk__in=[one.pk for one in others]).update(
         thread=item.thread_id, run=item.run_id
     )
@@ -367,7 +369,7 @@ class TestWhatWasTypedInTheAnswer:
                 for name in ("pay", "tell")
             ],
         }
-        item = make_question(request)
+        item = make_interrupt(request)
         form = {**sheet_of(reviewer, item), "action/0-message": "Call her."}
         page = text_of(handle(reviewer, item, "claim", **form))
         assert "Call her.</textarea>" in page
@@ -385,9 +387,9 @@ class TestDecidingOverAClaim:
     def test_asks_first_and_keeps_what_was_typed(
         self, reviewer: Client, person: Person, asked: Asked
     ) -> None:
-        item, holder = asked(), person("public")
+        item, claimed_by = asked(), person("public")
         sheet = sheet_of(reviewer, item)
-        services.claim(item.pk, by=holder)
+        services.claim(item.pk, by=claimed_by)
         response = press(reviewer, item, "approve", sheet, amount="9.5", reason="A <thought>")
         page = text_of(response)
         assert response.status_code == 409
@@ -403,7 +405,7 @@ class TestDecidingOverAClaim:
         assert reviewer.post(page_of(item), confirmed).status_code == 302
         decision = Decision.objects.get()
         assert (decision.type, decision.reason) == ("edit", "A <thought>")
-        assert decision.held_by_label == "public"
+        assert decision.claimed_by_label == "public"
         assert "Held by then" in text_of(reviewer.get(page_of(item)))
         assert "Held by then" in text_of(reviewer.get(page_of(decision, "decision")))
         thread = text_of(reviewer.get(page_of(item.thread, "thread")))
@@ -424,23 +426,23 @@ class TestDecidingOverAClaim:
         item = asked()
         services.claim(item.pk, by=person("reviewer"))
         assert press(reviewer, item, "approve").status_code == 302
-        assert Decision.objects.get().held_by_label == ""
+        assert Decision.objects.get().claimed_by_label == ""
 
     def test_is_no_way_round_a_claim_that_is_required(
         self, reviewer: Client, person: Person, asked: Asked
     ) -> None:
         item = asked()
         Interrupt.objects.filter(pk=item.pk).update(claim_required=True)
-        holder = person("public")
-        services.claim(item.pk, by=holder)
-        sheet = {**sheet_of(reviewer, item), "over_claim_of": [str(holder.pk)]}
+        claimed_by = person("public")
+        services.claim(item.pk, by=claimed_by)
+        sheet = {**sheet_of(reviewer, item), "over_claim_of": [str(claimed_by.pk)]}
         response = press(reviewer, item, "approve", sheet)
         assert response.status_code == 409
         assert "Decide anyway?" not in text_of(response)
         assert not Decision.objects.exists()
 
 
-def test_a_question_that_its_holder_decides_meanwhile_is_not_asked_again(
+def test_an_interrupt_that_its_holder_decides_meanwhile_is_not_asked_again(
     reviewer: Client,
     asked: Callable[..., Interrupt],
     admin_user: User,
@@ -454,7 +456,7 @@ def test_a_question_that_its_holder_decides_meanwhile_is_not_asked_again(
     def decide_too_late(*args: Any, **named: Any) -> Any:
         try:
             return decide(*args, **named)
-        except HeldError:
+        except ClaimedError:
             decide(item.pk, "reject", by=admin_user, reason="because")
             raise
 

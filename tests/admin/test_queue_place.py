@@ -17,7 +17,7 @@ from hitl_django import services
 from hitl_django.models import Interrupt
 
 from .browsing import text_of
-from .conftest import make_question, page_of
+from .conftest import make_interrupt, page_of
 
 pytestmark = pytest.mark.django_db
 
@@ -40,7 +40,7 @@ def open_from(client: Client, item: Interrupt, filters: str = "") -> str:
 
 
 def test_names_its_number_and_leads_to_those_before_and_after(reviewer: Client) -> None:
-    first, second, third = (make_question({}, title=f"Number {n}?") for n in (1, 2, 3))
+    first, second, third = (make_interrupt({}, title=f"Number {n}?") for n in (1, 2, 3))
     page = open_from(reviewer, second)
     assert "2 of 3" in page
     assert (way(page, "prev"), way(page, "next")) == (page_of(first), page_of(third))
@@ -67,8 +67,8 @@ def test_names_its_number_and_leads_to_those_before_and_after(reviewer: Client) 
 def test_is_that_of_the_list_it_was_opened_from(
     reviewer: Client, person: Callable[[str], Any], filters: str, listed: list[str]
 ) -> None:
-    made = [make_question({}, title=title) for title in ("Late?", "Of sam?", "Also of sam?")]
-    made += [make_question({}, title=title, graph="other") for title in ("Other?", "Lately?")]
+    made = [make_interrupt({}, title=title) for title in ("Late?", "Of sam?", "Also of sam?")]
+    made += [make_interrupt({}, title=title, graph="other") for title in ("Other?", "Lately?")]
     sam = get_user_model().objects.create_user("sam", is_staff=True)
     sam.user_permissions.set(person("reviewer").user_permissions.all())
     for item, by in zip(made[:3], (person("reviewer"), sam, sam), strict=True):
@@ -81,7 +81,7 @@ def test_is_that_of_the_list_it_was_opened_from(
 
 
 def test_calls_a_graph_as_the_list_does(reviewer: Client) -> None:
-    item, _other = (make_question({}, graph="approval") for _n in range(2))
+    item, _other = (make_interrupt({}, graph="approval") for _n in range(2))
     listed = open_from(reviewer, item).partition('<aside class="hitl-beside"')[2]
     listed = listed.partition("</ol>")[0]
     assert listed.count("<bdi>Approval</bdi>") == 2
@@ -91,8 +91,8 @@ def test_calls_a_graph_as_the_list_does(reviewer: Client) -> None:
 def test_counts_no_further_than_it_reads_and_shows_those_around(
     reviewer: Client, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("hitl_django.admin.request.list_place.MOST", 30)
-    items = [make_question({}, title=f"Number {n}?") for n in range(32)]
+    monkeypatch.setattr("hitl_django.admin.request.queue_position.MOST", 30)
+    items = [make_interrupt({}, title=f"Number {n}?") for n in range(32)]
     page = open_from(reviewer, items[10])
     assert "11 of 30+" in page
     assert beside(page) == [f"Number {n}?" for n in range(6, 30)]
@@ -104,7 +104,7 @@ def test_counts_no_further_than_it_reads_and_shows_those_around(
 def test_leaves_out_what_the_user_may_not_see(
     reviewer: Client, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    seen, hidden, other = (make_question({}, title=f"Number {n}?") for n in (1, 2, 3))
+    seen, hidden, other = (make_interrupt({}, title=f"Number {n}?") for n in (1, 2, 3))
     monkeypatch.setattr(
         "hitl_django.permissions.ModelPermissionPolicy.visible_interrupts",
         lambda self, user, rows: rows.exclude(pk=hidden.pk),
@@ -116,14 +116,14 @@ def test_leaves_out_what_the_user_may_not_see(
 
 def test_narrows_to_a_group(reviewer: Client) -> None:
     group = Group.objects.create(name="Finance")
-    one, two = (make_question({}, title=f"Number {n}?", group=group) for n in (1, 2))
-    make_question({}, title="Of nobody?")
+    one, two = (make_interrupt({}, title=f"Number {n}?", group=group) for n in (1, 2))
+    make_interrupt({}, title="Of nobody?")
     page = open_from(reviewer, one, f"group={group.pk}")
     assert beside(page) == [one.title, two.title]
 
 
 def test_is_hidden_in_a_browser_that_wants_no_list(reviewer: Client) -> None:
-    items = [make_question({}) for _n in range(2)]
+    items = [make_interrupt({}) for _n in range(2)]
     split = page_of(items[0]).removesuffix("change/") + "split/"
     assert reviewer.get(split).cookies.get("hitl_split") is None
     response = reviewer.post(split, {"list": "hide"})
@@ -136,14 +136,14 @@ def test_is_hidden_in_a_browser_that_wants_no_list(reviewer: Client) -> None:
 
 
 def test_of_one_alone_there_is_none(reviewer: Client) -> None:
-    page = open_from(reviewer, make_question({}))
+    page = open_from(reviewer, make_interrupt({}))
     assert "hitl-place" not in page
     assert "hitl-beside" not in page
 
 
 def test_a_title_is_text(reviewer: Client) -> None:
-    one = make_question({}, title="Plain?")
-    make_question({}, title="<b>&\u202e</b>")
+    one = make_interrupt({}, title="Plain?")
+    make_interrupt({}, title="<b>&\u202e</b>")
     page = open_from(reviewer, one)
     assert "<b>" not in page
     assert "\u202e" not in page

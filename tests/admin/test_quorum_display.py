@@ -16,7 +16,7 @@ from hitl_django.graph_registry.review_policy import ReviewPolicy
 from hitl_django.models import Decision, Interrupt, Run
 
 from .browsing import press, sheet_of, text_of, told
-from .conftest import make_question, page_of
+from .conftest import make_interrupt, page_of
 from .test_dialects import REQUEST
 
 Asked = Callable[..., Interrupt]
@@ -37,7 +37,7 @@ def jointly(asked: Asked, **terms: Any) -> Interrupt:
     return asked("reviewed", payload={"amount": 5, "text": TEXT}, terms={"quorum": 2, **terms})
 
 
-class TestAQuestionForTwo:
+class TestAInterruptForTwo:
     def test_says_who_has_approved_it_and_goes_on_with_the_second(
         self, reviewer: Client, other: Client, asked: Asked, advance: Callable[[], int]
     ) -> None:
@@ -132,7 +132,7 @@ class TestWhoStartedTheRun:
         assert 'value="reject"' in page
 
 
-class TestAQuestionThatHasToBeClaimed:
+class TestAInterruptThatHasToBeClaimed:
     def test_has_no_button_to_decide_it_before(self, reviewer: Client, asked: Asked) -> None:
         item = asked("reviewed", payload={"amount": 5}, terms={"claim_required": True})
         page = text_of(reviewer.get(page_of(item)))
@@ -201,7 +201,7 @@ class TestAChange:
     def test_of_a_long_text_is_shown_word_by_word_when_the_form_comes_back(
         self, reviewer: Client
     ) -> None:
-        item = make_question({"text": TEXT, "amount": 5})
+        item = make_interrupt({"text": TEXT, "amount": 5})
         page = text_of(
             press(reviewer, item, "edit", text=TEXT.replace("letter", "card"), amount="lots")
         )
@@ -219,7 +219,7 @@ class TestAChange:
 
     @pytest.mark.promise("P21")
     def test_of_a_large_text_is_shown_in_part(self, reviewer: Client) -> None:
-        item = make_question({"text": "word " * 20_000})
+        item = make_interrupt({"text": "word " * 20_000})
         page = text_of(press(reviewer, item, "approve", text="other " * 20_000))
         assert page.count("<del>") < 20
         assert len(page) < 400_000
@@ -230,7 +230,7 @@ def test_a_run_that_waits_for_all_its_answers_says_so(
 ) -> None:
     monkeypatch.setattr(
         "hitl_django.graph_registry.registry.get_review_policy",
-        lambda name: ReviewPolicy(goes_on="all"),
+        lambda name: ReviewPolicy(resume_on="all"),
     )
     item = asked("panel")
     assert "the run goes on when all are answered" in text_of(reviewer.get(page_of(item)))

@@ -13,11 +13,11 @@ from django.utils import timezone
 
 from hitl_django import services
 from hitl_django.contrib.links.models import ReviewLink
-from hitl_django.contrib.links.services import make_link
+from hitl_django.contrib.links.services import create_review_link
 from hitl_django.models import Decision, Interrupt, Run, WorkerHeartbeat
 
 from .browsing import press, sheet_of, text_of, told
-from .conftest import list_of, make_question, page_of
+from .conftest import list_of, make_interrupt, page_of
 
 Asked = Callable[..., Interrupt]
 Advance = Callable[[], int]
@@ -34,23 +34,23 @@ class TestTheList:
 
     def test_shows_only_what_is_pending_the_oldest_first(self, reviewer: Client) -> None:
         now = timezone.now()
-        first = make_question({}, created_at=now - timedelta(minutes=1))
-        second = make_question({}, created_at=now)
+        first = make_interrupt({}, created_at=now - timedelta(minutes=1))
+        second = make_interrupt({}, created_at=now)
         for status in ("decided", "expired", "superseded", "cancelled"):
-            make_question({}, title=f"It is {status}", status=status)
+            make_interrupt({}, title=f"It is {status}", status=status)
         page = text_of(reviewer.get(list_of()))
         assert page.index(first.title) < page.index(second.title)
         assert "It is" not in page
 
     def test_says_so_in_words_when_nothing_waits(self, reviewer: Client) -> None:
         assert "Nothing waits for a decision." in text_of(reviewer.get(list_of()))
-        make_question({})
+        make_interrupt({})
         nothing = text_of(reviewer.get(list_of(), {"q": "no such title"}))
         assert "Nothing here matches" in nothing
 
     def test_filters_by_graph_and_searches_titles_and_payloads(self, reviewer: Client) -> None:
-        make_question({"found": "needle"}, title="Alpha", graph="one")
-        make_question({}, title="Beta", graph="two")
+        make_interrupt({"found": "needle"}, title="Alpha", graph="one")
+        make_interrupt({}, title="Beta", graph="two")
         assert "Beta" not in text_of(reviewer.get(list_of(), {"graph": "one"}))
         assert "Alpha" in text_of(reviewer.get(list_of(), {"q": "alph"}))
         assert "Alpha" in text_of(reviewer.get(list_of(), {"q": "eedl"}))
@@ -60,7 +60,7 @@ class TestTheList:
         "query", ["payload__contains=x", "run__started_by__password__startswith=a", "o=99", "p=99"]
     )
     def test_takes_no_filter_of_a_strangers_making(self, reviewer: Client, query: str) -> None:
-        make_question({"x": 1})
+        make_interrupt({"x": 1})
         assert reviewer.get(f"{list_of()}?{query}").status_code in (200, 302, 400)
 
     @pytest.mark.parametrize("rows", [1, 60])
@@ -68,7 +68,7 @@ class TestTheList:
         self, reviewer: Client, django_assert_max_num_queries: Any, rows: int
     ) -> None:
         for number in range(rows):
-            make_question({"n": number}, graph=f"graph {number % 3}")
+            make_interrupt({"n": number}, graph=f"graph {number % 3}")
         with django_assert_max_num_queries(12) as counted:
             reviewer.get(list_of())
         # A page of a million payloads doesn't load one of them.
@@ -83,7 +83,7 @@ class TestTheList:
         assert "No worker reports" in page
         assert "One last reported:" in page
         worker.delete()
-        make_question({})
+        make_interrupt({})
         Run.objects.update(state="queued", queued_at=timezone.now() - timedelta(hours=1))
         page = text_of(reviewer.get(list_of()))
         assert "No worker reports" in page
@@ -91,13 +91,13 @@ class TestTheList:
 
     def test_turns_its_pages(self, reviewer: Client) -> None:
         for _ in range(60):
-            make_question({})
+            make_interrupt({})
         page = text_of(reviewer.get(list_of(), {"p": "2"}))
         assert "60 questions wait" in page
         assert "Question" in page
 
 
-class TestAQuestion:
+class TestAInterrupt:
     def test_is_shown_in_words_with_its_facts_and_its_fields(
         self, reviewer: Client, asked: Asked
     ) -> None:
@@ -116,7 +116,7 @@ class TestAQuestion:
             reviewer.get(page_of(item))
 
     def test_says_why_somebody_is_asked(self, reviewer: Client) -> None:
-        item = make_question({"why": "It is a lot of money.", "amount": 7})
+        item = make_interrupt({"why": "It is a lot of money.", "amount": 7})
         assert '<p class="hitl-why" dir="auto">It is a lot of money.</p>' in text_of(
             reviewer.get(page_of(item))
         )
@@ -140,14 +140,14 @@ class TestAQuestion:
         assert Run.objects.get(pk=item.run_id).state == "succeeded"
 
     def test_hands_the_payload_out_as_a_file_that_no_browser_opens(self, reviewer: Client) -> None:
-        item = make_question({"html": "<script>"})
+        item = make_interrupt({"html": "<script>"})
         response = reviewer.get(f"/admin/hitl_django/reviewitem/{item.pk}/payload/")
         assert response["Content-Type"] == "text/plain; charset=utf-8"
         assert response["Content-Disposition"].startswith("attachment")
         assert response["X-Content-Type-Options"] == "nosniff"
 
     def test_of_ten_megabytes_is_cut_and_can_still_be_decided(self, reviewer: Client) -> None:
-        item = make_question({"text": "x" * 10_000_000})
+        item = make_interrupt({"text": "x" * 10_000_000})
         response = reviewer.get(page_of(item))
         assert len(response.content) < 200_000
         assert "more characters are not shown" in text_of(response)
@@ -216,11 +216,11 @@ class TestADecision:
         assert press(reviewer, item, "respond", reply=typed, **extra).status_code == 302
         assert Decision.objects.get(interrupt=item).value == value
 
-    def test_goes_on_to_the_next_question_of_the_same_filter(
+    def test_goes_on_to_the_next_interrupt_of_the_same_filter(
         self, reviewer: Client, asked: Asked
     ) -> None:
         first = asked()
-        make_question({}, title="Another graph's")
+        make_interrupt({}, title="Another graph's")
         second = asked()
         query = "?_changelist_filters=graph%3Dtyped"
         posted = {**sheet_of(reviewer, first), "decision": ["approve"]}
@@ -249,7 +249,7 @@ class TestARefusal:
             "properties": {"approved": {"type": "boolean"}, "n": {"type": "integer", "minimum": 5}},
             "required": ["approved", "n"],
         }
-        item = make_question({"n": 7}, schema)
+        item = make_interrupt({"n": 7}, schema)
         page = text_of(press(reviewer, item, "approve", n="3"))
         row = page[page.index("form-row errors") : page.index('name="answer/n"')]
         assert "errorlist" in row
@@ -284,7 +284,7 @@ class TestARefusal:
     def test_of_what_somebody_else_decided_keeps_the_text_and_says_who(
         self, reviewer: Client, asked: Asked
     ) -> None:
-        item, other = asked(), make_question({})
+        item, other = asked(), make_interrupt({})
         sheet = sheet_of(reviewer, item)
         services.decide(item.pk, "reject", reason="No.")
         response = press(reviewer, item, "approve", sheet, amount="99", reason="I would pay.")
@@ -350,7 +350,7 @@ class TestARefusal:
         assert "Kept." in text_of(response)
         assert not Decision.objects.exists()
 
-    def test_of_a_question_whose_run_stopped(self, reviewer: Client, asked: Asked) -> None:
+    def test_of_an_interrupt_whose_run_stopped(self, reviewer: Client, asked: Asked) -> None:
         item = asked()
         Run.objects.filter(pk=item.run_id).update(state="parked")
         response = press(reviewer, item, "approve")
@@ -358,7 +358,7 @@ class TestARefusal:
         assert "Its run has stopped." in text_of(response)
 
 
-class TestAClosedQuestion:
+class TestAClosedInterrupt:
     @pytest.mark.parametrize(
         ("status", "words"),
         [
@@ -368,15 +368,15 @@ class TestAClosedQuestion:
         ],
     )
     def test_says_what_became_of_it(self, reviewer: Client, status: str, words: str) -> None:
-        item = make_question({"amount": 7}, status=status)
+        item = make_interrupt({"amount": 7}, status=status)
         page = text_of(reviewer.get(page_of(item)))
         assert words in page
         assert "data-hitl-sheet" not in page
         assert reviewer.post(page_of(item), {"decision": "approve"}).status_code == 409
 
-    def test_leads_to_the_question_that_took_its_place(self, reviewer: Client) -> None:
-        old = make_question({}, status="superseded")
-        new = make_question({})
+    def test_leads_to_the_interrupt_that_took_its_place(self, reviewer: Client) -> None:
+        old = make_interrupt({}, status="superseded")
+        new = make_interrupt({})
         Interrupt.objects.filter(pk=new.pk).update(thread=old.thread)
         assert page_of(new) in text_of(reviewer.get(page_of(old)))
 
@@ -409,7 +409,7 @@ def test_an_answer_that_could_not_be_used_is_told_with_the_reason(
     assert "An answer could not be used" in run
 
 
-def test_an_answer_that_was_used_for_another_question_says_so(
+def test_an_answer_that_was_used_for_another_interrupt_says_so(
     reviewer: Client, asked: Asked
 ) -> None:
     item = asked()
@@ -422,7 +422,7 @@ def test_an_answer_that_was_used_for_another_question_says_so(
     assert "then asked otherwise" in run
 
 
-def test_a_question_that_expired_says_what_became_of_its_run(
+def test_an_interrupt_that_expired_says_what_became_of_its_run(
     reviewer: Client, asked: Asked
 ) -> None:
     for then, said in (("answer", "went on with"), ("cancel", "cancelled"), ("park", "asks again")):
@@ -443,15 +443,15 @@ def test_a_question_that_expired_says_what_became_of_its_run(
         assert "Nothing of yours was sent." in page
 
 
-def test_a_question_that_was_erased_says_so_on_every_page(
+def test_an_interrupt_that_was_erased_says_so_on_every_page(
     admin_client: Client, person: Callable[[str], Any], asked: Asked, advance: Callable[[], int]
 ) -> None:
     item = asked("approval")
     services.comment(item.pk, "A word.")
-    make_link(item.pk, name="Lena")
+    create_review_link(item.pk, name="Lena")
     decision = services.decide(item.pk, "approve", by=person("reviewer"), reason="Fine.")
     advance()
-    services.forget(item.thread.thread_id)
+    services.erase_thread(item.thread.thread_id)
     page = text_of(admin_client.get(page_of(item)))
     assert "reviewer approved this" in page
     assert "has been erased since. Who decided, and when, is kept." in page

@@ -19,7 +19,7 @@ from hitl_django.graph_registry.registry import ReviewPolicy
 from hitl_django.models import Checkpoint, Decision, Interrupt, Run, Thread, WorkerHeartbeat
 from tests import graphs
 
-from .conftest import list_of, make_question, page_of
+from .conftest import list_of, make_interrupt, page_of
 
 Browse = Callable[[str], Client]
 
@@ -30,7 +30,7 @@ def test_the_list_shows_states_in_words(browse: Browse, asked: Callable[..., Int
     assert "waiting for an answer" in page
 
 
-def test_a_run_shows_its_questions_with_their_decisions(
+def test_a_run_shows_its_interrupts_with_their_decisions(
     browse: Browse, asked: Callable[..., Interrupt], advance: Callable[[], int]
 ) -> None:
     item = asked()
@@ -149,7 +149,7 @@ def reserved() -> Iterator[None]:
 
 @pytest.mark.promise("P18")
 @pytest.mark.usefixtures("reserved")
-def test_who_decided_a_question_of_a_reserved_graph_is_for_its_group_alone(
+def test_who_decided_an_interrupt_of_a_reserved_graph_is_for_its_group_alone(
     browse: Browse, person: Callable[[str], Any], advance: Callable[[], int]
 ) -> None:
     run = services.start("money", {})
@@ -172,7 +172,7 @@ def test_who_decided_a_question_of_a_reserved_graph_is_for_its_group_alone(
         assert [word for word in hidden[:3] if word not in html] == []
 
 
-def test_questions_and_decisions_of_all_times_can_be_looked_up(
+def test_interrupts_and_decisions_of_all_times_can_be_looked_up(
     browse: Browse, asked: Callable[..., Interrupt]
 ) -> None:
     item = asked()
@@ -214,7 +214,7 @@ def test_a_search_looks_at_the_newest_and_says_so(
 ) -> None:
     monkeypatch.setattr("hitl_django.services.reviews.queue_filters.SCANNED", 2)
     for number in range(3):
-        item = make_question(
+        item = make_interrupt(
             {"note": "needle"}, title=f"Refund {number}?", graph="typed", status="decided"
         )
         Run.objects.filter(pk=item.run_id).update(key=f"needle:{number}")
@@ -293,7 +293,7 @@ def test_times_have_one_style_and_pages_say_their_zone_once(
             assert other not in shown, page
 
 
-def test_the_index_tells_the_queue_from_all_questions(browse: Browse) -> None:
+def test_the_index_tells_the_queue_from_all_interrupts(browse: Browse) -> None:
     index = browse("reviewer").get("/admin/").content.decode()
     assert "Review queue" in index
     assert "All questions" in index

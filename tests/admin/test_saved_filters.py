@@ -16,7 +16,7 @@ from hitl_django import services
 from hitl_django.models import SavedFilter
 
 from .browsing import text_of
-from .conftest import list_of, make_question
+from .conftest import list_of, make_interrupt
 
 SAVE = reverse("admin:hitl_django_reviewitem_save_filter")
 REMOVE = reverse("admin:hitl_django_reviewitem_remove_filter")
@@ -27,7 +27,7 @@ def saved(client: Client, query: str = "") -> Any:
 
 
 def test_a_filter_is_saved_is_a_link_and_is_removed(reviewer: Client) -> None:
-    make_question({}, title="Refund Dana?", graph="typed")
+    make_interrupt({}, title="Refund Dana?", graph="typed")
     query = "show=free&graph=typed&q=dana+%26+co"
     page = text_of(reviewer.get(f"{list_of()}?{query}"))
     (kept,) = re.findall(r'name="query" value="([^"]*)"', page)
@@ -44,7 +44,7 @@ def test_a_filter_is_saved_is_a_link_and_is_removed(reviewer: Client) -> None:
 
 
 def test_what_is_not_narrowed_is_not_offered_to_be_saved(reviewer: Client) -> None:
-    make_question({})
+    make_interrupt({})
     assert "Save this filter" not in text_of(reviewer.get(list_of()))
     assert "Save this filter" not in text_of(reviewer.get(f"{list_of()}?p=1"))
     assert "Save this filter" in text_of(reviewer.get(f"{list_of()}?show=mine"))

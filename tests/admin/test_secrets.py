@@ -27,7 +27,7 @@ from hitl_django.contrib.archive.services import archived_thread
 from hitl_django.contrib.insights import spot_check
 from hitl_django.contrib.insights.exports import export_decisions
 from hitl_django.contrib.insights.models import SpotCheck
-from hitl_django.contrib.links.services import make_link
+from hitl_django.contrib.links.services import create_review_link
 from hitl_django.contrib.notifications import mails
 from hitl_django.contrib.schedules.models import Schedule
 from hitl_django.contrib.schedules.services import create_schedule
@@ -224,7 +224,7 @@ def planted(
     schedule = create_schedule(
         "vault", "0 7 * * *", {"user": "Lena", "pin": PIN}, context={"badge": BADGE}
     )
-    link = make_link(opening(advance).pk, name="Lena", by=admin_user)
+    link = create_review_link(opening(advance).pk, name="Lena", by=admin_user)
     return {
         "archivedthread": ArchivedThread.objects.get(),
         "reviewitem": proposed,
@@ -286,7 +286,7 @@ def test_api_shows_no_secret(planted: dict[str, Any], root: Client) -> None:
         ("interrupts", []), ("interrupt", [decided.pk]), ("interrupt", [proposed.pk]),
         ("decisions", [decided.pk]), ("decisions", [proposed.pk]), ("runs", []),
         ("run", [decided.run_id]), ("run-events", [decided.run_id]), ("thread", [thread]),
-        ("thread-state", [thread]), ("thread-history", [thread]), ("thread-record", [thread]),
+        ("thread-state", [thread]), ("thread-history", [thread]), ("thread-audit", [thread]),
         ("schedules", []), ("schedule", [schedule]), ("deliveries", [hook]),
     ]  # fmt: skip
     for name, arguments in places:

@@ -62,7 +62,7 @@ def test_an_objects_page_shows_its_runs_and_what_they_ask(
     assert page_of(theirs) not in page
 
 
-def test_a_question_that_was_answered_waits_no_more(
+def test_an_interrupt_that_was_answered_waits_no_more(
     show: Callable[[str, Group], str], advance: Advance
 ) -> None:
     group = Group.objects.create(name="a")

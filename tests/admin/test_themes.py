@@ -138,7 +138,7 @@ def test_what_is_sent_is_answered_with_a_page(
     assert landmarks(response.content.decode()) == []
 
 
-def test_a_decided_question_tells_what_became_of_it(
+def test_a_decided_interrupt_tells_what_became_of_it(
     root: Client, asked: Callable[..., Interrupt]
 ) -> None:
     item = asked("approval")

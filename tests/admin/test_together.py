@@ -15,7 +15,7 @@ from hitl_django.admin.display.list_columns import get_checkbox_value
 from hitl_django.models import Decision, Interrupt
 
 from .browsing import post_of, text_of
-from .conftest import make_question, page_of
+from .conftest import make_interrupt, page_of
 from .test_bulk import confirmed
 from .test_queue import words
 
@@ -63,7 +63,7 @@ def test_exactly_what_one_run_asks_is_selected(
 def test_what_takes_another_answer_is_not_among_them(
     reviewer: Client, five: list[Interrupt]
 ) -> None:
-    typed = make_question({}, {"type": "integer"}, title="How many?")
+    typed = make_interrupt({}, {"type": "integer"}, title="How many?")
     Interrupt.objects.filter(pk=typed.pk).update(thread=five[0].thread, run=five[0].run)
     services.decide(five[0].pk, "approve")
     posted = forms_of(reviewer.get(page_of(five[1])))

@@ -13,7 +13,7 @@ from django.core.files.uploadhandler import MemoryFileUploadHandler
 from django.test import Client
 from django.urls import reverse
 
-from hitl_django.contrib.links.services import make_link, revoke_link
+from hitl_django.contrib.links.services import create_review_link, revoke_link
 from hitl_django.models import Comment, Decision, Interrupt
 
 from .browsing import text_of
@@ -67,7 +67,7 @@ def test_who_may_not_come_in_is_told_nothing(client: Client, asked: Asked, db: N
 
 
 def test_a_link_says_it_too(client: Client, asked: Asked, admin_user: User) -> None:
-    link = make_link(asked("approval").pk, name="Lena", by=admin_user)
+    link = create_review_link(asked("approval").pk, name="Lena", by=admin_user)
     response = sent(client, urlsplit(link.url).path, 3 * MB)
     assert response.status_code == 413
     assert "Nothing of yours was recorded." in text_of(response)
@@ -131,7 +131,7 @@ def test_nothing_is_read_of_what_a_stranger_sends(
     stranger.cookies["csrftoken"] = "a" * 32  # which anybody can make up
     item = asked("approval")
     assert upload(stranger, page_of(item), *reversed(BODIES[kind])) == (403, 0)
-    link = make_link(item.pk, name="Lena", by=admin_user)
+    link = create_review_link(item.pk, name="Lena", by=admin_user)
     revoke_link(link.id, by=admin_user)
     assert upload(stranger, link.url, *reversed(BODIES[kind])) == (410, 0)
     assert upload(stranger, f"{link.url[:-9]}AAAAAAAA/", *reversed(BODIES[kind])) == (404, 0)
@@ -143,7 +143,7 @@ def test_little_is_read_of_what_is_too_large(
     kind: str, reviewer: Client, asked: Asked, admin_user: User
 ) -> None:
     item = asked("approval")
-    link = make_link(item.pk, name="Lena", by=admin_user)
+    link = create_review_link(item.pk, name="Lena", by=admin_user)
     for client, url in ((reviewer, page_of(item)), (Client(), link.url)):
         status, read = upload(client, url, *reversed(BODIES[kind]))
         assert status == 413
@@ -156,7 +156,7 @@ def test_a_file_is_refused_and_kept_nowhere(
 ) -> None:
     settings.FILE_UPLOAD_HANDLERS = [f"{__name__}.Receiver"]
     item = asked("approval")
-    link = make_link(item.pk, name="Lena", by=admin_user)
+    link = create_review_link(item.pk, name="Lena", by=admin_user)
     for client, url in ((reviewer, page_of(item)), (Client(), link.url)):
         status, read = upload(client, url, parts(2 * MB), PARTS)
         assert status == 400

@@ -92,7 +92,7 @@ def test_who_comes_too_late_is_told_so(reviewer: Client, asked: Asked) -> None:
     assert now(item).status == "decided"
 
 
-def test_a_second_click_leads_to_the_open_question(reviewer: Client, asked: Asked) -> None:
+def test_a_second_click_leads_to_the_open_interrupt(reviewer: Client, asked: Asked) -> None:
     item = asked("approval")
     form = undo_form(decide(reviewer, item))
     for _ in range(2):

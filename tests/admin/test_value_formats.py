@@ -19,14 +19,14 @@ from django.test import Client
 
 from hitl_django.admin.display import markdown, value_formats
 from hitl_django.contrib.insights.models import SpotCheck
-from hitl_django.contrib.links.services import make_link, revoke_link
+from hitl_django.contrib.links.services import create_review_link, revoke_link
 from hitl_django.graph_registry.registry import register, unregister
 from hitl_django.graph_registry.review_policy import ReviewPolicy
 from hitl_django.models import Decision, Interrupt
 from tests.graphs import plain
 
 from .browsing import text_of
-from .conftest import make_question, page_of
+from .conftest import make_interrupt, page_of
 
 
 @contextmanager
@@ -43,7 +43,7 @@ def displayed(**display: str) -> Iterator[str]:
 def shown(client: Client, payload: Any, **display: str) -> str:
     """Returns what the page shows of a payload, below its heading."""
     with displayed(**display) as graph:
-        page = text_of(client.get(page_of(make_question(payload, graph=graph))))
+        page = text_of(client.get(page_of(make_interrupt(payload, graph=graph))))
     return page[page.index("hitl-facts") : page.index('class="module hitl-option"')]
 
 
@@ -84,7 +84,7 @@ def test_a_hint_of_the_response_schema_counts_as_well(reviewer: Client) -> None:
         },
     }
     schema = {"type": "object", "properties": {"lines": lines, "other": {"display": "no format"}}}
-    page = text_of(reviewer.get(page_of(make_question({"lines": [{"cents": 1250}]}, schema))))
+    page = text_of(reviewer.get(page_of(make_interrupt({"lines": [{"cents": 1250}]}, schema))))
     assert "12.50\xa0EUR" in page
 
 
@@ -136,7 +136,7 @@ class TestMarkdown:
                 "text": {"type": "string", "display": "markdown"},
             },
         }
-        page = text_of(reviewer.get(page_of(make_question({"text": self.TEXT}, schema))))
+        page = text_of(reviewer.get(page_of(make_interrupt({"text": self.TEXT}, schema))))
         assert "<h3>Dear <em>Dana</em></h3>" in page
         assert "# Dear *Dana*" in page
 
@@ -257,7 +257,7 @@ class TestFiles:
                 "page": "https://shop.example/orders/7",
                 "other": "private/d.pdf",
             }
-            look = look_at(make_question(payload, graph=graph, status="decided"))
+            look = look_at(make_interrupt(payload, graph=graph, status="decided"))
             url = page_of(look, "spotcheck")
             page = text_of(reviewer.get(url))
             assert 'href="https://shop.example/orders/7"' in page
@@ -277,18 +277,18 @@ class TestFiles:
     ) -> None:
         with displayed(paper="file invoices/") as graph:
             look = look_at(
-                make_question({"paper": "invoices/a.pdf"}, graph=graph, status="decided")
+                make_interrupt({"paper": "invoices/a.pdf"}, graph=graph, status="decided")
             )
             file = page_of(look, "spotcheck").removesuffix("change/") + "file/?at=/paper"
             assert read(reviewer.get(file)) == b"%PDF"
             Decision.objects.update(by=person("reviewer"))
             assert reviewer.get(file).status_code == 404
 
-    def test_are_handed_out_to_who_may_see_the_question(
+    def test_are_handed_out_to_who_may_see_the_interrupt(
         self, reviewer: Client, browse: Any
     ) -> None:
         with displayed(paper="file invoices/", picture="image invoices") as graph:
-            item = make_question(
+            item = make_interrupt(
                 {"paper": ["invoices/a.pdf"], "picture": "invoices/c.png"}, graph=graph
             )
             page = text_of(reviewer.get(page_of(item)))
@@ -328,7 +328,7 @@ class TestFiles:
     )
     def test_that_are_elsewhere_are_not(self, reviewer: Client, name: Any) -> None:
         with displayed(paper="file invoices") as graph:
-            item = make_question({"paper": name}, graph=graph)
+            item = make_interrupt({"paper": name}, graph=graph)
             assert file_of(reviewer, item, "/paper").status_code == 404
 
     @pytest.mark.parametrize("pointer", ["", "/other", "/paper/0", "/missing", "x", "/~9"])
@@ -336,13 +336,15 @@ class TestFiles:
         self, reviewer: Client, pointer: str
     ) -> None:
         with displayed(paper="file") as graph:
-            item = make_question({"paper": "invoices/a.pdf", "other": "private/d.pdf"}, graph=graph)
+            item = make_interrupt(
+                {"paper": "invoices/a.pdf", "other": "private/d.pdf"}, graph=graph
+            )
             assert file_of(reviewer, item, pointer).status_code == 404
             assert read(file_of(reviewer, item, "/paper")) == b"%PDF"
 
     def test_that_could_hold_a_script_are_no_images(self, reviewer: Client) -> None:
         with displayed(it="image") as graph:
-            item = make_question({"it": "invoices/b.svg"}, graph=graph)
+            item = make_interrupt({"it": "invoices/b.svg"}, graph=graph)
             assert "<img" not in text_of(reviewer.get(page_of(item)))
             response = file_of(reviewer, item, "/it")
             assert read(response) == b"<svg/>"
@@ -352,7 +354,9 @@ class TestFiles:
 
 @pytest.mark.usefixtures("media")
 class TestALinksPage:
-    def test_shows_what_the_page_of_the_question_shows(self, client: Client, settings: Any) -> None:
+    def test_shows_what_the_page_of_the_interrupt_shows(
+        self, client: Client, settings: Any
+    ) -> None:
         settings.HITL = {**settings.HITL, "IMAGE_HOSTS": ["pictures.example"]}
         settings.MEDIA_URL = "https://files.example/media/"
         payload = {
@@ -364,7 +368,7 @@ class TestALinksPage:
         }
         hints = {"a": "link", "b": "markdown", "c": "file invoices", "d": "money EUR", "e": "image"}
         with displayed(**hints) as graph:
-            link = make_link(make_question(payload, graph=graph).pk, name="Lena")
+            link = create_review_link(make_interrupt(payload, graph=graph).pk, name="Lena")
             response = client.get(link.url)
             page = text_of(response)
             paper = client.get(f"{link.url}?at=/c/0")
@@ -381,7 +385,7 @@ class TestALinksPage:
         assert link.url.rstrip("/").rpartition("/")[2] not in page
 
     @pytest.mark.promise("P18")
-    def test_hands_out_what_the_question_names_and_only_while_it_is_asked(
+    def test_hands_out_what_the_interrupt_names_and_only_while_it_is_asked(
         self, client: Client
     ) -> None:
         with displayed(paper="file invoices", picture="image") as graph:
@@ -389,7 +393,7 @@ class TestALinksPage:
                 "paper": "invoices/a.pdf", "other": "private/d.pdf", "picture": "invoices/c.png",
                 "bad": "../outside.txt",
             }  # fmt: skip
-            link = make_link(make_question(payload, graph=graph).pk, name="Lena")
+            link = create_review_link(make_interrupt(payload, graph=graph).pk, name="Lena")
             paper, picture = (client.get(f"{link.url}?at=/{name}") for name in ("paper", "picture"))
             assert (read(paper), read(picture)) == (b"%PDF", b"PNG")
             assert paper["Content-Disposition"] == 'attachment; filename="a.pdf"'
@@ -426,15 +430,15 @@ def test_moment_before_the_first_is_plain_text_in_the_admin_and_at_a_link(
 ) -> None:
     first = "0001-01-01T00:00:00+23:59"
     with displayed(it="date") as graph:
-        item = make_question({"it": first}, graph=graph)
+        item = make_interrupt({"it": first}, graph=graph)
         assert first in text_of(reviewer.get(page_of(item)))
-        link = make_link(item.pk, name="Lena", by=admin_user)
+        link = create_review_link(item.pk, name="Lena", by=admin_user)
         assert first in text_of(Client().get(link.url))
 
 
 def test_file_at_an_index_of_thousands_of_digits_is_not_found() -> None:
     with displayed(rows="file reports") as graph:
-        item = make_question({"rows": ["reports/a.txt"]}, graph=graph)
+        item = make_interrupt({"rows": ["reports/a.txt"]}, graph=graph)
         assert value_formats.find_file(item, "/rows/0") == ("reports/a.txt", False)
         for index in ("9" * 4400, "²", "-1", "1"):
             assert value_formats.find_file(item, f"/rows/{index}") == ("", False)

@@ -23,7 +23,7 @@ from hitl_django import services
 from hitl_django.models import Interrupt
 
 from .browsing import press, text_of
-from .conftest import list_of, make_question, page_of
+from .conftest import list_of, make_interrupt, page_of
 
 LATER = timedelta(hours=1)
 
@@ -39,7 +39,7 @@ def _empty_cache() -> Iterator[None]:
 
 def watch(client: Client, item: Interrupt, *shown: str) -> dict[str, Any]:
     url = page_of(item).removesuffix("change/") + "watch/"
-    news: dict[str, Any] = client.get(url, {"question": shown}).json()
+    news: dict[str, Any] = client.get(url, {"interrupt": shown}).json()
     return news
 
 
@@ -49,7 +49,7 @@ def test_says_nothing_while_nothing_happens(
     item = asked()
     for _again in range(2):
         news = watch(reviewer, item, f"{item.pk}.{item.version}")
-        assert news == {"again": 10, "questions": {}, "text": ""}
+        assert news == {"again": 10, "interrupts": {}, "text": ""}
 
 
 def test_says_who_decided_and_that_another_version_is_asked(
@@ -59,21 +59,21 @@ def test_says_who_decided_and_that_another_version_is_asked(
     press(reviewer, decided, "approve")
     Interrupt.objects.filter(pk=changed.pk).update(version=2)
     shown = [f"{one.pk}.1" for one in (decided, changed)]
-    assert watch(browse("engineer"), changed, *shown)["questions"] == {
+    assert watch(browse("engineer"), changed, *shown)["interrupts"] == {
         str(decided.pk): "reviewer approved this",
         str(changed.pk): "The question has changed since you opened it",
     }
-    assert watch(reviewer, decided, shown[0])["questions"][str(decided.pk)] == "You approved this"
+    assert watch(reviewer, decided, shown[0])["interrupts"][str(decided.pk)] == "You approved this"
 
 
 def test_names_the_others_who_look_and_forgets_them_after_a_while(
     reviewer: Client, browse: Callable[[str], Client], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    item = make_question({})
+    item = make_interrupt({})
     watch(browse("reader"), item)
     watch(browse("engineer"), item)
     assert watch(reviewer, item)["text"] == "Also looking at this: engineer and reader."
-    assert watch(reviewer, make_question({}))["text"] == ""
+    assert watch(reviewer, make_interrupt({}))["text"] == ""
     later = time.time() + 31
     monkeypatch.setattr("hitl_django.admin.request.presence.time.time", lambda: later)
     assert watch(reviewer, item)["text"] == ""
@@ -83,25 +83,25 @@ def test_names_the_others_who_look_and_forgets_them_after_a_while(
 def test_tells_nothing_of_what_one_may_not_see(
     browse: Callable[[str], Client], reviewer: Client, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    seen, hidden = make_question({}), make_question({})
+    seen, hidden = make_interrupt({}), make_interrupt({})
     assert browse("nobody").get(page_of(seen).replace("change", "watch")).status_code == 404
     monkeypatch.setattr(
         "hitl_django.permissions.ModelPermissionPolicy.visible_interrupts",
         lambda self, user, rows: rows.exclude(pk=hidden.pk),
     )
     Interrupt.objects.update(version=2)
-    assert watch(reviewer, seen, f"{seen.pk}.1", f"{hidden.pk}.1")["questions"].keys() == {
+    assert watch(reviewer, seen, f"{seen.pk}.1", f"{hidden.pk}.1")["interrupts"].keys() == {
         str(seen.pk)
     }
 
 
 @pytest.mark.parametrize("shown", ["", "x", ".", "x.y.z", "1" * 5000])
 def test_takes_whatever_a_stranger_names(reviewer: Client, shown: str) -> None:
-    assert watch(reviewer, make_question({}), shown)["questions"] == {}
+    assert watch(reviewer, make_interrupt({}), shown)["interrupts"] == {}
 
 
 def test_takes_few_queries(reviewer: Client, django_assert_max_num_queries: Any) -> None:
-    items = [make_question({}) for _n in range(20)]
+    items = [make_interrupt({}) for _n in range(20)]
     for item in items[:10]:
         press(reviewer, item, "reject")
     shown = [f"{one.pk}.1" for one in items]
@@ -118,11 +118,11 @@ def open_list(client: Client, **query: str) -> str:
 
 class TestTheList:
     def test_says_nothing_while_nothing_happens(self, reviewer: Client) -> None:
-        make_question({})
+        make_interrupt({})
         assert reviewer.get(open_list(reviewer)).json() == {
             "again": 15,
             "text": "",
-            "questions": {},
+            "interrupts": {},
             "counts": {
                 "": "1", "mine": "0", "free": "1", "held": "0", "overdue": "0", "snoozed": "0",
             },
@@ -130,10 +130,10 @@ class TestTheList:
         }  # fmt: skip
 
     def test_counts_what_has_come_and_leads_to_it(self, reviewer: Client) -> None:
-        make_question({})
+        make_interrupt({})
         address = open_list(reviewer, p="1", show="free")
         for number in range(3):
-            make_question({}, title=f"Later {number}?")
+            make_interrupt({}, title=f"Later {number}?")
         news = reviewer.get(address).json()
         assert news["text"] == "3 new"
         assert news["lead"] == {"url": f"{list_of()}?show=free", "label": "Show"}
@@ -162,18 +162,18 @@ class TestTheList:
         address = open_list(
             reviewer, **{name: value.format(group=group.pk) for name, value in query.items()}
         )
-        make_question({}, graph="typed", title="Refund Dana?")
-        make_question({}, group=group, title="Refund Kim?")
-        make_question({}, snoozed_until=timezone.now() + LATER)
+        make_interrupt({}, graph="typed", title="Refund Dana?")
+        make_interrupt({}, group=group, title="Refund Kim?")
+        make_interrupt({}, snoozed_until=timezone.now() + LATER)
         assert reviewer.get(address).json()["text"] == text
 
     def test_says_what_became_of_its_rows(self, reviewer: Client, person: Any) -> None:
-        asked = {name: make_question({}) for name in ("decided", "changed", "same")}
+        asked = {name: make_interrupt({}) for name in ("decided", "changed", "same")}
         address = open_list(reviewer)
         services.decide(asked["decided"].pk, "reject", by=person("public"))
         Interrupt.objects.filter(pk=asked["changed"].pk).update(version=2)
         news = reviewer.get(address).json()
-        assert news["questions"] == {
+        assert news["interrupts"] == {
             str(asked["decided"].pk): "public rejected this",
             str(asked["changed"].pk): "The question has changed since you opened it",
         }
@@ -183,9 +183,9 @@ class TestTheList:
     def test_tells_nothing_of_what_one_may_not_see(
         self, browse: Callable[[str], Client], reviewer: Client, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        shown = make_question({})
+        shown = make_interrupt({})
         address = open_list(reviewer)
-        make_question({})
+        make_interrupt({})
         Interrupt.objects.filter(pk=shown.pk).update(version=2)
         assert browse("nobody").get(address).status_code == 403
         assert Client().get(address).status_code == 302
@@ -194,38 +194,38 @@ class TestTheList:
             lambda self, user, rows: rows.filter(graph="another"),
         )
         news = reviewer.get(address).json()
-        assert (news["text"], news["questions"], {*news["counts"].values()}) == ("", {}, {"0"})
+        assert (news["text"], news["interrupts"], {*news["counts"].values()}) == ("", {}, {"0"})
 
     @pytest.mark.parametrize("since", ["", "x", "nan", "inf", "-1e400", "9" * 400])
     def test_takes_whatever_a_stranger_names(self, reviewer: Client, since: str) -> None:
         address = open_list(reviewer).partition("?")[0]
-        make_question({})
-        news = reviewer.get(address, {"since": since, "question": ["x", f"{since}.1"]}).json()
-        assert (news["text"], news["questions"]) == ("", {})
+        make_interrupt({})
+        news = reviewer.get(address, {"since": since, "interrupt": ["x", f"{since}.1"]}).json()
+        assert (news["text"], news["interrupts"]) == ("", {})
 
     def test_takes_few_queries_of_which_none_reads_what_is_asked(
         self, reviewer: Client, django_assert_max_num_queries: Any
     ) -> None:
         for _n in range(60):
-            make_question({"secret": 1})
+            make_interrupt({"secret": 1})
         address = open_list(reviewer, show="free", q="question")
         assert len(address) < 4000  # as much as servers take
         Interrupt.objects.update(version=2)
         with django_assert_max_num_queries(9), CaptureQueriesContext(connection) as queries:
             news = reviewer.get(address)
-        assert len(news.json()["questions"]) == 50
+        assert len(news.json()["interrupts"]) == 50
         asked = [made["sql"] for made in queries.captured_queries]
         assert [sql for sql in asked if '"payload"' in sql or '"response_schema"' in sql] == []
 
     def test_of_an_empty_queue_says_what_has_come(self, reviewer: Client) -> None:
         address = open_list(reviewer)
-        make_question({})
+        make_interrupt({})
         assert reviewer.get(address).json()["text"] == "1 new"
 
     def test_the_title_says_how_many_wait(self, reviewer: Client) -> None:
         assert "<title>Review queue |" in text_of(reviewer.get(list_of()))
         for _n in range(2):
-            make_question({})
+            make_interrupt({})
         assert "<title>(2) Review queue |" in text_of(reviewer.get(list_of()))
 
 
@@ -236,7 +236,7 @@ def test_decision_between_the_queries_is_told_with_the_name_of_its_user_or_not_y
     for at in count(1):
         item, numbers = asked(), count(1)
         with connection.execute_wrapper(decide_before(at, numbers, item)):
-            news = watch(engineer, item, f"{item.pk}.1")["questions"]
+            news = watch(engineer, item, f"{item.pk}.1")["interrupts"]
         if next(numbers) <= at:
             break
         assert news in ({}, {str(item.pk): "reviewer approved this"})

@@ -113,7 +113,7 @@ def test_a_test_is_sent_and_a_message_sent_again_by_actions(integrator: Client) 
 @pytest.mark.promise("P18")
 def test_who_may_not_see_webhooks_finds_none(browse: Callable[[str], Client]) -> None:
     hook = made()
-    message = webhook_services.try_webhook(hook.pk)
+    message = webhook_services.send_test_event(hook.pk)
     for role in ("reviewer", "operator", "nobody"):
         client = browse(role)
         assert client.get(list_of("webhookendpoint")).status_code == 403
@@ -130,7 +130,7 @@ def test_who_may_only_look_changes_nothing(
     looker.user_permissions.add(Permission.objects.get(codename="view_webhookendpoint"))
     client = browse("nobody")
     hook = made()
-    message = webhook_services.try_webhook(hook.pk)
+    message = webhook_services.send_test_event(hook.pk)
     Delivery.objects.update(state="dead")
     assert client.get(page_of(hook, "webhookendpoint")).status_code == 200
     assert client.post(page_of(hook, "webhookendpoint"), {"url": URL}).status_code == 403
@@ -191,7 +191,7 @@ class TestWhomAMessageIsFor:
 
     def test_is_no_column_where_all_went_to_webhooks(self, integrator: Client) -> None:
         hook = made()
-        webhook_services.try_webhook(hook.pk)
+        webhook_services.send_test_event(hook.pk)
         page = integrator.get(list_of("delivery")).content.decode()
         assert "column-created_at" in page
         assert "column-recipient" not in page

@@ -2,6 +2,6 @@
 
 from __future__ import annotations
 
-from tests.services.conftest import advance, question, reviewer, unchanged, user
+from tests.services.conftest import advance, interrupt, reviewer, unchanged, user
 
-__all__ = ["advance", "question", "reviewer", "unchanged", "user"]
+__all__ = ["advance", "interrupt", "reviewer", "unchanged", "user"]

@@ -35,7 +35,7 @@ REQUEST = {
 
 
 @pytest.mark.parametrize(
-    ("question", "resume", "decision", "value"),
+    ("interrupt", "resume", "decision", "value"),
     [
         (AnswerOptions(payload={"a": 1}), True, "approve", UNSET),
         (AnswerOptions(payload={"a": 1}), False, "reject", UNSET),
@@ -60,14 +60,14 @@ REQUEST = {
     ],
 )  # fmt: skip
 def test_a_resume_value_is_the_decision_that_comes_to_it(
-    question: AnswerOptions, resume: Any, decision: str, value: Any
+    interrupt: AnswerOptions, resume: Any, decision: str, value: Any
 ) -> None:
-    meant = infer_decision(question, resume)
+    meant = infer_decision(interrupt, resume)
     assert (meant.type, meant.value) == (decision, value)
 
 
 @pytest.mark.parametrize(
-    ("question", "resume", "pointers"),
+    ("interrupt", "resume", "pointers"),
     [
         (AnswerOptions(payload={"a": 1}, decisions=["approve", "reject"]), {"a": 2}, [""]),
         (AnswerOptions(payload={"a": 1}, decisions=["approve"]), False, [""]),
@@ -88,55 +88,55 @@ def test_a_resume_value_is_the_decision_that_comes_to_it(
     ],
 )  # fmt: skip
 def test_a_resume_value_that_no_offered_decision_comes_to_is_refused(
-    question: AnswerOptions, resume: Any, pointers: list[str]
+    interrupt: AnswerOptions, resume: Any, pointers: list[str]
 ) -> None:
     with pytest.raises(InvalidAnswerError) as caught:
-        infer_decision(question, resume)
+        infer_decision(interrupt, resume)
     assert [pointer for pointer, _ in caught.value.faults] == pointers
 
 
 def test_what_may_not_be_edited_is_not_edited_by_deciding_each_action_on_its_own() -> None:
-    question = AnswerOptions(payload=REQUEST, dialect="hitl_request", editable=["/1"])
+    interrupt = AnswerOptions(payload=REQUEST, dialect="hitl_request", editable=["/1"])
     edit = {"type": "edit", "edited_action": {"name": "send", "args": {"to": "b"}}}
     for give in (
         infer_decision,
         lambda asked, resume: make_resume_value(asked, "respond", resume["decisions"]),
     ):
         with pytest.raises(InvalidAnswerError, match="may not be changed"):
-            give(question, {"decisions": [edit, {"type": "respond", "message": "No."}]})
+            give(interrupt, {"decisions": [edit, {"type": "respond", "message": "No."}]})
 
 
 def test_the_graph_receives_it_and_the_record_has_the_decision(
     advance: Callable[[], int], reviewer: User
 ) -> None:
-    question = asked("plain", {"payload": {"a": 1, "b": 2}}, advance)
-    info = services.decide(question.pk, resume={"a": 1, "b": 3}, by=reviewer, key="k")
+    interrupt = asked("plain", {"payload": {"a": 1, "b": 2}}, advance)
+    info = services.decide(interrupt.pk, resume={"a": 1, "b": 3}, by=reviewer, key="k")
     assert (info.type, info.value) == ("edit", {"a": 1, "b": 3})
     assert info.patch == [{"op": "replace", "path": "/b", "value": 3}]
     entry = AuditEntry.objects.get(verb="decide")
     assert (entry.actor, entry.detail["type"]) == (reviewer, "edit")
-    again = services.decide(question.pk, resume={"a": 1, "b": 3}, by=reviewer, key="k")
+    again = services.decide(interrupt.pk, resume={"a": 1, "b": 3}, by=reviewer, key="k")
     assert (again.id, again.repeated) == (info.id, True)
     with pytest.raises(IdempotencyKeyReusedError):
-        services.decide(question.pk, "edit", {"a": 1, "b": 3}, by=reviewer, key="k")
+        services.decide(interrupt.pk, "edit", {"a": 1, "b": 3}, by=reviewer, key="k")
     advance()
     assert Run.objects.get(pk=info.run_id).state == "succeeded"
-    assert values_of(question.thread)["answer"] == {"a": 1, "b": 3}
+    assert values_of(interrupt.thread)["answer"] == {"a": 1, "b": 3}
 
 
 def test_a_rejection_gives_the_graph_no_more_than_the_resume_value_says(
     advance: Callable[[], int],
 ) -> None:
     """As a decision by its type it would have what was asked for besides."""
-    question = asked("plain", {"payload": {"amount": 5}}, advance)
+    interrupt = asked("plain", {"payload": {"amount": 5}}, advance)
     Interrupt.objects.update(response_schema=AMOUNT)
-    info = services.decide(question.pk, resume={"approved": False})
+    info = services.decide(interrupt.pk, resume={"approved": False})
     assert (info.type, info.value) == ("reject", {"approved": False})
 
 
-def test_a_key_stands_for_what_was_sent_and_no_more(question: Interrupt) -> None:
+def test_a_key_stands_for_what_was_sent_and_no_more(interrupt: Interrupt) -> None:
     """By a digest with a key, since that of a short answer would give it away."""
-    services.decide(question.pk, resume=True, key="k")
+    services.decide(interrupt.pk, resume=True, key="k")
     digest = Decision.objects.get().request_digest
     assert digest != digest_json({"reason": "", "resume": True})  # nobody guesses it without a key
 
@@ -145,22 +145,22 @@ def test_what_a_decision_is_refused_for_its_resume_value_is(
     advance: Callable[[], int], user: Callable[..., User]
 ) -> None:
     dana = user("dana", "view_interrupt", "decide_interrupt", "start_run")
-    question = asked("plain", {"payload": {"a": 1}}, advance)
+    interrupt = asked("plain", {"payload": {"a": 1}}, advance)
     Run.objects.update(started_by=dana)
     Interrupt.objects.update(no_self_approval=True)
     with pytest.raises(SelfApprovalError):
-        services.decide(question.pk, resume=True, by=dana)
+        services.decide(interrupt.pk, resume=True, by=dana)
     with pytest.raises(SelfApprovalError):
-        services.check_answer(question.pk, resume=True, by=dana)
+        services.check_answer(interrupt.pk, resume=True, by=dana)
     with pytest.raises(PayloadLimitError):
-        services.decide(question.pk, resume="x" * 2_000_000)
+        services.decide(interrupt.pk, resume="x" * 2_000_000)
     assert not Decision.objects.exists()
-    assert services.decide(question.pk, resume=False, by=dana).type == "reject"
+    assert services.decide(interrupt.pk, resume=False, by=dana).type == "reject"
 
 
 @pytest.mark.parametrize(
     "given", [{}, {"type": "approve", "resume": True}, {"value": 1}, {"value": 1, "resume": 1}]
 )
-def test_a_decision_has_a_type_or_a_resume_value(question: Interrupt, given: Any) -> None:
+def test_a_decision_has_a_type_or_a_resume_value(interrupt: Interrupt, given: Any) -> None:
     with pytest.raises(TypeError, match="resume value"):
-        services.decide(question.pk, **given)
+        services.decide(interrupt.pk, **given)

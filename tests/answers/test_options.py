@@ -44,14 +44,14 @@ ALL = ("approve", "edit", "reject", "respond")
         ({}, None, "breakpoint", ("approve",)),
     ],
 )
-def test_a_question_allows_what_its_answer_can_say(
+def test_an_interrupt_allows_what_its_answer_can_say(
     payload: Any, schema: Any, kind: str, allowed: tuple[str, ...]
 ) -> None:
-    question = AnswerOptions(payload=payload, schema=schema, kind=kind)
-    assert question.allowed == allowed
+    interrupt = AnswerOptions(payload=payload, schema=schema, kind=kind)
+    assert interrupt.allowed == allowed
     for type_ in {*ALL, "other"} - set(allowed):
         with pytest.raises(InvalidAnswerError, match=allowed[0]):
-            make_resume_value(question, type_, {})
+            make_resume_value(interrupt, type_, {})
 
 
 @pytest.mark.parametrize(

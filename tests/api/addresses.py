@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from hitl_django.contrib.links.services import make_link
+from hitl_django.contrib.links.services import create_review_link
 from hitl_django.contrib.schedules.services import create_schedule
 from hitl_django.contrib.webhooks import services as webhook_services
 from hitl_django.models import Checkpoint, Run
@@ -27,7 +27,7 @@ BODIES: dict[str, dict[str, Any]] = {
     "webhooks": {"url": "https://crm.example/"},
     "webhook": {"description": "The other one"},
 }
-OF_A_QUESTION = (
+OF_A_INTERRUPT = (
     "interrupt", "decisions", "decision-validate", "claim", "release", "assign", "snooze",
     "undo", "comments",
 )  # fmt: skip
@@ -45,7 +45,7 @@ def bodies(arguments: dict[str, tuple[Any, ...]]) -> dict[str, dict[str, Any]]:
 @pytest.fixture
 def arguments(invoice: Any, asked: Callable[..., Any], make_run: Any) -> dict[str, tuple[Any, ...]]:
     """What each address needs to lead to something."""
-    question = asked()
+    interrupt = asked()
     failed, ended = make_run(state=Run.State.FAILED), make_run(state=Run.State.SUCCEEDED)
     schedule = create_schedule("invoice", "0 7 * * *", {"amount": 12})
     hook = webhook_services.create_webhook("https://hooks.example/")
@@ -55,29 +55,29 @@ def arguments(invoice: Any, asked: Callable[..., Any], make_run: Any) -> dict[st
         "graph-diagram": ("invoice",),
         "runs": (),
         "runs-batch": (),
-        "run": (question.run_id,),
-        "run-cancel": (question.run_id,),
-        "run-events": (question.run_id,),
+        "run": (interrupt.run_id,),
+        "run-cancel": (interrupt.run_id,),
+        "run-events": (interrupt.run_id,),
         "run-retry": (failed.pk,),
         "threads": (),
         "thread": (ended.thread.thread_id,),
-        "thread-state": (question.thread.thread_id,),
-        "thread-record": (question.thread.thread_id,),
-        "thread-history": (question.thread.thread_id,),
-        "thread-fork": (question.thread.thread_id,),
+        "thread-state": (interrupt.thread.thread_id,),
+        "thread-audit": (interrupt.thread.thread_id,),
+        "thread-history": (interrupt.thread.thread_id,),
+        "thread-fork": (interrupt.thread.thread_id,),
         "interrupts": (),
         "interrupt-stream": (),
         "next": (),
-        **dict.fromkeys(OF_A_QUESTION, (question.pk,)),
+        **dict.fromkeys(OF_A_INTERRUPT, (interrupt.pk,)),
         "stats": (),
         "decisions-bulk": (),
         "schema": (),
-        "links": (question.pk,),
-        "link-detail": (question.pk, make_link(question.pk, name="Dana K.").id),
+        "links": (interrupt.pk,),
+        "link-detail": (interrupt.pk, create_review_link(interrupt.pk, name="Dana K.").id),
         "schedules": (),
         "schedule": (schedule.id,),
         "webhooks": (),
         **dict.fromkeys(["webhook", "webhook-secret", "webhook-test", "deliveries"], (hook.id,)),
-        **dict.fromkeys(["delivery", "redeliver"], (webhook_services.try_webhook(hook.id).id,)),
+        **dict.fromkeys(["delivery", "redeliver"], (webhook_services.send_test_event(hook.id).id,)),
         "worker-health": (),
     }

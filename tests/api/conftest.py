@@ -59,9 +59,9 @@ class Invoice(TypedDict, total=False):
 def ask(state: Invoice) -> Invoice:
     if state.get("silent"):
         return {}
-    question = {"title": f"Pay {state['amount']} EUR?", "amount": state["amount"]}
+    payload = {"title": f"Pay {state['amount']} EUR?", "amount": state["amount"]}
     schema = None if state.get("free") else ANSWER
-    return {"answer": interrupt(question, response_schema=schema)}
+    return {"answer": interrupt(payload, response_schema=schema)}
 
 
 @pytest.fixture(autouse=True)
@@ -201,7 +201,7 @@ def make_run(db: None) -> Callable[..., Run]:
 
 
 @pytest.fixture
-def make_question(make_run: Callable[..., Run]) -> Callable[..., Interrupt]:
+def make_interrupt(make_run: Callable[..., Run]) -> Callable[..., Interrupt]:
     """Store a question as rows alone, in whatever status."""
 
     def make(run: Run | None = None, **fields: Any) -> Interrupt:
@@ -211,7 +211,7 @@ def make_question(make_run: Callable[..., Run]) -> Callable[..., Interrupt]:
         text = build_search_text(fields["title"], fields["payload"])
         fields = {"search_text": text, "search_grams": build_grams(text), **fields}
         number = next(_numbers)
-        question = Interrupt.objects.create(
+        payload = Interrupt.objects.create(
             thread=run.thread,
             run=run,
             interrupt_id=f"{number:032x}",
@@ -222,7 +222,7 @@ def make_question(make_run: Callable[..., Run]) -> Callable[..., Interrupt]:
             payload_digest="d" * 32,
             **fields,
         )
-        question.refresh_from_db()
-        return question
+        payload.refresh_from_db()
+        return payload
 
     return make

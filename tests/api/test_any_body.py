@@ -58,19 +58,19 @@ def post(api: Any) -> Any:
 class TestAnyBody:
     @anything
     @given(body=decisions | values)
-    def test_decided(self, post: Any, make_question: Any, body: Any) -> None:
-        question = make_question()
-        response = post("decisions", question.pk, body=body)
+    def test_decided(self, post: Any, make_interrupt: Any, body: Any) -> None:
+        interrupt = make_interrupt()
+        response = post("decisions", interrupt.pk, body=body)
         check(response, 202)
-        question.refresh_from_db()
+        interrupt.refresh_from_db()
         accepted = response.status_code == 202
-        assert (question.status == Interrupt.Status.DECIDED) is accepted
-        assert Decision.objects.filter(interrupt=question).exists() is accepted
+        assert (interrupt.status == Interrupt.Status.DECIDED) is accepted
+        assert Decision.objects.filter(interrupt=interrupt).exists() is accepted
 
     @anything
     @given(body=decisions)
-    def test_validated(self, post: Any, make_question: Any, body: Any) -> None:
-        check(post("decision-validate", make_question().pk, body=body), 200)
+    def test_validated(self, post: Any, make_interrupt: Any, body: Any) -> None:
+        check(post("decision-validate", make_interrupt().pk, body=body), 200)
 
     @anything
     @given(body=starts | values)

@@ -38,7 +38,7 @@ def server(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Server]:
 
 
 @pytest.fixture
-def question(server: Server) -> Interrupt:
+def interrupt(server: Server) -> Interrupt:
     return Interrupt.objects.get(run=begin())
 
 
@@ -90,9 +90,9 @@ def ask(
 
 
 @pytest.mark.parametrize("server", KINDS, indirect=True)
-def test_a_body_in_chunks_is_what_it_says(server: Server, question: Interrupt) -> None:
+def test_a_body_in_chunks_is_what_it_says(server: Server, interrupt: Interrupt) -> None:
     rita = get_user_model().objects.create_superuser("rita")
-    place = f"interrupts/{question.pk}"
+    place = f"interrupts/{interrupt.pk}"
 
     def tell(name: str, body: Any) -> tuple[int, Any]:
         return ask(server, name, chunked(json.dumps(body).encode()) + END)
@@ -102,8 +102,8 @@ def test_a_body_in_chunks_is_what_it_says(server: Server, question: Interrupt) -
     assert tell("interrupts/next/", {"graph": "another"}) == (204, b"")
     assert tell(f"{place}/claim/", {"seconds": "many"})[0] == 400
     assert ask(server, f"{place}/claim/", END)[0] == 200  # as without a body
-    question.refresh_from_db()
-    assert question.assignee == rita
+    interrupt.refresh_from_db()
+    assert interrupt.assignee == rita
 
     # Limits, strictness and media type hold for it.
     assert ask(server, f"{place}/assign/", chunked(b'{"to": ') + END)[0] == 400
@@ -116,7 +116,7 @@ def test_a_body_in_chunks_is_what_it_says(server: Server, question: Interrupt) -
     assert (status, problem["code"]) == (413, "too_large")
     assert AuditEntry.objects.count() == before
 
-    status, _ = tell(f"runs/{question.run_id}/cancel/", {"reason": "They withdrew it."})
+    status, _ = tell(f"runs/{interrupt.run_id}/cancel/", {"reason": "They withdrew it."})
     assert status == 200
     last = AuditEntry.objects.order_by("-pk").values_list("verb", "detail").first()
     assert last is not None
@@ -160,15 +160,15 @@ def smuggled(path: str) -> bytes:
 
 @pytest.mark.parametrize("server", KINDS, indirect=True)
 def test_a_body_that_is_broken_or_ends_in_two_places_decides_nothing(
-    server: Server, question: Interrupt
+    server: Server, interrupt: Interrupt
 ) -> None:
-    path = f"interrupts/{question.pk}/decisions/"
+    path = f"interrupts/{interrupt.pk}/decisions/"
     for what, raw, headers in BROKEN:
         status, _ = ask(server, path, raw, headers, hang_up=True)
         assert status == 0 or 400 <= status < 502, what
         assert not Decision.objects.exists(), what
 
-    raw, release = END + smuggled(path), f"interrupts/{question.pk}/release/"
+    raw, release = END + smuggled(path), f"interrupts/{interrupt.pk}/release/"
     for length in (0, 4, len(raw)):
         both = (f"Content-Length: {length}", *IN_CHUNKS)
         for headers in (both, both[::-1]):

@@ -26,11 +26,11 @@ def statuses(response: Any) -> list[int]:
 
 
 def test_each_has_its_result_in_order_and_one_that_fails_stops_none(
-    api: Any, asked: Any, make_question: Any
+    api: Any, asked: Any, make_interrupt: Any
 ) -> None:
-    decided = make_question(status=Interrupt.Status.CANCELLED)
+    decided = make_interrupt(status=Interrupt.Status.CANCELLED)
     asks = asked()
-    free = make_question()
+    free = make_interrupt()
     response = post(
         api,
         {"interrupt": str(decided.pk)},
@@ -61,8 +61,8 @@ def test_each_has_its_result_in_order_and_one_that_fails_stops_none(
 
 
 @pytest.mark.promise("P2")
-def test_sent_again_with_its_key_it_gets_the_same_results(api: Any, make_question: Any) -> None:
-    items = [{"interrupt": str(make_question().pk)} for _ in range(3)]
+def test_sent_again_with_its_key_it_gets_the_same_results(api: Any, make_interrupt: Any) -> None:
+    items = [{"interrupt": str(make_interrupt().pk)} for _ in range(3)]
     first = post(api, *items, **{"Idempotency-Key": "bulk-1"})
     again = post(api, *items, **{"Idempotency-Key": "bulk-1"})
     assert statuses(first) == statuses(again) == [202, 202, 202]
@@ -72,8 +72,8 @@ def test_sent_again_with_its_key_it_gets_the_same_results(api: Any, make_questio
     assert Decision.objects.count() == 3
 
 
-def test_what_was_not_seen_is_not_decided(api: Any, make_question: Any) -> None:
-    seen, changed = make_question(), make_question()
+def test_what_was_not_seen_is_not_decided(api: Any, make_interrupt: Any) -> None:
+    seen, changed = make_interrupt(), make_interrupt()
     etag = api.get("interrupt", seen.pk)["ETag"]
     response = post(
         api,
@@ -85,10 +85,10 @@ def test_what_was_not_seen_is_not_decided(api: Any, make_question: Any) -> None:
 
 
 @pytest.mark.promise("P18")
-def test_each_is_asked_of_the_policy(as_role: Any, make_question: Any) -> None:
-    question = str(make_question().pk)
+def test_each_is_asked_of_the_policy(as_role: Any, make_interrupt: Any) -> None:
+    interrupt = str(make_interrupt().pk)
     for role, status in {"nobody": 404, "viewer": 403, "reviewer": 202}.items():
-        assert statuses(post(as_role(role), {"interrupt": question})) == [status]
+        assert statuses(post(as_role(role), {"interrupt": interrupt})) == [status]
 
 
 @pytest.mark.promise("P21")
@@ -108,10 +108,10 @@ def test_each_is_asked_of_the_policy(as_role: Any, make_question: Any) -> None:
     ],
 )
 def test_a_body_that_does_not_fit_decides_nothing(
-    api: Any, make_question: Any, decisions: Any, pointer: str
+    api: Any, make_interrupt: Any, decisions: Any, pointer: str
 ) -> None:
     if isinstance(decisions, list) and len(decisions) == 1:  # beside one that fits
-        decisions = [*decisions, {"interrupt": str(make_question().pk), "type": "approve"}]
+        decisions = [*decisions, {"interrupt": str(make_interrupt().pk), "type": "approve"}]
     body = {"decisions": decisions}
     response = api.post("decisions-bulk", body=body)
     assert response.status_code == 400, response.content
@@ -131,11 +131,11 @@ def test_its_throttle_is_that_of_deciding(api: Any, settings: Any) -> None:
 
 @pytest.mark.promise("P3")
 def test_what_was_decided_stays_decided_where_a_request_is_one_transaction(
-    api: Any, make_question: Any, monkeypatch: pytest.MonkeyPatch
+    api: Any, make_interrupt: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """One transaction would hold the locks of many threads, in whatever order they are named."""
     monkeypatch.setitem(connection.settings_dict, "ATOMIC_REQUESTS", True)
-    first, second = make_question(), make_question()
+    first, second = make_interrupt(), make_interrupt()
     decide = services.decide
 
     def broken(interrupt: Any, *args: Any, **options: Any) -> Any:

@@ -103,11 +103,13 @@ def test_no_more_is_read_than_a_body_may_have(
     assert body.taken == 100_001
 
 
-def test_a_body_whose_end_the_server_does_not_show_is_refused(api: Any, make_question: Any) -> None:
-    question = make_question()
+def test_a_body_whose_end_the_server_does_not_show_is_refused(
+    api: Any, make_interrupt: Any
+) -> None:
+    interrupt = make_interrupt()
     chunks = {"CONTENT_LENGTH": "", "HTTP_TRANSFER_ENCODING": "chunked"}
     for name in ("claim", "decisions"):
-        response = api.post(name, question.pk, body=b"{}", **chunks)
+        response = api.post(name, interrupt.pk, body=b"{}", **chunks)
         assert (response.status_code, response.json()["code"]) == (411, "length_required")
     assert not AuditEntry.objects.exists()
 
@@ -128,10 +130,10 @@ def test_a_body_whose_end_the_server_does_not_show_is_refused(api: Any, make_que
 )
 @pytest.mark.parametrize("is_terminated", [True, False])
 def test_a_body_that_may_end_in_two_places_is_refused(
-    api: Any, make_question: Any, headers: dict[str, str], named: str, is_terminated: bool
+    api: Any, make_interrupt: Any, headers: dict[str, str], named: str, is_terminated: bool
 ) -> None:
     headers = {**headers, "wsgi.input_terminated": is_terminated}  # type: ignore[dict-item]
-    response = api.post("claim", make_question().pk, body=b"{}", **headers)
+    response = api.post("claim", make_interrupt().pk, body=b"{}", **headers)
     assert (response.status_code, response.json()["code"]) == (400, "invalid_request")
     assert [fault["header"] for fault in response.json()["errors"]] == [named]
     assert not AuditEntry.objects.exists()
@@ -153,18 +155,18 @@ class BreaksOff:
     ("chunks", "error"), [(False, OSError), (True, OSError), (True, RuntimeError)]
 )
 def test_a_body_that_breaks_off_is_not_taken_for_an_empty_one(
-    make_user: Any, make_question: Any, chunks: bool, error: type[Exception]
+    make_user: Any, make_interrupt: Any, chunks: bool, error: type[Exception]
 ) -> None:
     # With a session Django's protection against forged requests looks for its token in the body
     # first, and passes over one that it can't read.
-    client, question, token = Client(enforce_csrf_checks=True), make_question(), "a" * 32
+    client, interrupt, token = Client(enforce_csrf_checks=True), make_interrupt(), "a" * 32
     client.force_login(make_user(is_superuser=True))
     client.cookies["csrftoken"] = token
     sent = {**in_chunks(b""), "wsgi.input": BreaksOff(error)}
     if not chunks:
         sent |= {"CONTENT_LENGTH": "20"}
         del sent["HTTP_TRANSFER_ENCODING"]
-    path = reverse("hitl_django:claim", args=[question.pk])
+    path = reverse("hitl_django:claim", args=[interrupt.pk])
     response = client.generic("POST", path, headers={"X-CSRFToken": token}, **sent)
     assert (response.status_code, response.json()["code"]) == (400, "bad_request")
     assert not AuditEntry.objects.exists()

@@ -21,37 +21,37 @@ from hitl_django.worker import runner
 Asked = Callable[..., Interrupt]
 
 
-def decided(question: Interrupt) -> bool:
-    question.refresh_from_db()
-    return question.status == Interrupt.Status.DECIDED
+def decided(interrupt: Interrupt) -> bool:
+    interrupt.refresh_from_db()
+    return interrupt.status == Interrupt.Status.DECIDED
 
 
-def test_a_question_says_all_that_is_needed_to_answer_it(api: Any, asked: Asked) -> None:
-    question = asked()
-    response = api.get("interrupt", question.pk)
+def test_an_interrupt_says_all_that_is_needed_to_answer_it(api: Any, asked: Asked) -> None:
+    interrupt = asked()
+    response = api.get("interrupt", interrupt.pk)
     shown = response.json()
     assert shown["title"] == "Pay 12 EUR?"
     assert shown["payload"] == {"title": "Pay 12 EUR?", "amount": 12}
     assert shown["response_schema"]["properties"]["amount"] == {"type": "integer", "minimum": 1}
     assert shown["allowed_decisions"] == ["approve", "edit", "reject"]
     assert (shown["status"], shown["version"], shown["decision"]) == ("pending", 1, None)
-    assert shown["digest"] == question.payload_digest
-    assert response["ETag"].startswith(f'"1-{question.payload_digest}-pending-')
+    assert shown["digest"] == interrupt.payload_digest
+    assert response["ETag"].startswith(f'"1-{interrupt.payload_digest}-pending-')
     assert response["Cache-Control"] == "private, no-cache"
     assert response["X-Content-Type-Options"] == "nosniff"
 
 
-def test_an_unchanged_question_is_not_sent_again(api: Any, asked: Asked) -> None:
-    question = asked()
-    etag = api.get("interrupt", question.pk)["ETag"]
+def test_an_unchanged_interrupt_is_not_sent_again(api: Any, asked: Asked) -> None:
+    interrupt = asked()
+    etag = api.get("interrupt", interrupt.pk)["ETag"]
     for known in (etag, f"W/{etag}", f'{etag[:-1]}-gzip"', f'"x", {etag}', "*"):
-        again = api.get("interrupt", question.pk, headers={"If-None-Match": known})
+        again = api.get("interrupt", interrupt.pk, headers={"If-None-Match": known})
         assert (again.status_code, again.content) == (304, b"")
         assert again["ETag"] == etag
     other = {"If-None-Match": '"x"', "If-Match": '"y"'}
-    assert api.get("interrupt", question.pk, headers=other).status_code == 200
-    services.decide(question.pk, "approve")
-    changed = api.get("interrupt", question.pk, headers={"If-None-Match": etag})
+    assert api.get("interrupt", interrupt.pk, headers=other).status_code == 200
+    services.decide(interrupt.pk, "approve")
+    changed = api.get("interrupt", interrupt.pk, headers={"If-None-Match": etag})
     assert changed.status_code == 200
     assert changed["ETag"] != etag
 
@@ -59,28 +59,28 @@ def test_an_unchanged_question_is_not_sent_again(api: Any, asked: Asked) -> None
 def test_a_decision_is_stored_and_queued(
     api: Any, as_role: Any, asked: Asked, make_user: Any
 ) -> None:
-    question = asked()
-    etag = api.get("interrupt", question.pk)["ETag"]
+    interrupt = asked()
+    etag = api.get("interrupt", interrupt.pk)["ETag"]
     response = as_role("reviewer").post(
         "decisions",
-        question.pk,
+        interrupt.pk,
         body={"type": "edit", "value": {"amount": 7}, "reason": "Part of it."},
         headers={"If-Match": etag},
     )
     assert response.status_code == 202, response.content
     body = dict(response.json())
-    decision = Decision.objects.get(interrupt=question)
+    decision = Decision.objects.get(interrupt=interrupt)
     assert body.pop("created_at").startswith("20")
     assert body == {
         "id": str(decision.pk),
-        "interrupt": str(question.pk),
+        "interrupt": str(interrupt.pk),
         "version": 1,
         "type": "edit",
         "value": {"amount": 7, "approved": True},
         "reason": "Part of it.",
         "refusal": "",
         "by": decision.by_label,
-        "held_by": "",
+        "claimed_by": "",
         "via": "api",
         "complete": True,
         "approvals": 1,
@@ -88,23 +88,23 @@ def test_a_decision_is_stored_and_queued(
         "patch": body["patch"],
         "undone_at": None,
     }
-    assert response["Location"].endswith(f"/hitl/api/v1/runs/{question.run_id}/")
-    assert decided(question)
-    assert Run.objects.get(pk=question.run_id).state == Run.State.QUEUED
-    assert api.get("decisions", question.pk).json()["results"] == [response.json()]
-    assert api.get("interrupt", question.pk).json()["decision"] == response.json()
+    assert response["Location"].endswith(f"/hitl/api/v1/runs/{interrupt.run_id}/")
+    assert decided(interrupt)
+    assert Run.objects.get(pk=interrupt.run_id).state == Run.State.QUEUED
+    assert api.get("decisions", interrupt.pk).json()["results"] == [response.json()]
+    assert api.get("interrupt", interrupt.pk).json()["decision"] == response.json()
 
 
 def test_the_run_goes_on_with_the_answer_and_shows_its_result(api: Any, asked: Asked) -> None:
-    question = asked()
-    waiting = api.get("run", question.run_id).json()
+    interrupt = asked()
+    waiting = api.get("run", interrupt.run_id).json()
     assert waiting["state"] == "interrupted"
-    assert [row["id"] for row in waiting["interrupts"]] == [str(question.pk)]
+    assert [row["id"] for row in waiting["interrupts"]] == [str(interrupt.pk)]
     assert "result" not in waiting
 
-    api.post("decisions", question.pk, body={"type": "approve"})
-    runner.advance(str(question.run_id))
-    done = api.get("run", question.run_id).json()
+    api.post("decisions", interrupt.pk, body={"type": "approve"})
+    runner.advance(str(interrupt.run_id))
+    done = api.get("run", interrupt.run_id).json()
     assert done["state"] == "succeeded"
     assert done["interrupts"] == []
     assert done["result"] == {"amount": 12, "answer": {"amount": 12, "approved": True}}
@@ -113,12 +113,12 @@ def test_the_run_goes_on_with_the_answer_and_shows_its_result(api: Any, asked: A
 def test_a_result_stays_the_runs_whichever_comes_later(
     api: Any, asked: Asked, invoice: str
 ) -> None:
-    question = asked()
-    api.post("decisions", question.pk, body={"type": "approve"})
-    runner.advance(str(question.run_id))
-    thread_id = question.thread.thread_id
+    interrupt = asked()
+    api.post("decisions", interrupt.pk, body={"type": "approve"})
+    runner.advance(str(interrupt.run_id))
+    thread_id = interrupt.thread.thread_id
     next_run = services.start(invoice, {"amount": 5}, thread_id=thread_id)
-    assert api.get("run", question.run_id).json()["result"]["amount"] == 12
+    assert api.get("run", interrupt.run_id).json()["result"]["amount"] == 12
     response = api.get("run", next_run.id)
     assert response.status_code == 200
     assert "result" not in response.json()
@@ -152,19 +152,19 @@ def test_a_result_that_is_more_than_json_is_shown_as_json(
 
 
 def test_a_result_is_for_those_who_may_see_state(api: Any, as_role: Any, asked: Asked) -> None:
-    question = asked()
-    api.post("decisions", question.pk, body={"type": "approve"})
-    runner.advance(str(question.run_id))
-    assert "result" in as_role("auditor").get("run", question.run_id).json()
+    interrupt = asked()
+    api.post("decisions", interrupt.pk, body={"type": "approve"})
+    runner.advance(str(interrupt.run_id))
+    assert "result" in as_role("auditor").get("run", interrupt.run_id).json()
     for role in ("viewer", "reviewer", "operator"):
-        assert "result" not in as_role(role).get("run", question.run_id).json()
+        assert "result" not in as_role(role).get("run", interrupt.run_id).json()
 
 
 @pytest.mark.promise("P1")
 def test_the_second_is_told_who_was_first(api: Any, as_role: Any, asked: Asked) -> None:
-    question = asked()
-    first = api.post("decisions", question.pk, body={"type": "reject", "reason": "Twice."})
-    second = as_role("reviewer").post("decisions", question.pk, body={"type": "approve"})
+    interrupt = asked()
+    first = api.post("decisions", interrupt.pk, body={"type": "reject", "reason": "Twice."})
+    second = as_role("reviewer").post("decisions", interrupt.pk, body={"type": "approve"})
     assert second.status_code == 409
     problem = second.json()
     assert (problem["code"], problem["interrupt_status"]) == ("already_decided", "decided")
@@ -173,12 +173,12 @@ def test_the_second_is_told_who_was_first(api: Any, as_role: Any, asked: Asked) 
 
 
 @pytest.mark.promise("P1")
-def test_a_closed_question_without_a_decision_says_what_became_of_it(
+def test_a_closed_interrupt_without_a_decision_says_what_became_of_it(
     api: Any, asked: Asked
 ) -> None:
-    question = asked()
-    assert api.post("run-cancel", question.run_id).status_code == 200
-    response = api.post("decisions", question.pk, body={"type": "approve"})
+    interrupt = asked()
+    assert api.post("run-cancel", interrupt.run_id).status_code == 200
+    response = api.post("decisions", interrupt.pk, body={"type": "approve"})
     assert response.status_code == 409
     assert response.json()["interrupt_status"] == "cancelled"
     assert response.json()["decision"] is None
@@ -186,21 +186,21 @@ def test_a_closed_question_without_a_decision_says_what_became_of_it(
 
 @pytest.mark.promise("P2")
 def test_the_same_request_again_gets_the_same_answer(api: Any, as_role: Any, asked: Asked) -> None:
-    question = asked()
+    interrupt = asked()
     body, key = {"type": "approve", "value": {"amount": 5}}, {"Idempotency-Key": "a-1"}
-    first = api.post("decisions", question.pk, body=body, headers=key)
+    first = api.post("decisions", interrupt.pk, body=body, headers=key)
     quoted = {"Idempotency-Key": '"a-1"'}
     for headers in (key, quoted):
-        again = api.post("decisions", question.pk, body=body, headers=headers)
+        again = api.post("decisions", interrupt.pk, body=body, headers=headers)
         assert (again.status_code, again.content) == (202, first.content)
         assert again["Idempotent-Replayed"] == "true"
         assert again["Location"] == first["Location"]
     assert "Idempotent-Replayed" not in first
     assert Decision.objects.count() == 1
 
-    other = api.post("decisions", question.pk, body={"type": "reject"}, headers=key)
+    other = api.post("decisions", interrupt.pk, body={"type": "reject"}, headers=key)
     assert (other.status_code, other.json()["code"]) == (422, "idempotency_key_reused")
-    somebody = as_role("reviewer").post("decisions", question.pk, body=body, headers=key)
+    somebody = as_role("reviewer").post("decisions", interrupt.pk, body=body, headers=key)
     assert (somebody.status_code, somebody.json()["code"]) == (409, "already_decided")
 
 
@@ -209,47 +209,47 @@ def test_the_same_request_again_gets_the_same_answer(api: Any, as_role: Any, ask
 def test_decision_with_etag_of_compressed_response_is_recorded(
     api: Any, asked: Asked, form: str
 ) -> None:
-    question, stale = asked(), asked()
+    interrupt, stale = asked(), asked()
     Interrupt.objects.filter(pk=stale.pk).update(version=2)
-    tag = form.format(api.get("interrupt", question.pk)["ETag"].strip('"'))
+    tag = form.format(api.get("interrupt", interrupt.pk)["ETag"].strip('"'))
     send = partial(api.post, "decisions", headers={"If-Match": tag}, body={"type": "approve"})
     assert send(stale.pk).status_code == 412
-    assert send(question.pk).status_code == 202
-    entry = {"interrupt": str(question.pk), "etag": tag}
-    assert parse_etag(entry["etag"]) == (question.payload_digest, question.version)
+    assert send(interrupt.pk).status_code == 202
+    entry = {"interrupt": str(interrupt.pk), "etag": tag}
+    assert parse_etag(entry["etag"]) == (interrupt.payload_digest, interrupt.version)
 
 
 def test_a_retry_with_the_etag_it_was_sent_with_is_not_stale(api: Any, asked: Asked) -> None:
-    question = asked()
+    interrupt = asked()
     headers = {
-        "If-Match": api.get("interrupt", question.pk)["ETag"],
+        "If-Match": api.get("interrupt", interrupt.pk)["ETag"],
         "Idempotency-Key": str(uuid.uuid4()),
     }
-    first = api.post("decisions", question.pk, body={"type": "approve"}, headers=headers)
-    again = api.post("decisions", question.pk, body={"type": "approve"}, headers=headers)
+    first = api.post("decisions", interrupt.pk, body={"type": "approve"}, headers=headers)
+    again = api.post("decisions", interrupt.pk, body={"type": "approve"}, headers=headers)
     assert (again.status_code, again.content) == (202, first.content)
 
 
 def test_what_was_not_seen_is_not_decided(api: Any, asked: Asked) -> None:
-    question = asked()
-    etag = api.get("interrupt", question.pk)["ETag"]
-    Interrupt.objects.filter(pk=question.pk).update(version=2)
+    interrupt = asked()
+    etag = api.get("interrupt", interrupt.pk)["ETag"]
+    Interrupt.objects.filter(pk=interrupt.pk).update(version=2)
     response = api.post(
-        "decisions", question.pk, body={"type": "approve"}, headers={"If-Match": etag}
+        "decisions", interrupt.pk, body={"type": "approve"}, headers={"If-Match": etag}
     )
-    assert (response.status_code, response.json()["code"]) == (412, "stale_question")
-    assert not decided(question)
+    assert (response.status_code, response.json()["code"]) == (412, "stale_interrupt")
+    assert not decided(interrupt)
     any_version = {"If-Match": "*"}
-    response = api.post("decisions", question.pk, body={"type": "approve"}, headers=any_version)
+    response = api.post("decisions", interrupt.pk, body={"type": "approve"}, headers=any_version)
     assert response.status_code == 202
 
 
 def test_a_tag_with_a_comma_is_one_tag_and_none_of_ours(api: Any, asked: Asked) -> None:
-    question, tag = asked(), {"If-Match": '"a,b"'}
-    response = api.post("decisions", question.pk, body={"type": "approve"}, headers=tag)
-    assert (response.status_code, response.json()["code"]) == (412, "stale_question")
+    interrupt, tag = asked(), {"If-Match": '"a,b"'}
+    response = api.post("decisions", interrupt.pk, body={"type": "approve"}, headers=tag)
+    assert (response.status_code, response.json()["code"]) == (412, "stale_interrupt")
     two = {"If-Match": '"a", "b"'}
-    response = api.post("decisions", question.pk, body={"type": "approve"}, headers=two)
+    response = api.post("decisions", interrupt.pk, body={"type": "approve"}, headers=two)
     assert response.status_code == 400
 
 
@@ -272,77 +272,77 @@ def test_a_tag_with_a_comma_is_one_tag_and_none_of_ours(api: Any, asked: Asked) 
 def test_an_answer_that_does_not_fit_changes_nothing(
     api: Any, asked: Asked, name: str, body: dict[str, Any], pointer: str | None
 ) -> None:
-    question = asked()
-    response = api.post(name, question.pk, body=body)
+    interrupt = asked()
+    response = api.post(name, interrupt.pk, body=body)
     assert response.status_code == 422, response.content
     problem = response.json()
     assert problem["code"] == "invalid_answer"
     if pointer is not None:
         assert pointer in [fault["pointer"] for fault in problem["errors"]]
-    assert not decided(question)
-    assert Run.objects.get(pk=question.run_id).state == Run.State.INTERRUPTED
+    assert not decided(interrupt)
+    assert Run.objects.get(pk=interrupt.run_id).state == Run.State.INTERRUPTED
 
 
-def test_any_json_value_answers_a_question_without_a_schema(api: Any, asked: Asked) -> None:
+def test_any_json_value_answers_an_interrupt_without_a_schema(api: Any, asked: Asked) -> None:
     for value in (None, False, 0, "", [], {}, -0.0, 2**53, "😀", {"a": [1, {"b": None}]}):
-        question = asked(free=True)
-        response = api.post("decisions", question.pk, body={"type": "respond", "value": value})
+        interrupt = asked(free=True)
+        response = api.post("decisions", interrupt.pk, body={"type": "respond", "value": value})
         assert response.status_code == 202, response.content
         assert repr(response.json()["value"]) == repr(value)
-        assert repr(Decision.objects.get(interrupt=question).value) == repr(value)
+        assert repr(Decision.objects.get(interrupt=interrupt).value) == repr(value)
 
 
 def test_validating_says_what_the_graph_would_get_and_stores_nothing(
     api: Any, asked: Asked
 ) -> None:
-    question = asked()
+    interrupt = asked()
     body = {"type": "reject", "value": {"amount": 3}, "reason": "No."}
-    response = api.post("decision-validate", question.pk, body=body)
+    response = api.post("decision-validate", interrupt.pk, body=body)
     assert response.status_code == 200
     assert response.json() == {"valid": True, "resume": {"amount": 3, "approved": False}}
-    assert not decided(question)
+    assert not decided(interrupt)
     assert not Decision.objects.exists()
 
 
 def test_validating_heeds_the_reason_where_deciding_hands_it_to_the_graph(
     api: Any, asked: Asked
 ) -> None:
-    question = asked(free=True)
+    interrupt = asked(free=True)
     call = {"name": "send", "args": {}, "description": "Send it?"}
     rule = {"action_name": "send", "allowed_decisions": ["approve", "reject"]}
-    Interrupt.objects.filter(pk=question.pk).update(
+    Interrupt.objects.filter(pk=interrupt.pk).update(
         payload={"action_requests": [call], "review_configs": [rule]},
         dialect="hitl_request",
         allowed_decisions=["approve", "reject"],
     )
     body = {"type": "reject", "reason": "Not today."}
-    checked = api.post("decision-validate", question.pk, body=body).json()
+    checked = api.post("decision-validate", interrupt.pk, body=body).json()
     assert checked["resume"] == {"decisions": [{"type": "reject", "message": "Not today."}]}
-    assert api.post("decisions", question.pk, body=body).json()["value"] == checked["resume"]
+    assert api.post("decisions", interrupt.pk, body=body).json()["value"] == checked["resume"]
 
 
 def test_what_the_graph_is_to_receive_is_a_decision_too(api: Any, asked: Asked) -> None:
-    question = asked()
+    interrupt = asked()
     resume = {"approved": True, "amount": 7}
-    checked = api.post("decision-validate", question.pk, body={"resume": resume})
+    checked = api.post("decision-validate", interrupt.pk, body={"resume": resume})
     assert checked.json() == {"valid": True, "resume": resume}
     wrong = {**resume, "amount": "7"}
     for name in ("decisions", "decision-validate"):
-        refused = api.post(name, question.pk, body={"resume": wrong})
+        refused = api.post(name, interrupt.pk, body={"resume": wrong})
         assert (refused.status_code, refused.json()["code"]) == (422, "invalid_answer")
         assert [fault["pointer"] for fault in refused.json()["errors"]] == ["/resume/amount"]
-    done = api.post("decisions", question.pk, body={"resume": resume, "reason": "Part of it."})
+    done = api.post("decisions", interrupt.pk, body={"resume": resume, "reason": "Part of it."})
     assert done.status_code == 202
     assert (done.json()["type"], done.json()["value"]) == ("edit", resume)
     assert done.json()["reason"] == "Part of it."
 
 
 def test_a_decision_that_is_not_on_offer_is_what_is_wrong(api: Any, asked: Asked) -> None:
-    question = asked()
-    item = {"interrupt": str(question.pk), "type": "respond", "value": 1}
+    interrupt = asked()
+    item = {"interrupt": str(interrupt.pk), "type": "respond", "value": 1}
     (result,) = api.post("decisions-bulk", body={"decisions": [item]}).json()["results"]
     del item["interrupt"]
-    alone = api.post("decisions", question.pk, body=item).json()
+    alone = api.post("decisions", interrupt.pk, body=item).json()
     for told, pointer in ((alone, "/type"), (result["problem"], "/decisions/0/type")):
         (fault,) = told["errors"]
         assert (fault["pointer"], fault["code"]) == (pointer, "not_allowed")
@@ -365,34 +365,34 @@ def test_a_decision_is_given_in_one_way(
     assert [fault["pointer"] for fault in refused.json()["errors"]] == pointers
 
 
-def test_a_decided_question_needs_no_validating(api: Any, asked: Asked) -> None:
-    question = asked()
-    services.decide(question.pk, "approve")
-    response = api.post("decision-validate", question.pk, body={"type": "approve"})
+def test_a_decided_interrupt_needs_no_validating(api: Any, asked: Asked) -> None:
+    interrupt = asked()
+    services.decide(interrupt.pk, "approve")
+    response = api.post("decision-validate", interrupt.pk, body={"type": "approve"})
     assert (response.status_code, response.json()["code"]) == (409, "already_decided")
 
 
-def test_decisions_of_an_open_question_are_none(api: Any, asked: Asked) -> None:
+def test_decisions_of_an_open_interrupt_are_none(api: Any, asked: Asked) -> None:
     page = api.get("decisions", asked().pk).json()
     assert page == {"next": None, "previous": None, "results": []}
 
 
 @pytest.mark.promise("P19")
-def test_what_a_graph_says_stays_text(api: Any, make_question: Any) -> None:
+def test_what_a_graph_says_stays_text(api: Any, make_interrupt: Any) -> None:
     nasty = "<script>alert(1)</script>\u2028{{ 7*7 }} %s\r\nSet-Cookie: a=b"
-    question = make_question(title=nasty[:300], payload={"<b>": nasty}, node="<i>")
-    response = api.get("interrupt", question.pk)
+    interrupt = make_interrupt(title=nasty[:300], payload={"<b>": nasty}, node="<i>")
+    response = api.get("interrupt", interrupt.pk)
     assert response.json()["payload"] == {"<b>": nasty}
     assert response["Content-Type"] == "application/json"
     assert "Set-Cookie" not in response
 
 
 def test_head_and_options_answer_without_a_body(api: Any, asked: Asked) -> None:
-    question = asked()
-    head = api.call("HEAD", "interrupt", question.pk)
+    interrupt = asked()
+    head = api.call("HEAD", "interrupt", interrupt.pk)
     assert (head.status_code, head.content) == (200, b"")
     assert head["ETag"]
-    options = api.call("OPTIONS", "decisions", question.pk)
+    options = api.call("OPTIONS", "decisions", interrupt.pk)
     assert (options.status_code, options.content) == (204, b"")
     assert options["Allow"] == "GET, POST, HEAD, OPTIONS"
 
@@ -404,24 +404,24 @@ def test_a_number_that_is_too_long_for_some_is_kept_or_refused(
 ) -> None:
     started = api.post("runs", body={"graph": "invoice", "input": {"amount": number}})
     assert started.status_code in (202, 422), started.content
-    question = asked(free=True)
-    response = api.post("decisions", question.pk, body={"type": "respond", "value": number})
+    interrupt = asked(free=True)
+    response = api.post("decisions", interrupt.pk, body={"type": "respond", "value": number})
     assert response.status_code in (202, 422), response.content
     if response.status_code == 202:
-        runner.advance(str(question.run_id))
-        assert api.get("run", question.run_id).json()["result"]["answer"] == number
+        runner.advance(str(interrupt.run_id))
+        assert api.get("run", interrupt.run_id).json()["result"]["answer"] == number
 
 
 def test_one_transaction_for_each_request_changes_nothing(
     api: Any, asked: Asked, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setitem(connection.settings_dict, "ATOMIC_REQUESTS", True)
-    question = asked()
-    refused = api.post("decisions", question.pk, body={"type": "edit", "value": {"amount": 0}})
+    interrupt = asked()
+    refused = api.post("decisions", interrupt.pk, body={"type": "edit", "value": {"amount": 0}})
     assert refused.status_code == 422
-    assert api.post("decisions", question.pk, body={"type": "approve"}).status_code == 202
-    assert api.post("decisions", question.pk, body={"type": "approve"}).status_code == 409
-    assert decided(question)
+    assert api.post("decisions", interrupt.pk, body={"type": "approve"}).status_code == 202
+    assert api.post("decisions", interrupt.pk, body={"type": "approve"}).status_code == 409
+    assert decided(interrupt)
 
 
 def test_a_fault_of_ours_is_raised_for_the_host_to_report(
@@ -431,30 +431,30 @@ def test_a_fault_of_ours_is_raised_for_the_host_to_report(
         raise RuntimeError("a bug")
 
     monkeypatch.setattr(services, "decide", broken)
-    question = asked()
+    interrupt = asked()
     with pytest.raises(RuntimeError, match="a bug"):
-        api.post("decisions", question.pk, body={"type": "approve"})
+        api.post("decisions", interrupt.pk, body={"type": "approve"})
 
 
 @pytest.mark.promise("P4")
-def test_a_question_that_was_asked_otherwise_is_another_resource(api: Any, asked: Asked) -> None:
-    question = asked()
-    before = api.get("interrupt", question.pk)
+def test_an_interrupt_that_was_asked_otherwise_is_another_resource(api: Any, asked: Asked) -> None:
+    interrupt = asked()
+    before = api.get("interrupt", interrupt.pk)
     assert before.json()["changed_at"] is None
-    Interrupt.objects.update(changed_at=question.created_at)
-    after = api.get("interrupt", question.pk, headers={"If-None-Match": before["ETag"]})
+    Interrupt.objects.update(changed_at=interrupt.created_at)
+    after = api.get("interrupt", interrupt.pk, headers={"If-None-Match": before["ETag"]})
     assert after.status_code == 200
     assert after.json()["changed_at"] == before.json()["created_at"]
 
 
 @pytest.mark.promise("P5")
-def test_a_refused_answer_is_shown_with_the_open_question(api: Any, asked: Asked) -> None:
-    question = asked()
-    services.decide(question.pk, "approve", reason="fine")
+def test_a_refused_answer_is_shown_with_the_open_interrupt(api: Any, asked: Asked) -> None:
+    interrupt = asked()
+    services.decide(interrupt.pk, "approve", reason="fine")
     made = Decision.objects.get()
     Decision.objects.update(refusal="The amount is odd.")
     Interrupt.objects.update(status="pending", version=3, refused_version=made.version)
-    shown = api.get("interrupt", question.pk).json()
+    shown = api.get("interrupt", interrupt.pk).json()
     assert shown["decision"] is None
     assert (shown["refused"]["id"], shown["refused"]["refusal"]) == (
         str(made.pk),
@@ -463,43 +463,43 @@ def test_a_refused_answer_is_shown_with_the_open_question(api: Any, asked: Asked
 
 
 def test_who_started_a_run_is_told_why_they_may_not_approve_it(api: Any, asked: Asked) -> None:
-    question = asked()
+    interrupt = asked()
     user = get_user_model().objects.get(pk=api.client.session["_auth_user_id"])
-    Run.objects.filter(pk=question.run_id).update(started_by=user)
+    Run.objects.filter(pk=interrupt.run_id).update(started_by=user)
     Interrupt.objects.update(no_self_approval=True)
     for name in ("decisions", "decision-validate"):
-        refused = api.post(name, question.pk, body={"type": "approve"})
+        refused = api.post(name, interrupt.pk, body={"type": "approve"})
         assert (refused.status_code, refused.json()["code"]) == (403, "self_approval")
-    assert not decided(question)
+    assert not decided(interrupt)
 
 
 @pytest.mark.promise("P1")
 def test_a_vote_that_is_not_the_last_is_recorded_and_the_run_waits(
     api: Any, as_role: Any, asked: Asked
 ) -> None:
-    question = asked()
+    interrupt = asked()
     Interrupt.objects.update(quorum=2)
-    vote = api.post("decisions", question.pk, body={"type": "approve"})
+    vote = api.post("decisions", interrupt.pk, body={"type": "approve"})
     assert (vote.status_code, vote.json()["complete"]) == (200, False)
     assert (vote.json()["approvals"], vote.json()["quorum"]) == (1, 2)
-    again = api.post("decisions", question.pk, body={"type": "approve"})
+    again = api.post("decisions", interrupt.pk, body={"type": "approve"})
     assert (again.status_code, again.json()["code"]) == (409, "already_approved")
-    assert not decided(question)
-    last = as_role("reviewer").post("decisions", question.pk, body={"type": "approve"})
+    assert not decided(interrupt)
+    last = as_role("reviewer").post("decisions", interrupt.pk, body={"type": "approve"})
     assert (last.status_code, last.json()["complete"]) == (202, True)
-    assert decided(question)
+    assert decided(interrupt)
 
 
 def test_an_answer_is_about_its_own_request_whatever_was_asked_before_it(
     api: Any, asked: Asked
 ) -> None:
-    question = asked()
+    interrupt = asked()
     for host in ("one.example", "two.example"):
-        shown = api.get("interrupt", question.pk, headers={"Host": host}).json()
+        shown = api.get("interrupt", interrupt.pk, headers={"Host": host}).json()
         assert shown["url"].startswith(f"http://{host}/")
     body = {"type": "reject", "reason": "Too much."}
-    refused = api.post("decisions", question.pk, body={**body, "reson": ""})
+    refused = api.post("decisions", interrupt.pk, body={**body, "reson": ""})
     assert [fault["pointer"] for fault in refused.json()["errors"]] == ["/reson"]
-    assert api.post("decisions", question.pk, body=body).status_code == 202
+    assert api.post("decisions", interrupt.pk, body=body).status_code == 202
     other = api.post("decisions", asked().pk, body={"type": "reject"}).json()
     assert other["reason"] == ""

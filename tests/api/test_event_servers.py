@@ -43,8 +43,8 @@ def begin() -> Any:
 
 
 def go_on(run: Any) -> None:
-    for question in Interrupt.objects.filter(run=run, status="pending"):
-        services.decide(question.pk, "respond", reply(question.payload))
+    for interrupt in Interrupt.objects.filter(run=run, status="pending"):
+        services.decide(interrupt.pk, "respond", reply(interrupt.payload))
     runner.advance(str(run))
 
 
@@ -54,7 +54,7 @@ def numbers(run: Any) -> list[int]:
 
 @pytest.mark.parametrize("kind", ["gunicorn", "uvicorn"])
 def test_a_request_that_waits_is_answered_when_the_run_goes_on(kind: str, serve: Any) -> None:
-    client, run = Client(serve(kind, EVENT_WAITERS=4, EVENT_USER_SHARE=1)), begin()
+    client, run = Client(serve(kind, EVENT_MAX_WAITING_THREADS=4, EVENT_MAX_USER_SHARE=1)), begin()
     last = numbers(run)[-1]
     with ThreadPoolExecutor(3) as pool:
         path = f"runs/{run}/events/?after={last}&wait=25"
@@ -67,7 +67,7 @@ def test_a_request_that_waits_is_answered_when_the_run_goes_on(kind: str, serve:
 
 @pytest.mark.parametrize("kind", ["gunicorn", "uvicorn"])
 def test_a_start_that_waits_is_answered_when_the_run_asks(kind: str, serve: Any) -> None:
-    client = Client(serve(kind, EVENT_WAITERS=4, EVENT_USER_SHARE=1))
+    client = Client(serve(kind, EVENT_MAX_WAITING_THREADS=4, EVENT_MAX_USER_SHARE=1))
     body = {"graph": "chaos line", "input": EMPTY}
     with ThreadPoolExecutor(1) as pool:
         waiting = pool.submit(client.post, "runs/?wait=25", body)
@@ -81,7 +81,7 @@ def test_a_start_that_waits_is_answered_when_the_run_asks(kind: str, serve: Any)
 
 @pytest.mark.parametrize("kind", ["gunicorn", "uvicorn"])
 def test_a_queue_that_is_empty_is_answered_when_something_is_asked(kind: str, serve: Any) -> None:
-    client = Client(serve(kind, EVENT_WAITERS=4, EVENT_USER_SHARE=1))
+    client = Client(serve(kind, EVENT_MAX_WAITING_THREADS=4, EVENT_MAX_USER_SHARE=1))
     with ThreadPoolExecutor(1) as pool:
         waiting = pool.submit(client.get, "interrupts/?free=true&wait=25")
         run = begin()
@@ -127,7 +127,7 @@ def test_a_server_with_one_thread_answers_at_once(serve: Any) -> None:
 @pytest.mark.parametrize("kind", ["gunicorn", "uvicorn"])
 def test_one_who_waits_often_keeps_nobody_out(kind: str, serve: Any) -> None:
     # As many as gunicorn has threads here, and more than a user has places under either.
-    server = serve(kind, EVENT_STREAMS=8, EVENT_WAIT_SECONDS=PATIENCE)
+    server = serve(kind, EVENT_MAX_STREAMS=8, EVENT_WAIT_SECONDS=PATIENCE)
     client, run = Client(server), begin()
     path = f"runs/{run}/events/?after={numbers(run)[-1]}&wait={PATIENCE}"
     with ThreadPoolExecutor(8) as pool:
@@ -145,7 +145,9 @@ def test_one_who_waits_often_keeps_nobody_out(kind: str, serve: Any) -> None:
 def test_a_client_that_goes_away_leaves_its_place_to_the_next(kind: str, serve: Any) -> None:
     # Only its end shows gunicorn that nobody reads any more, or the next thing to write.
     seconds = 5 if kind == "gunicorn" else 60
-    server = serve(kind, EVENT_WAITERS=1, EVENT_STREAMS=1, EVENT_WAIT_SECONDS=seconds)
+    server = serve(
+        kind, EVENT_MAX_WAITING_THREADS=1, EVENT_MAX_STREAMS=1, EVENT_WAIT_SECONDS=seconds
+    )
     client, run = Client(server), begin()
     path = f"runs/{run}/events/?after={numbers(run)[-1]}&wait=1"
 
@@ -172,12 +174,12 @@ def test_a_queue_is_watched_and_taken_up_again_where_it_broke_off(kind: str, ser
     first = Client(server).watch()
     place, name, page = next(first)
     assert (name, [each["run"] for each in page["results"]]) == ("reset", [str(run)])
-    (question,) = Interrupt.objects.filter(run=run)
+    (interrupt,) = Interrupt.objects.filter(run=run)
     go_on(run)
     place, name, changes = next(first)
     # What it asks next, if anything, may come along.
     assert (name, changes["changed"]) == ("changes", [])
-    assert changes["removed"] == [{"id": str(question.pk), "status": "decided"}]
+    assert changes["removed"] == [{"id": str(interrupt.pk), "status": "decided"}]
     first.close()
     other = begin()
     seen = set(Interrupt.objects.filter(run=other).values_list("pk", flat=True))

@@ -94,8 +94,8 @@ def test_a_run_that_asks_has_not_ended(api: Any, told: Callable[..., Run]) -> No
     run = told()
     page = api.get("run-events", run.pk).json()
     assert (page["state"], page["ended"]) == ("interrupted", False)
-    (question,) = page["results"][-1]["data"]["questions"]
-    assert api.get("interrupt", question).status_code == 200
+    (interrupt,) = page["results"][-1]["data"]["interrupts"]
+    assert api.get("interrupt", interrupt).status_code == 200
 
 
 @pytest.mark.promise("P18")
@@ -221,7 +221,7 @@ def test_a_process_that_serves_one_at_a_time_keeps_nobody(
 def test_no_more_requests_wait_than_allowed(
     api: Any, told: Callable[..., Run], settings: Any
 ) -> None:
-    settings.HITL = {**settings.HITL, "EVENT_WAITERS": 2, "EVENT_USER_SHARE": 1}
+    settings.HITL = {**settings.HITL, "EVENT_MAX_WAITING_THREADS": 2, "EVENT_MAX_USER_SHARE": 1}
     run = told()
     query = f"after={run.last_event}&wait=20"
     waiters = [api.get("run-events", run.pk, query=query, **THREADS) for _ in range(3)]
@@ -239,7 +239,7 @@ def test_no_more_requests_wait_than_allowed(
 def test_one_user_keeps_no_more_than_a_share_of_them_waiting(
     api: Any, as_role: Any, told: Callable[..., Run], settings: Any
 ) -> None:
-    settings.HITL = {**settings.HITL, "EVENT_WAITERS": 8, "EVENT_USER_SHARE": 0.25}
+    settings.HITL = {**settings.HITL, "EVENT_MAX_WAITING_THREADS": 8, "EVENT_MAX_USER_SHARE": 0.25}
     run = told()
     path, other = {"query": f"after={run.last_event}&wait=20", **THREADS}, as_role("viewer")
     mine = [api.get("run-events", run.pk, **path) for _ in range(4)]
@@ -321,7 +321,7 @@ def test_a_run_that_is_tried_again_goes_on_counting_behind_what_was_deleted(
 
 def test_what_a_forgotten_thread_told_is_gone(api: Any, told: Callable[..., Run]) -> None:
     run = told(silent=True)
-    services.forget(run.thread.thread_id)
+    services.erase_thread(run.thread.thread_id)
     assert not RunEvent.objects.exists()
     assert api.get("run-events", run.pk).status_code == 410
 

@@ -16,13 +16,13 @@ from .conftest import API
 Make = Callable[..., Any]
 
 
-def test_questions_come_with_their_runs_and_threads(
-    api: Any, make_run: Make, make_question: Make
+def test_interrupts_come_with_their_runs_and_threads(
+    api: Any, make_run: Make, make_interrupt: Make
 ) -> None:
     run = make_run(state=Run.State.INTERRUPTED)
     for _ in range(2):
-        make_question(run)
-    other = make_question()
+        make_interrupt(run)
+    other = make_interrupt()
 
     page = api.get("interrupts", query="expand=thread,run").json()
 
@@ -38,10 +38,10 @@ def test_questions_come_with_their_runs_and_threads(
     assert page["expanded"]["thread"][other.thread.thread_id]["run"] == str(other.run_id)
 
 
-def test_runs_come_with_what_they_ask(api: Any, make_run: Make, make_question: Make) -> None:
+def test_runs_come_with_what_they_ask(api: Any, make_run: Make, make_interrupt: Make) -> None:
     asking, silent = make_run(state=Run.State.INTERRUPTED), make_run()
-    first, second = make_question(asking), make_question(asking)
-    make_question(asking, status=Interrupt.Status.DECIDED)
+    first, second = make_interrupt(asking), make_interrupt(asking)
+    make_interrupt(asking, status=Interrupt.Status.DECIDED)
 
     page = api.get("runs", query="expand=interrupts,thread").json()
 
@@ -53,10 +53,10 @@ def test_runs_come_with_what_they_ask(api: Any, make_run: Make, make_question: M
 
 
 def test_nobody_is_shown_what_they_may_not_see(
-    make_user: Make, make_question: Make, make_run: Make
+    make_user: Make, make_interrupt: Make, make_run: Make
 ) -> None:
     run = make_run(state=Run.State.INTERRUPTED)
-    make_question(run)
+    make_interrupt(run)
     reader = API(make_user("view_interrupt"))
     page = reader.get("interrupts", query="expand=run,thread").json()
     assert len(page["results"]) == 1
@@ -66,8 +66,8 @@ def test_nobody_is_shown_what_they_may_not_see(
     assert page["expanded"] == {"interrupts": {}, "thread": {}}
 
 
-def test_without_it_a_page_is_what_it_was(api: Any, make_question: Make) -> None:
-    make_question()
+def test_without_it_a_page_is_what_it_was(api: Any, make_interrupt: Make) -> None:
+    make_interrupt()
     assert {*api.get("interrupts").json()} == {"next", "previous", "results"}
 
 
@@ -101,25 +101,27 @@ def test_what_has_nothing_to_expand_does_not_know_it(api: Any, name: str) -> Non
     assert response.json()["errors"][0]["code"] == "unknown_parameter"
 
 
-def test_each_name_takes_a_query_however_many_rows_there_are(api: Any, make_question: Make) -> None:
+def test_each_name_takes_a_query_however_many_rows_there_are(
+    api: Any, make_interrupt: Make
+) -> None:
     def count(name: str, query: str) -> int:
         with CaptureQueriesContext(connection) as asked:
             assert api.get(name, query=query).status_code == 200
         return len(asked)
 
     for name, names in (("interrupts", "run,thread"), ("runs", "interrupts,thread")):
-        make_question()
+        make_interrupt()
         count(name, f"expand={names}")
         plain = count(name, "page_size=50")
         few = count(name, f"page_size=50&expand={names}")
         for _ in range(10):
-            make_question()
+            make_interrupt()
         assert count(name, f"page_size=50&expand={names}") == few
         assert few == plain + 2
 
 
-def test_who_waits_for_a_question_has_it_expanded(api: Any, make_question: Make) -> None:
-    question = make_question()
+def test_who_waits_for_an_interrupt_has_it_expanded(api: Any, make_interrupt: Make) -> None:
+    interrupt = make_interrupt()
     page = api.get("interrupts", query="wait=1&expand=run").json()
-    assert [*page["expanded"]["run"]] == [str(question.run_id)]
+    assert [*page["expanded"]["run"]] == [str(interrupt.run_id)]
     assert Thread.objects.count() == 1

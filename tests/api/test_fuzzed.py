@@ -135,13 +135,13 @@ def _no_network(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.fixture
 def things(asked: Callable[..., Interrupt], make_run: Any) -> dict[str, str]:
     """What there is, by the name that addresses have for it."""
-    question = asked(free=True)
+    interrupt = asked(free=True)
     make_run(state=Run.State.FAILED)
     return {
         "name": "invoice",
-        "run_id": str(question.run_id),
-        "thread_id": question.thread.thread_id,
-        "interrupt_id": str(question.pk),
+        "run_id": str(interrupt.run_id),
+        "thread_id": interrupt.thread.thread_id,
+        "interrupt_id": str(interrupt.pk),
     }
 
 

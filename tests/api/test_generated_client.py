@@ -107,12 +107,12 @@ def test_what_goes_wrong_has_a_type_of_its_own(client: Made) -> None:
     models = client.module("models")
     start = client.model("StartBody", graph="invoice", input_={"amount": 12})
     run = client.call("runs", "start_run", body=start).parsed
-    (question,) = client.call("interrupts", "list_interrupts", run=run.id).parsed.results
+    (interrupt,) = client.call("interrupts", "list_interrupts", run=run.id).parsed.results
     approve = client.model("DecisionBodyByType", type_=models.DecisionBodyByTypeType.APPROVE)
-    first = client.call("interrupts", "decide", question.id, body=approve)
+    first = client.call("interrupts", "decide", interrupt.id, body=approve)
 
     resume = client.model("DecisionBodyByResume", resume={"approved": True, "amount": 12})
-    late = client.call("interrupts", "decide", question.id, body=resume)
+    late = client.call("interrupts", "decide", interrupt.id, body=resume)
     assert isinstance(late.parsed, models.AlreadyDecidedProblem)
     assert late.parsed.decision.id == first.parsed.id
 

@@ -47,7 +47,7 @@ def test_a_graph_says_what_goes_in_what_comes_out_and_what_it_looks_like(
 def test_a_graph_that_cannot_be_built_keeps_no_other_from_the_list(
     api: Any, invoice: str, asked: Any, make_user: Any
 ) -> None:
-    question = asked()
+    interrupt = asked()
 
     def build() -> Any:
         raise LookupError("no key in the vault")
@@ -70,11 +70,11 @@ def test_a_graph_that_cannot_be_built_keeps_no_other_from_the_list(
             api.get("graph", invoice),
             api.get("graph-diagram", invoice),
             api.post("runs", body={"graph": invoice, "input": {"amount": 1}}),
-            api.get("thread-state", question.thread.thread_id),
+            api.get("thread-state", interrupt.thread.thread_id),
         ):
             assert (refused.status_code, refused.json()["code"]) == (409, "graph_broken")
             assert "vault" not in refused.json()["detail"]
-        assert api.get("run", question.run_id).status_code == 200
+        assert api.get("run", interrupt.run_id).status_code == 200
     finally:
         registry.unregister(invoice)
 
@@ -84,14 +84,14 @@ def names(api: Any) -> list[str]:
 
 
 @pytest.mark.promise("P18")
-def test_who_sees_a_run_or_a_question_of_a_graph_sees_the_graph(
-    make_user: Any, make_question: Any, invoice: str
+def test_who_sees_a_run_or_an_interrupt_of_a_graph_sees_the_graph(
+    make_user: Any, make_interrupt: Any, invoice: str
 ) -> None:
     readers = [API(make_user(permission)) for permission in ("view_run", "view_interrupt")]
     for reader in readers:
         assert invoice not in names(reader)
         assert reader.get("graph", invoice).status_code == 404
-    make_question()
+    make_interrupt()
     for reader in readers:
         assert invoice in names(reader)
         assert reader.get("graph", invoice).status_code == 200
@@ -100,9 +100,9 @@ def test_who_sees_a_run_or_a_question_of_a_graph_sees_the_graph(
 
 @pytest.mark.promise("P18")
 def test_a_policy_that_hides_rows_hides_their_graph(
-    as_role: Any, make_question: Any, invoice: str, settings: Any
+    as_role: Any, make_interrupt: Any, invoice: str, settings: Any
 ) -> None:
-    make_question()
+    make_interrupt()
     settings.HITL = {"POLICY": f"{__name__}.NoInvoices"}
     reviewer = as_role("reviewer")
     assert invoice not in names(reviewer)
@@ -140,7 +140,7 @@ def test_a_graph_is_started_by_whom_it_names_and_says_so(make_user: Any) -> None
 
 @pytest.mark.promise("P18")
 @pytest.mark.usefixtures("of_some")
-def test_a_graph_for_code_is_started_by_nobody_and_its_questions_are_decided(
+def test_a_graph_for_code_is_started_by_nobody_and_its_interrupts_are_decided(
     make_user: Any, api: Any
 ) -> None:
     body = {"graph": "for code", "input": {"text": "x"}}
@@ -154,8 +154,8 @@ def test_a_graph_for_code_is_started_by_nobody_and_its_questions_are_decided(
     with testing.inline() as advance:
         run = services.start("for code", {"text": "x"}, by=make_user(), skip_permission_checks=True)
         advance()
-        question = Interrupt.objects.get(run_id=run.id)
-        decided = api.post("decisions", question.pk, body={"type": "approve"})
+        interrupt = Interrupt.objects.get(run_id=run.id)
+        decided = api.post("decisions", interrupt.pk, body={"type": "approve"})
         assert decided.status_code == 202
         advance()
     assert api.get("graph", "for code").json()["may_start"] is False
@@ -165,13 +165,13 @@ def test_a_graph_for_code_is_started_by_nobody_and_its_questions_are_decided(
 
 
 def test_the_list_takes_no_more_queries_with_more_rows(
-    as_role: Any, make_question: Any, invoice: str
+    as_role: Any, make_interrupt: Any, invoice: str
 ) -> None:
     reviewer = as_role("reviewer")
     counts = set()
     for rows in (1, 5):
         for _ in range(rows):
-            make_question()
+            make_interrupt()
         with CaptureQueriesContext(connection) as queries:
             names(reviewer)
         counts.add(len(queries))

@@ -10,8 +10,8 @@ from django.contrib.auth import get_user_model
 from django.db.models.functions import Now
 
 from hitl_django.api.urls import urlpatterns
-from hitl_django.models import AuditEntry, Comment, KeyedRequest, Run
-from hitl_django.services.keyed_requests import remove_old
+from hitl_django.models import AuditEntry, Comment, IdempotencyRecord, Run
+from hitl_django.services.idempotency import remove_old
 from tests.permissions.conftest import everything_of_ours
 
 from .addresses import arguments, bodies
@@ -71,18 +71,18 @@ def test_it_is_done_once(
 
 def test_an_undo_is_done_once(asked: Any, api: Any, settings: Any) -> None:
     settings.HITL = {**settings.HITL, "UNDO_SECONDS": 60}
-    question = asked()
-    api.post("decisions", question.pk, body={"type": "approve"})
-    first, again = (api.post("undo", question.pk, body={}, **ONCE) for _ in range(2))
+    interrupt = asked()
+    api.post("decisions", interrupt.pk, body={"type": "approve"})
+    first, again = (api.post("undo", interrupt.pk, body={}, **ONCE) for _ in range(2))
     assert (first.status_code, again.status_code) == (200, 200)
     assert again.json() == first.json()
     assert again["Idempotent-Replayed"] == "true"
 
 
 def test_what_is_shown_once_is_not_shown_again(asked: Any, api: Any) -> None:
-    question = asked()
+    interrupt = asked()
     first, again = (
-        api.post("links", question.pk, body={"name": "Dana K."}, **ONCE).json() for _ in range(2)
+        api.post("links", interrupt.pk, body={"name": "Dana K."}, **ONCE).json() for _ in range(2)
     )
     assert first["url"].startswith("http")
     assert (again["id"], again["url"]) == (first["id"], "")
@@ -92,8 +92,8 @@ def test_what_is_shown_once_is_not_shown_again(asked: Any, api: Any) -> None:
 def test_another_request_with_the_key_is_refused(
     name: str, api: Any, arguments: dict[str, Any], bodies: dict[str, Any]
 ) -> None:
-    question = arguments["comments"][0]
-    api.post("comments", question, body={"text": "First."}, **ONCE)
+    interrupt = arguments["comments"][0]
+    api.post("comments", interrupt, body={"text": "First."}, **ONCE)
     before = everything_of_ours()
     body = {"text": "Second."} if name == "comments" else bodies.get(name)
     refused = api.post(name, *arguments[name], body=body, **ONCE)
@@ -102,37 +102,39 @@ def test_another_request_with_the_key_is_refused(
 
 
 def test_a_key_is_its_users_own(asked: Any, as_role: Any) -> None:
-    question = asked()
+    interrupt = asked()
     for role in ("reviewer", "lead"):
         body = {"text": f"Says the {role}."}
-        made = as_role(role).post("comments", question.pk, body=body, **ONCE)
+        made = as_role(role).post("comments", interrupt.pk, body=body, **ONCE)
         assert made.status_code == 201
     assert Comment.objects.count() == 2
 
 
 def test_what_was_refused_may_be_sent_again_mended(asked: Any, as_role: Any) -> None:
-    question, lead = asked(), as_role("lead")
+    interrupt, lead = asked(), as_role("lead")
     key = {"HTTP_IDEMPOTENCY_KEY": "mended"}
-    assert lead.post("comments", question.pk, body={"text": " "}, **key).status_code in (400, 422)
-    assert lead.post("comments", question.pk, body={"text": "Now."}, **key).status_code == 201
+    assert lead.post("comments", interrupt.pk, body={"text": " "}, **key).status_code in (400, 422)
+    assert lead.post("comments", interrupt.pk, body={"text": "Now."}, **key).status_code == 201
 
 
 @pytest.mark.promise("P18")
 def test_a_refusal_stays_in_the_record(asked: Any, as_role: Any) -> None:
-    question = asked()
+    interrupt = asked()
     viewer = as_role("viewer")
-    assert viewer.post("run-cancel", question.run_id, body={}, **ONCE).status_code == 403
+    assert viewer.post("run-cancel", interrupt.run_id, body={}, **ONCE).status_code == 403
     assert AuditEntry.objects.filter(verb="refuse").count() == 1
-    assert not KeyedRequest.objects.exists()
+    assert not IdempotencyRecord.objects.exists()
 
 
 @pytest.mark.promise("P18")
 def test_who_does_not_see_it_any_more_is_not_shown_it_again(asked: Any, as_role: Any) -> None:
-    question, lead = asked(), as_role("lead")
+    interrupt, lead = asked(), as_role("lead")
     body = {"text": "A word."}
-    assert lead.post("comments", question.pk, body=body, **ONCE).status_code == 201
-    get_user_model().objects.get(pk=KeyedRequest.objects.get().user_id).user_permissions.clear()
-    assert lead.post("comments", question.pk, body=body, **ONCE).status_code == 404
+    assert lead.post("comments", interrupt.pk, body=body, **ONCE).status_code == 201
+    get_user_model().objects.get(
+        pk=IdempotencyRecord.objects.get().user_id
+    ).user_permissions.clear()
+    assert lead.post("comments", interrupt.pk, body=body, **ONCE).status_code == 404
 
 
 def test_a_run_takes_the_key_of_the_header(api: Any, invoice: str) -> None:
@@ -151,10 +153,10 @@ def test_a_run_takes_the_key_of_the_header(api: Any, invoice: str) -> None:
 
 
 def test_the_sweep_forgets_keys_after_a_day(asked: Any, api: Any) -> None:
-    question = asked()
+    interrupt = asked()
     for key in ("old", "new"):
         headers = {"HTTP_IDEMPOTENCY_KEY": key}
-        api.post("comments", question.pk, body={"text": key}, **headers)
-    KeyedRequest.objects.filter(key="old").update(created_at=Now() - timedelta(hours=25))
+        api.post("comments", interrupt.pk, body={"text": key}, **headers)
+    IdempotencyRecord.objects.filter(key="old").update(created_at=Now() - timedelta(hours=25))
     assert remove_old() == 1
-    assert KeyedRequest.objects.get().key == "new"
+    assert IdempotencyRecord.objects.get().key == "new"

@@ -52,9 +52,9 @@ def test_runs_by_state_and_graph(api: Any, make_run: Any) -> None:
     assert ids(api.get("runs", query="graph=letter&state=failed")) == []
 
 
-def test_only_questions_that_wait_are_listed_oldest_first(api: Any, make_question: Any) -> None:
-    waiting = {str(make_question().pk) for _ in range(3)}
-    decided = make_question(status=Interrupt.Status.DECIDED)
+def test_only_interrupts_that_wait_are_listed_oldest_first(api: Any, make_interrupt: Any) -> None:
+    waiting = {str(make_interrupt().pk) for _ in range(3)}
+    decided = make_interrupt(status=Interrupt.Status.DECIDED)
     listed = ids(api.get("interrupts"))
     assert set(listed) == waiting
     assert ids(api.get("interrupts", query="ordering=-created_at")) == listed[::-1]
@@ -62,27 +62,27 @@ def test_only_questions_that_wait_are_listed_oldest_first(api: Any, make_questio
     assert set(ids(api.get("interrupts", query="status=any"))) == {*waiting, str(decided.pk)}
 
 
-def test_a_question_in_the_list_has_no_payload(api: Any, make_question: Any) -> None:
-    question = make_question()
+def test_an_interrupt_in_the_list_has_no_payload(api: Any, make_interrupt: Any) -> None:
+    interrupt = make_interrupt()
     (row,) = api.get("interrupts").json()["results"]
     assert row.pop("created_at").startswith("20")
     assert row == {
-        "id": str(question.pk),
-        "url": f"http://testserver/hitl/api/v1/interrupts/{question.pk}/",
+        "id": str(interrupt.pk),
+        "url": f"http://testserver/hitl/api/v1/interrupts/{interrupt.pk}/",
         "title": "Pay the invoice?",
         "status": "pending",
         "kind": "interrupt",
         "graph": "invoice",
         "node": "ask",
-        "run": str(question.run_id),
-        "thread_id": question.thread.thread_id,
+        "run": str(interrupt.run_id),
+        "thread_id": interrupt.thread.thread_id,
         "version": 1,
         "dialect": "raw",
         "allowed_decisions": [],
         "assignee": "",
         "group": "",
-        "holder": "",
-        "held_until": None,
+        "claimed_by": "",
+        "claimed_until": None,
         "snoozed_until": None,
         "priority": 0,
         "overdue": False,
@@ -93,11 +93,11 @@ def test_a_question_in_the_list_has_no_payload(api: Any, make_question: Any) -> 
     }
 
 
-def test_questions_by_graph_node_run_and_title(
-    api: Any, make_run: Any, make_question: Any, monkeypatch: pytest.MonkeyPatch
+def test_interrupts_by_graph_node_run_and_title(
+    api: Any, make_run: Any, make_interrupt: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    one = make_question(make_run(graph="letter"), node="send", title="Send to Ødegård? 100%")
-    make_question()
+    one = make_interrupt(make_run(graph="letter"), node="send", title="Send to Ødegård? 100%")
+    make_interrupt()
     for query in (
         "graph=letter",
         "node=send",
@@ -189,13 +189,13 @@ def walk(api: Any, link: str, key: str = "next") -> list[str]:
 @pytest.mark.parametrize("ordering", ["created_at", "-created_at"])
 @pytest.mark.parametrize("name", ["runs", "interrupts"])
 def test_pages_neither_repeat_nor_skip_forwards_and_back(
-    api: Any, make_question: Any, name: str, ordering: str
+    api: Any, make_interrupt: Any, name: str, ordering: str
 ) -> None:
-    questions = [make_question() for _ in range(11)]
+    interrupts = [make_interrupt() for _ in range(11)]
     # Some of the same moment: only the id tells them apart.
-    first = questions[0].created_at
-    Interrupt.objects.filter(pk__in=[q.pk for q in questions[:5]]).update(created_at=first)
-    Run.objects.filter(pk__in=[q.run_id for q in questions[:5]]).update(created_at=first)
+    first = interrupts[0].created_at
+    Interrupt.objects.filter(pk__in=[q.pk for q in interrupts[:5]]).update(created_at=first)
+    Run.objects.filter(pk__in=[q.run_id for q in interrupts[:5]]).update(created_at=first)
     whole = ids(api.get(name, query=f"ordering={ordering}&page_size=200"))
     assert len(whole) == 11
 
@@ -211,10 +211,10 @@ def test_pages_neither_repeat_nor_skip_forwards_and_back(
 
 
 def test_a_page_goes_on_where_it_was_after_its_last_row_was_decided(
-    api: Any, make_question: Any
+    api: Any, make_interrupt: Any
 ) -> None:
     for _ in range(4):
-        make_question()
+        make_interrupt()
     whole = ids(api.get("interrupts"))
     page = api.get("interrupts", query="page_size=2").json()
     Interrupt.objects.filter(pk__in=whole[:2]).update(status=Interrupt.Status.DECIDED)
@@ -222,10 +222,10 @@ def test_a_page_goes_on_where_it_was_after_its_last_row_was_decided(
 
 
 def test_a_place_that_is_gone_or_not_visible_is_said_to_be(
-    api: Any, as_role: Any, make_question: Any
+    api: Any, as_role: Any, make_interrupt: Any
 ) -> None:
     for _ in range(3):
-        make_question()
+        make_interrupt()
     page = api.get("interrupts", query="page_size=1").json()
     Interrupt.objects.get(pk=page["results"][0]["id"]).delete()
     for client in (api, as_role("nobody")):
@@ -235,10 +235,10 @@ def test_a_place_that_is_gone_or_not_visible_is_said_to_be(
 
 
 def test_lists_cost_the_same_number_of_queries_however_long(
-    api: Any, make_question: Any, django_assert_max_num_queries: Any
+    api: Any, make_interrupt: Any, django_assert_max_num_queries: Any
 ) -> None:
     for _ in range(10):
-        make_question()
+        make_interrupt()
     for name in ("runs", "interrupts"):
         with django_assert_max_num_queries(3) as queries:
             assert len(ids(api.get(name))) == 10

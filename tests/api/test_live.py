@@ -58,9 +58,9 @@ def test_start_list_read_decide_and_read_the_result(client: Client) -> None:
     (row,) = page["results"]
     assert row["title"] == "Pay 12 EUR?"
 
-    status, headers, question = client.send(row["url"])
+    status, headers, interrupt = client.send(row["url"])
     assert status == 200
-    assert question["payload"]["amount"] == 12
+    assert interrupt["payload"]["amount"] == 12
 
     decision = {"type": "edit", "value": {"amount": 10}, "reason": "As agreed."}
     conditions = {"If-Match": headers["ETag"], "Idempotency-Key": "1"}

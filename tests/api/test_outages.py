@@ -58,8 +58,8 @@ def test_whatever_statement_fails_nothing_was_written_and_the_client_may_come_ba
     write: str, api: Any, asked: Callable[..., Interrupt]
 ) -> None:
     name, body = WRITES[write]
-    question = asked(free=True)
-    places = [getattr(question, PLACES[name])] if name in PLACES else []
+    interrupt = asked(free=True)
+    places = [getattr(interrupt, PLACES[name])] if name in PLACES else []
     api.post(name, *places, body=[])  # what is read once in a process has been read
     before, nth = everything(), 0
     while True:
@@ -75,26 +75,26 @@ def test_whatever_statement_fails_nothing_was_written_and_the_client_may_come_ba
 
 
 @pytest.mark.promise("P2")
-def test_a_request_for_the_next_question_takes_one_however_often_it_has_to_be_sent(
+def test_a_request_for_the_next_interrupt_takes_one_however_often_it_has_to_be_sent(
     api: Any, asked: Callable[..., Interrupt]
 ) -> None:
-    questions, nth, status = [asked(free=True) for _ in range(3)], 0, 503
+    interrupts, nth, status = [asked(free=True) for _ in range(3)], 0, 503
     while status == 503:
         nth += 1
         with connection.execute_wrapper(Failing(nth)):
             response = api.post("next", HTTP_IDEMPOTENCY_KEY="once")
         status = response.status_code
     assert nth > 4
-    assert (status, response.json()["id"]) == (200, str(questions[0].pk))
+    assert (status, response.json()["id"]) == (200, str(interrupts[0].pk))
     assert Interrupt.objects.filter(claimed_by__isnull=False).count() == 1
 
 
 def test_a_read_is_answered_so_as_well_and_somebody_hears_of_it(
     api: Any, asked: Callable[..., Interrupt], caplog: pytest.LogCaptureFixture
 ) -> None:
-    question = asked()
+    interrupt = asked()
     with connection.execute_wrapper(Failing(1)):
-        assert_unavailable(api.get("interrupt", question.pk))
+        assert_unavailable(api.get("interrupt", interrupt.pk))
     (record,) = (record for record in caplog.records if record.name == "hitl_django")
     assert record.exc_info is not None
 
@@ -116,12 +116,12 @@ def read_only() -> Iterator[None]:
 def test_write_to_read_only_database_is_unavailable(
     api: Any, asked: Callable[..., Interrupt], request: pytest.FixtureRequest
 ) -> None:
-    question = asked(free=True)
-    places = {name: [getattr(question, column)] for name, column in PLACES.items()}
+    interrupt = asked(free=True)
+    places = {name: [getattr(interrupt, column)] for name, column in PLACES.items()}
     request.getfixturevalue("read_only")
     for name, body in WRITES.values():
         assert_unavailable(api.post(name, *places.get(name, []), body=body))
-    assert api.get("interrupt", question.pk).status_code == 200
+    assert api.get("interrupt", interrupt.pk).status_code == 200
 
 
 @pytest.fixture
@@ -140,14 +140,14 @@ def locked() -> Iterator[sqlite3.Connection]:
 def test_a_database_that_somebody_else_is_writing_to_for_too_long_is_unavailable(
     api: Any, asked: Callable[..., Interrupt], monkeypatch: pytest.MonkeyPatch, request: Any
 ) -> None:
-    question = asked(free=True)
+    interrupt = asked(free=True)
     # A request's end leaves the connection open, which is not to wait for long here.
     monkeypatch.setattr(connection, "close_if_unusable_or_obsolete", lambda: None)
     other = request.getfixturevalue("locked")
-    assert_unavailable(api.post("decisions", question.pk, body={"type": "approve"}))
-    assert api.get("interrupt", question.pk).json()["status"] == "pending"
+    assert_unavailable(api.post("decisions", interrupt.pk, body={"type": "approve"}))
+    assert api.get("interrupt", interrupt.pk).json()["status"] == "pending"
     other.execute("ROLLBACK")
-    assert api.post("decisions", question.pk, body={"type": "approve"}).status_code == 202
+    assert api.post("decisions", interrupt.pk, body={"type": "approve"}).status_code == 202
 
 
 def test_of_many_decisions_those_that_could_not_be_made_say_so_and_none_waits_in_vain(

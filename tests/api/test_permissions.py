@@ -16,21 +16,21 @@ from hitl_django.models import Run
 @pytest.mark.parametrize("role", ["nobody", "starter"])
 @pytest.mark.parametrize("name", ["runs", "interrupts"])
 def test_a_list_is_empty_for_who_may_see_nothing(
-    name: str, role: str, as_role: Any, make_question: Any
+    name: str, role: str, as_role: Any, make_interrupt: Any
 ) -> None:
-    make_question()
+    make_interrupt()
     assert as_role(role).get(name).json() == {"next": None, "previous": None, "results": []}
 
 
-def test_somebody_deactivated_is_nobody(make_user: Any, as_role: Any, make_question: Any) -> None:
+def test_somebody_deactivated_is_nobody(make_user: Any, as_role: Any, make_interrupt: Any) -> None:
     user = make_user(is_superuser=True)
     api = as_role("superuser")
     api.client.force_login(user)
-    question = make_question()
-    assert api.get("interrupt", question.pk).status_code == 200
+    interrupt = make_interrupt()
+    assert api.get("interrupt", interrupt.pk).status_code == 200
     user.is_active = False
     user.save()
-    assert api.get("interrupt", question.pk).status_code == 403
+    assert api.get("interrupt", interrupt.pk).status_code == 403
 
 
 def test_only_operators_see_an_error(as_role: Any, make_run: Any) -> None:
@@ -51,7 +51,7 @@ def test_every_view_states_who_gets_in(pattern: Any) -> None:
 
 
 def test_the_hosts_own_settings_of_drf_change_nothing(
-    as_role: Any, make_question: Any, settings: Any
+    as_role: Any, make_interrupt: Any, settings: Any
 ) -> None:
     settings.REST_FRAMEWORK = {
         "DEFAULT_PERMISSION_CLASSES": ["rest_framework.permissions.AllowAny"],
@@ -64,13 +64,13 @@ def test_the_hosts_own_settings_of_drf_change_nothing(
         "UNICODE_JSON": False,
         "PAGE_SIZE": 1,
     }
-    question = make_question(title="Grüße?")
-    make_question()
+    interrupt = make_interrupt(title="Grüße?")
+    make_interrupt()
     page = as_role("viewer").get("interrupts").json()
     assert len(page["results"]) == 2
-    created = question.created_at.isoformat().replace("+00:00", "Z")
+    created = interrupt.created_at.isoformat().replace("+00:00", "Z")
     assert page["results"][0]["created_at"] == created
-    assert "Grüße".encode() in as_role("viewer").get("interrupt", question.pk).content
+    assert "Grüße".encode() in as_role("viewer").get("interrupt", interrupt.pk).content
     # A scheme that the host has is offered to who comes without one, and the session still works.
     response = as_role("anonymous").get("interrupts")
     assert response.status_code == 401

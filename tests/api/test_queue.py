@@ -34,12 +34,12 @@ def people(make_user: Any) -> tuple[Any, Any]:
     return clients[0], clients[1]
 
 
-def test_the_next_question_is_taken_and_shown_once(people: Any, make_question: Any) -> None:
-    later, sooner = make_question(), make_question(priority=5)
+def test_the_next_interrupt_is_taken_and_shown_once(people: Any, make_interrupt: Any) -> None:
+    later, sooner = make_interrupt(), make_interrupt(priority=5)
     rita, ravi = people
     taken = rita.post("next")
     assert (taken.status_code, taken.json()["id"]) == (200, str(sooner.pk))
-    assert taken.json()["holder"] == str(rita.user)
+    assert taken.json()["claimed_by"] == str(rita.user)
     assert taken["ETag"] == rita.get("interrupt", sooner.pk)["ETag"]
     assert ravi.post("next", body={}).json()["id"] == str(later.pk)
     nothing = ravi.post("next")
@@ -47,11 +47,11 @@ def test_the_next_question_is_taken_and_shown_once(people: Any, make_question: A
 
 
 @pytest.mark.promise("P2")
-def test_the_next_question_that_nobody_heard_of_is_shown_again(
-    people: Any, make_question: Any
+def test_the_next_interrupt_that_nobody_heard_of_is_shown_again(
+    people: Any, make_interrupt: Any
 ) -> None:
     rita, _ = people
-    first, second = make_question(), make_question()
+    first, second = make_interrupt(), make_interrupt()
     key = {"HTTP_IDEMPOTENCY_KEY": "take-1"}
     taken = rita.post("next", **key)
     assert (taken.json()["id"], "Idempotent-Replayed" in taken) == (str(first.pk), False)
@@ -65,14 +65,14 @@ def test_the_next_question_that_nobody_heard_of_is_shown_again(
     assert second.claimed_by is None
 
 
-def test_the_next_question_of_a_graph_or_of_ones_group(
-    people: Any, make_question: Any, make_run: Any
+def test_the_next_interrupt_of_a_graph_or_of_ones_group(
+    people: Any, make_interrupt: Any, make_run: Any
 ) -> None:
     rita, ravi = people
     group = Group.objects.create(name="Payments")
     rita.user.groups.add(group)
-    ours = make_question(group=group)
-    letter = make_question(make_run(graph="letter", state="interrupted"))
+    ours = make_interrupt(group=group)
+    letter = make_interrupt(make_run(graph="letter", state="interrupted"))
     assert ravi.post("next", body={"group": "Payments"}).status_code == 204
     assert rita.post("next", body={"group": "No such"}).status_code == 204
     assert rita.post("next", body={"graph": "letter"}).json()["id"] == str(letter.pk)
@@ -80,149 +80,151 @@ def test_the_next_question_of_a_graph_or_of_ones_group(
 
 
 @pytest.mark.promise("P1")
-def test_a_claim_keeps_others_from_it_until_it_ends(people: Any, make_question: Any) -> None:
-    question, (rita, ravi) = make_question(), people
-    mine = rita.post("claim", question.pk, body={"seconds": 600}).json()
-    assert (mine["interrupt"], mine["holder"]) == (str(question.pk), str(rita.user))
-    assert rita.post("claim", question.pk).json()["until"] >= mine["until"]
-    assert rita.post("claim", question.pk, body={"seconds": 600.0}).status_code == 200
+def test_a_claim_keeps_others_from_it_until_it_ends(people: Any, make_interrupt: Any) -> None:
+    interrupt, (rita, ravi) = make_interrupt(), people
+    mine = rita.post("claim", interrupt.pk, body={"seconds": 600}).json()
+    assert (mine["interrupt"], mine["claimed_by"]) == (str(interrupt.pk), str(rita.user))
+    assert rita.post("claim", interrupt.pk).json()["until"] >= mine["until"]
+    assert rita.post("claim", interrupt.pk, body={"seconds": 600.0}).status_code == 200
 
-    refused = ravi.post("claim", question.pk)
-    assert (refused.status_code, refused.json()["code"]) == (409, "held")
-    assert refused.json()["holder"] == str(rita.user)
+    refused = ravi.post("claim", interrupt.pk)
+    assert (refused.status_code, refused.json()["code"]) == (409, "claimed")
+    assert refused.json()["claimed_by"] == str(rita.user)
     assert refused.json()["until"].endswith("Z")
-    over = ravi.post("claim", question.pk, body={"take_over": True})
-    assert over.json()["holder"] == str(ravi.user)
-    assert AuditEntry.objects.filter(thread=question.thread).count() == 1
+    over = ravi.post("claim", interrupt.pk, body={"take_over": True})
+    assert over.json()["claimed_by"] == str(ravi.user)
+    assert AuditEntry.objects.filter(thread=interrupt.thread).count() == 1
 
-    assert ravi.post("release", question.pk).status_code == 204
-    assert rita.get("interrupt", question.pk).json()["holder"] == ""
+    assert ravi.post("release", interrupt.pk).status_code == 204
+    assert rita.get("interrupt", interrupt.pk).json()["claimed_by"] == ""
 
 
 def test_a_decision_over_a_claim_says_whose_and_is_refused_to_who_asks(
-    people: Any, make_question: Any
+    people: Any, make_interrupt: Any
 ) -> None:
-    question, (rita, ravi) = make_question(), people
-    rita.post("claim", question.pk)
-    asks = {"type": "approve", "over_claim": False}
-    assert ravi.post("decision-validate", question.pk, body=asks).status_code == 200
-    refused = ravi.post("decisions", question.pk, body=asks)
-    assert (refused.status_code, refused.json()["code"]) == (409, "held")
-    assert refused.json()["holder"] == str(rita.user)
+    interrupt, (rita, ravi) = make_interrupt(), people
+    rita.post("claim", interrupt.pk)
+    asks = {"type": "approve", "ignore_claim": False}
+    assert ravi.post("decision-validate", interrupt.pk, body=asks).status_code == 200
+    refused = ravi.post("decisions", interrupt.pk, body=asks)
+    assert (refused.status_code, refused.json()["code"]) == (409, "claimed")
+    assert refused.json()["claimed_by"] == str(rita.user)
     # Who says nothing about it decides, as ever.
-    made = ravi.post("decisions", question.pk, body={"type": "approve"})
-    assert (made.status_code, made.json()["held_by"]) == (202, str(rita.user))
+    made = ravi.post("decisions", interrupt.pk, body={"type": "approve"})
+    assert (made.status_code, made.json()["claimed_by"]) == (202, str(rita.user))
 
 
-def test_taking_over_needs_its_permission(people: Any, as_role: Any, make_question: Any) -> None:
-    question = make_question()
-    people[0].post("claim", question.pk)
+def test_taking_over_needs_its_permission(people: Any, as_role: Any, make_interrupt: Any) -> None:
+    interrupt = make_interrupt()
+    people[0].post("claim", interrupt.pk)
     reviewer = as_role("reviewer")
     for name, body in {"claim": {"take_over": True}, "release": {}}.items():
-        refused = reviewer.post(name, question.pk, body=body)
+        refused = reviewer.post(name, interrupt.pk, body=body)
         assert (refused.status_code, refused.json()["code"]) == (403, "permission_denied")
-    question.refresh_from_db()
-    assert question.claimed_by_id == people[0].user.pk
+    interrupt.refresh_from_db()
+    assert interrupt.claimed_by_id == people[0].user.pk
 
 
-def test_a_claim_whose_time_is_past_is_none(people: Any, make_question: Any) -> None:
-    question, (rita, ravi) = make_question(), people
-    rita.post("claim", question.pk)
-    held = rita.get("interrupt", question.pk)
+def test_a_claim_whose_time_is_past_is_none(people: Any, make_interrupt: Any) -> None:
+    interrupt, (rita, ravi) = make_interrupt(), people
+    rita.post("claim", interrupt.pk)
+    held = rita.get("interrupt", interrupt.pk)
     Interrupt.objects.update(claimed_until=Now() - timedelta(seconds=1))
-    shown = ravi.get("interrupt", question.pk)
-    assert (shown.json()["holder"], shown.json()["held_until"]) == ("", None)
+    shown = ravi.get("interrupt", interrupt.pk)
+    assert (shown.json()["claimed_by"], shown.json()["claimed_until"]) == ("", None)
     assert shown["ETag"] != held["ETag"]
-    assert ravi.post("claim", question.pk).status_code == 200
+    assert ravi.post("claim", interrupt.pk).status_code == 200
 
 
-def test_a_claim_is_no_other_question_to_who_decides(people: Any, make_question: Any) -> None:
-    question, (rita, _) = make_question(), people
-    etag = rita.get("interrupt", question.pk)["ETag"]
-    rita.post("claim", question.pk)
+def test_a_claim_is_no_other_interrupt_to_who_decides(people: Any, make_interrupt: Any) -> None:
+    interrupt, (rita, _) = make_interrupt(), people
+    etag = rita.get("interrupt", interrupt.pk)["ETag"]
+    rita.post("claim", interrupt.pk)
     unchanged = {"If-None-Match": etag}
-    assert rita.get("interrupt", question.pk, headers=unchanged).status_code == 200
+    assert rita.get("interrupt", interrupt.pk, headers=unchanged).status_code == 200
     seen = {"If-Match": etag}
-    decided = rita.post("decisions", question.pk, body={"type": "approve"}, headers=seen)
+    decided = rita.post("decisions", interrupt.pk, body={"type": "approve"}, headers=seen)
     assert decided.status_code == 202
 
 
-def test_a_question_is_assigned_by_name(people: Any, make_question: Any) -> None:
-    question, (rita, ravi) = make_question(), people
+def test_an_interrupt_is_assigned_by_name(people: Any, make_interrupt: Any) -> None:
+    interrupt, (rita, ravi) = make_interrupt(), people
     Group.objects.create(name="Payments")
     name = ravi.user.get_username()
-    shown = rita.post("assign", question.pk, body={"to": name, "group": "Payments"}).json()
+    shown = rita.post("assign", interrupt.pk, body={"to": name, "group": "Payments"}).json()
     assert (shown["assignee"], shown["group"]) == (str(ravi.user), "Payments")
-    assert ids(ravi.get("interrupts", query="assignee=me")) == [str(question.pk)]
+    assert ids(ravi.get("interrupts", query="assignee=me")) == [str(interrupt.pk)]
     assert ids(rita.get("interrupts", query="assignee=me")) == []
     assert rita.post("next").status_code == 204
 
-    nobodys = rita.post("assign", question.pk, body={}).json()
+    nobodys = rita.post("assign", interrupt.pk, body={}).json()
     assert (nobodys["assignee"], nobodys["group"]) == ("", "")
-    assert ids(rita.get("interrupts", query="assignee=nobody")) == [str(question.pk)]
+    assert ids(rita.get("interrupts", query="assignee=nobody")) == [str(interrupt.pk)]
 
 
 @pytest.mark.promise("P18")
 def test_who_is_there_is_not_told_to_who_assigns(
-    people: Any, as_role: Any, make_user: Any, make_question: Any
+    people: Any, as_role: Any, make_user: Any, make_interrupt: Any
 ) -> None:
-    question, rita = make_question(), people[0]
+    interrupt, rita = make_interrupt(), people[0]
     without = make_user().get_username()
     answers = [
-        rita.post("assign", question.pk, body={"to": name}, HTTP_X_REQUEST_ID="one")
+        rita.post("assign", interrupt.pk, body={"to": name}, HTTP_X_REQUEST_ID="one")
         for name in (without, "no such person")
     ]
     assert [answer.status_code for answer in answers] == [422, 422]
     assert answers[0].content == answers[1].content
     assert answers[0].json()["errors"][0]["pointer"] == "/to"
-    group = rita.post("assign", question.pk, body={"group": "No such"})
+    group = rita.post("assign", interrupt.pk, body={"group": "No such"})
     assert (group.status_code, group.json()["errors"][0]["pointer"]) == (422, "/group")
     for body in ({"group": "No such"}, {"to": "no such person"}):
-        assert as_role("reviewer").post("assign", question.pk, body=body).status_code == 403
+        assert as_role("reviewer").post("assign", interrupt.pk, body=body).status_code == 403
 
 
-def test_a_question_is_put_off_and_woken(people: Any, make_question: Any) -> None:
-    question, (rita, ravi) = make_question(), people
-    shown = rita.post("snooze", question.pk, body={"until": LATER}).json()
+def test_an_interrupt_is_put_off_and_woken(people: Any, make_interrupt: Any) -> None:
+    interrupt, (rita, ravi) = make_interrupt(), people
+    shown = rita.post("snooze", interrupt.pk, body={"until": LATER}).json()
     assert shown["snoozed_until"] == LATER
     assert ravi.post("next").status_code == 204
-    assert ids(ravi.get("interrupts", query="snoozed=true")) == [str(question.pk)]
-    assert ravi.post("snooze", question.pk, body={"until": None}).json()["snoozed_until"] is None
+    assert ids(ravi.get("interrupts", query="snoozed=true")) == [str(interrupt.pk)]
+    assert ravi.post("snooze", interrupt.pk, body={"until": None}).json()["snoozed_until"] is None
     assert ravi.post("next").status_code == 200
 
-    past = rita.post("snooze", question.pk, body={"until": "2020-01-01T00:00:00Z"})
+    past = rita.post("snooze", interrupt.pk, body={"until": "2020-01-01T00:00:00Z"})
     assert past.status_code == 409  # the other one holds it, whatever the moment
-    past = ravi.post("snooze", question.pk, body={"until": "2020-01-01T00:00:00Z"})
+    past = ravi.post("snooze", interrupt.pk, body={"until": "2020-01-01T00:00:00Z"})
     assert (past.status_code, past.json()["errors"][0]["pointer"]) == (422, "/until")
 
 
 @pytest.mark.parametrize("name", ["claim", "assign", "snooze"])
-def test_a_closed_question_has_no_turns(api: Any, make_question: Any, name: str) -> None:
-    question = make_question(status=Interrupt.Status.CANCELLED)
+def test_a_closed_interrupt_has_no_turns(api: Any, make_interrupt: Any, name: str) -> None:
+    interrupt = make_interrupt(status=Interrupt.Status.CANCELLED)
     body = {"until": LATER} if name == "snooze" else {}
-    refused = api.post(name, question.pk, body=body)
+    refused = api.post(name, interrupt.pk, body=body)
     assert (refused.status_code, refused.json()["code"]) == (409, "already_decided")
 
 
-def test_what_is_said_about_a_question_is_listed_in_order(people: Any, make_question: Any) -> None:
-    question, (rita, ravi) = make_question(), people
-    first = rita.post("comments", question.pk, body={"text": "  <b>Half</b> of it? "})
+def test_what_is_said_about_an_interrupt_is_listed_in_order(
+    people: Any, make_interrupt: Any
+) -> None:
+    interrupt, (rita, ravi) = make_interrupt(), people
+    first = rita.post("comments", interrupt.pk, body={"text": "  <b>Half</b> of it? "})
     assert first.status_code == 201
     assert first.json()["text"] == "<b>Half</b> of it?"
-    ravi.post("comments", question.pk, body={"text": "Fine."})
-    listed = ravi.get("comments", question.pk).json()["results"]
+    ravi.post("comments", interrupt.pk, body={"text": "Fine."})
+    listed = ravi.get("comments", interrupt.pk).json()["results"]
     assert [(row["text"], row["by"]) for row in listed] == [
         ("<b>Half</b> of it?", str(rita.user)),
         ("Fine.", str(ravi.user)),
     ]
-    page = ravi.get("comments", question.pk, query="page_size=1").json()
+    page = ravi.get("comments", interrupt.pk, query="page_size=1").json()
     assert ravi.client.get(page["next"]).json()["results"] == listed[1:]
 
 
 @pytest.mark.promise("P21")
 @pytest.mark.parametrize("text", [" ", "x" * 10_001])
-def test_a_remark_has_its_bounds(api: Any, make_question: Any, text: str) -> None:
-    refused = api.post("comments", make_question().pk, body={"text": text})
+def test_a_remark_has_its_bounds(api: Any, make_interrupt: Any, text: str) -> None:
+    refused = api.post("comments", make_interrupt().pk, body={"text": text})
     assert (refused.status_code, refused.json()["errors"][0]["pointer"]) == (422, "/text")
     assert not Comment.objects.exists()
 
@@ -250,17 +252,17 @@ def test_a_remark_has_its_bounds(api: Any, make_question: Any, text: str) -> Non
     ],
 )
 def test_a_field_that_does_not_fit_is_named(
-    api: Any, make_question: Any, name: str, body: dict[str, Any], pointer: str
+    api: Any, make_interrupt: Any, name: str, body: dict[str, Any], pointer: str
 ) -> None:
-    response = api.post(name, make_question().pk, body=body)
+    response = api.post(name, make_interrupt().pk, body=body)
     assert response.status_code == 400, response.content
     assert [fault["pointer"] for fault in response.json()["errors"]] == [pointer]
 
 
-def test_questions_are_found_by_whose_they_are(people: Any, make_question: Any) -> None:
+def test_interrupts_are_found_by_whose_they_are(people: Any, make_interrupt: Any) -> None:
     rita, ravi = people
     group = Group.objects.create(name="Payments")
-    free, held, groups, late = (make_question() for _ in range(4))
+    free, held, groups, late = (make_interrupt() for _ in range(4))
     Interrupt.objects.filter(pk=groups.pk).update(group=group, dialect="hitl_request")
     Interrupt.objects.filter(pk=late.pk).update(due_at=Now() - timedelta(hours=1))
     ravi.post("claim", held.pk)
@@ -278,7 +280,7 @@ def test_questions_are_found_by_whose_they_are(people: Any, make_question: Any) 
         "free=true&overdue=false": {free},
     }.items():
         listed = ids(rita.get("interrupts", query=query))
-        assert set(listed) == {str(question.pk) for question in found}, query
+        assert set(listed) == {str(interrupt.pk) for interrupt in found}, query
 
 
 @pytest.mark.parametrize("query", ["free=1", "free=yes", "free=", "assignee=dana", "dialect=x"])
@@ -288,16 +290,16 @@ def test_a_filter_that_does_not_fit_is_named(api: Any, query: str) -> None:
     assert response.json()["errors"][0]["parameter"] == query.partition("=")[0]
 
 
-def test_the_list_costs_the_same_whoever_holds_what(people: Any, make_question: Any) -> None:
+def test_the_list_costs_the_same_whoever_holds_what(people: Any, make_interrupt: Any) -> None:
     from django.db import connection
     from django.test.utils import CaptureQueriesContext
 
     rita, ravi = people
     counts = set()
     for _ in range(3):
-        question = make_question()
-        ravi.post("claim", question.pk)
-        ravi.post("comments", question.pk, body={"text": "Mine."})
+        interrupt = make_interrupt()
+        ravi.post("claim", interrupt.pk)
+        ravi.post("comments", interrupt.pk, body={"text": "Mine."})
         with CaptureQueriesContext(connection) as queries:
             rita.get("interrupts")
         counts.add(len(queries))
@@ -305,31 +307,31 @@ def test_the_list_costs_the_same_whoever_holds_what(people: Any, make_question: 
     assert len(counts) == 1
 
 
-def test_the_counts_are_ones_own(people: Any, make_question: Any) -> None:
+def test_the_counts_are_ones_own(people: Any, make_interrupt: Any) -> None:
     rita, ravi = people
     for _ in range(3):
-        make_question()
+        make_interrupt()
     ravi.post("next")
     seen = WorkerHeartbeat.objects.create(owner="host:7", host="host", pid=7)
     stats = rita.get("stats").json()
-    assert stats["counts"] | {"mine": 0, "free": 2, "held": 1, "pending": 3} == stats["counts"]
+    assert stats["counts"] | {"mine": 0, "free": 2, "claimed": 1, "pending": 3} == stats["counts"]
     assert (stats["median_seconds"], stats["approve_rate"]) == (None, None)
-    assert stats["worker_seen_at"] is not None
+    assert stats["last_heartbeat_at"] is not None
     assert ravi.get("stats").json()["counts"]["mine"] == 1
     assert rita.get("stats", query="graph=letter").json()["counts"]["pending"] == 0
     assert seen.pk
 
 
 def test_a_thread_goes_on_from_an_earlier_checkpoint(api: Any, asked: Any) -> None:
-    question = asked()
-    thread_id = question.thread.thread_id
+    interrupt = asked()
+    thread_id = interrupt.thread.thread_id
     history = api.get("thread-history", thread_id).json()["results"]
     body = {"checkpoint": history[0]["id"], "values": {"amount": 5}}
     response = api.post("thread-fork", thread_id, body=body)
     assert response.status_code == 202, response.content
     assert response["Location"] == response.json()["url"]
-    assert api.get("run", question.run_id).json()["state"] == "cancelled"
-    assert api.get("interrupt", question.pk).json()["status"] == "superseded"
+    assert api.get("run", interrupt.run_id).json()["state"] == "cancelled"
+    assert api.get("interrupt", interrupt.pk).json()["status"] == "superseded"
     assert api.get("thread-state", thread_id).json()["values"]["amount"] == 5
 
 
@@ -346,8 +348,8 @@ def test_a_thread_goes_on_from_an_earlier_checkpoint(api: Any, asked: Any) -> No
 def test_a_fork_that_does_not_fit_changes_nothing(
     api: Any, asked: Any, body: dict[str, Any], status: int, pointer: str | None
 ) -> None:
-    question = asked()
-    thread_id = question.thread.thread_id
+    interrupt = asked()
+    thread_id = interrupt.thread.thread_id
     if "values" in body:
         (newest, *_) = api.get("thread-history", thread_id).json()["results"]
         body = {"checkpoint": newest["id"], **body}
@@ -355,4 +357,4 @@ def test_a_fork_that_does_not_fit_changes_nothing(
     assert response.status_code == status, response.content
     if pointer is not None:
         assert [fault["pointer"] for fault in response.json()["errors"]] == [pointer]
-    assert api.get("run", question.run_id).json()["state"] == "interrupted"
+    assert api.get("run", interrupt.run_id).json()["state"] == "interrupted"

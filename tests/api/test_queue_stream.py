@@ -22,7 +22,7 @@ from .test_events import THREADS, frames
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
-Question = Callable[..., Interrupt]
+Asked = Callable[..., Interrupt]
 LATER = datetime(2999, 1, 1, tzinfo=UTC)
 
 
@@ -63,8 +63,8 @@ def ids(rows: list[dict[str, Any]]) -> list[str]:
     return [row["id"] for row in rows]
 
 
-def test_it_begins_with_the_page_that_the_list_shows(api: API, make_question: Question) -> None:
-    make_question(), make_question(node="pay"), make_question(node="pay")
+def test_it_begins_with_the_page_that_the_list_shows(api: API, make_interrupt: Asked) -> None:
+    make_interrupt(), make_interrupt(node="pay"), make_interrupt(node="pay")
     for query in ("", "node=pay", "ordering=-created_at&page_size=2", "free=true"):
         stream = api.get("interrupt-stream", query=query)  # a process that lets nobody wait
         assert not stream.streaming
@@ -74,47 +74,47 @@ def test_it_begins_with_the_page_that_the_list_shows(api: API, make_question: Qu
 
 
 def test_it_tells_what_comes_changes_and_leaves(
-    api: API, make_user: Any, make_question: Question, meanwhile: Callable[..., None]
+    api: API, make_user: Any, make_interrupt: Asked, meanwhile: Callable[..., None]
 ) -> None:
-    question, reviewer = make_question(), make_user(is_superuser=True)
+    interrupt, reviewer = make_interrupt(), make_user(is_superuser=True)
     new: list[Interrupt] = []
     meanwhile(
-        lambda: new.append(make_question()),
-        lambda: services.claim(question.pk, by=reviewer),
-        lambda: services.release(question.pk, by=reviewer),
-        lambda: services.assign(question.pk, to=reviewer),
-        lambda: services.snooze(question.pk, until=LATER),
+        lambda: new.append(make_interrupt()),
+        lambda: services.claim(interrupt.pk, by=reviewer),
+        lambda: services.release(interrupt.pk, by=reviewer),
+        lambda: services.assign(interrupt.pk, to=reviewer),
+        lambda: services.snooze(interrupt.pk, until=LATER),
         lambda: None,
-        lambda: Interrupt.objects.filter(pk=question.pk).update(status="expired"),
+        lambda: Interrupt.objects.filter(pk=interrupt.pk).update(status="expired"),
         lambda: Interrupt.objects.filter(pk=new[0].pk).update(status="superseded"),
     )
     (_, page), *events = watch(api)
-    assert ids(page["results"]) == [str(question.pk)]
+    assert ids(page["results"]) == [str(interrupt.pk)]
     assert [name for name, _ in events] == ["changes"] * 7
     came, claimed, released, assigned, snoozed, expired, withdrawn = (data for _, data in events)
     assert (ids(came["added"]), came["changed"], came["removed"]) == ([str(new[0].pk)], [], [])
-    assert [row["holder"] for row in claimed["changed"]] == [reviewer.get_username()]
-    assert [row["holder"] for row in released["changed"]] == [""]
+    assert [row["claimed_by"] for row in claimed["changed"]] == [reviewer.get_username()]
+    assert [row["claimed_by"] for row in released["changed"]] == [""]
     assert [row["assignee"] for row in assigned["changed"]] == [reviewer.get_username()]
     assert snoozed["changed"][0]["snoozed_until"].startswith("2999")
-    assert expired["removed"] == [{"id": str(question.pk), "status": "expired"}]
+    assert expired["removed"] == [{"id": str(interrupt.pk), "status": "expired"}]
     assert withdrawn["removed"] == [{"id": str(new[0].pk), "status": "superseded"}]
 
 
-def test_a_question_that_is_decided_elsewhere_leaves(
+def test_an_interrupt_that_is_decided_elsewhere_leaves(
     api: API, asked: Callable[..., Interrupt], meanwhile: Callable[..., None]
 ) -> None:
-    question = asked()
-    meanwhile(lambda: services.decide(question.pk, "approve"))
+    interrupt = asked()
+    meanwhile(lambda: services.decide(interrupt.pk, "approve"))
     *_, (name, changes) = watch(api)
-    left = [{"id": str(question.pk), "status": "decided"}]
+    left = [{"id": str(interrupt.pk), "status": "decided"}]
     assert (name, changes) == ("changes", {"added": [], "changed": [], "removed": left})
 
 
 def test_what_is_behind_the_page_comes_up_when_there_is_room(
-    api: API, make_question: Question, meanwhile: Callable[..., None]
+    api: API, make_interrupt: Asked, meanwhile: Callable[..., None]
 ) -> None:
-    first, second = make_question(), make_question()
+    first, second = make_interrupt(), make_interrupt()
     meanwhile(lambda: services.snooze(first.pk, until=LATER))
     *_, (_, changes) = watch(api, "page_size=1&snoozed=false")
     assert ids(changes["added"]) == [str(second.pk)]
@@ -123,24 +123,24 @@ def test_what_is_behind_the_page_comes_up_when_there_is_room(
 
 @pytest.mark.promise("P18")
 def test_who_loses_a_permission_is_told_nothing_more(
-    make_user: Any, make_question: Question, meanwhile: Callable[..., None]
+    make_user: Any, make_interrupt: Asked, meanwhile: Callable[..., None]
 ) -> None:
-    user, question = make_user("view_interrupt"), make_question()
-    meanwhile(lambda: (user.user_permissions.clear(), make_question(title="A secret")))
+    user, interrupt = make_user("view_interrupt"), make_interrupt()
+    meanwhile(lambda: (user.user_permissions.clear(), make_interrupt(title="A secret")))
     *_, (name, changes) = watch(API(user))
-    lost = [{"id": str(question.pk), "status": None}]
+    lost = [{"id": str(interrupt.pk), "status": None}]
     assert (name, changes) == ("changes", {"added": [], "changed": [], "removed": lost})
 
 
 @pytest.mark.promise("P18")
 def test_who_may_sign_in_no_more_is_sent_away_at_the_next_sign_of_life(
     make_user: Any,
-    make_question: Question,
+    make_interrupt: Asked,
     meanwhile: Callable[..., None],
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(event_stream, "HEARTBEAT_SECONDS", 0)
-    user, question = make_user("view_interrupt", is_active=True), make_question()
+    user, interrupt = make_user("view_interrupt", is_active=True), make_interrupt()
 
     def leave() -> None:
         user.is_active = False
@@ -149,32 +149,32 @@ def test_who_may_sign_in_no_more_is_sent_away_at_the_next_sign_of_life(
     meanwhile(lambda: None, leave, lambda: pytest.fail("the stream goes on"))
     response = API(user).get("interrupt-stream", **THREADS)
     reset, alive = list(response)[1:]
-    assert str(question.pk).encode() in reset
+    assert str(interrupt.pk).encode() in reset
     assert alive == b": nothing new\n\n"
 
 
 def test_who_comes_back_gets_what_they_missed_once(
-    api: API, make_question: Question, meanwhile: Callable[..., None]
+    api: API, make_interrupt: Asked, meanwhile: Callable[..., None]
 ) -> None:
-    question = make_question()
+    interrupt = make_interrupt()
     (reset,) = read(api.get("interrupt-stream"))
     same = api.get("interrupt-stream", HTTP_LAST_EVENT_ID=reset["id"])
     assert read(same) == []
-    other = make_question()
-    Interrupt.objects.filter(pk=question.pk).update(status="cancelled")
+    other = make_interrupt()
+    Interrupt.objects.filter(pk=interrupt.pk).update(status="cancelled")
     (missed,) = read(api.get("interrupt-stream", HTTP_LAST_EVENT_ID=reset["id"]))
     changes = json.loads(missed["data"])
     assert (missed["event"], ids(changes["added"])) == ("changes", [str(other.pk)])
-    assert changes["removed"] == [{"id": str(question.pk), "status": "cancelled"}]
+    assert changes["removed"] == [{"id": str(interrupt.pk), "status": "cancelled"}]
     assert read(api.get("interrupt-stream", HTTP_LAST_EVENT_ID=missed["id"])) == []
 
 
 def test_who_comes_back_too_late_or_with_other_filters_or_as_another_gets_the_page(
-    api: API, as_role: Any, make_question: Question
+    api: API, as_role: Any, make_interrupt: Asked
 ) -> None:
-    make_question()
+    make_interrupt()
     (reset,) = read(api.get("interrupt-stream"))
-    make_question(node="pay")
+    make_interrupt(node="pay")
     back = {"HTTP_LAST_EVENT_ID": reset["id"]}
     for stream in (
         api.get("interrupt-stream", query="node=pay", **back),
@@ -186,19 +186,19 @@ def test_who_comes_back_too_late_or_with_other_filters_or_as_another_gets_the_pa
 
 
 def test_who_comes_back_while_nothing_changes_is_known_for_longer(
-    api: API, make_question: Question
+    api: API, make_interrupt: Asked
 ) -> None:
-    make_question()
+    make_interrupt()
     (reset,) = read(api.get("interrupt-stream"))
     cache.clear()  # as after a while
     assert read(api.get("interrupt-stream", HTTP_LAST_EVENT_ID=reset["id"])) == []
-    make_question()
+    make_interrupt()
     (missed,) = read(api.get("interrupt-stream", HTTP_LAST_EVENT_ID=reset["id"]))
     assert missed["event"] == "changes"
 
 
 def test_a_cache_that_is_away_costs_a_reset_and_no_event(
-    api: API, make_question: Question, monkeypatch: pytest.MonkeyPatch
+    api: API, make_interrupt: Asked, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def fail(*args: Any, **kwargs: Any) -> None:
         raise OSError("nobody is there")
@@ -206,16 +206,16 @@ def test_a_cache_that_is_away_costs_a_reset_and_no_event(
     monkeypatch.setattr("hitl_django.api.queue_stream.cache.set", fail)
     monkeypatch.setattr("hitl_django.api.queue_stream.cache.get", fail)
     (reset,) = read(api.get("interrupt-stream"))
-    make_question()
+    make_interrupt()
     (again,) = read(api.get("interrupt-stream", HTTP_LAST_EVENT_ID=reset["id"]))
     assert again["event"] == "reset"
 
 
 def test_who_can_not_wait_now_gets_what_there_is(
-    api: API, make_question: Question, settings: Any
+    api: API, make_interrupt: Asked, settings: Any
 ) -> None:
-    settings.HITL = {**settings.HITL, "EVENT_WAITERS": 1}
-    make_question()
+    settings.HITL = {**settings.HITL, "EVENT_MAX_WAITING_THREADS": 1}
+    make_interrupt()
     listening = api.get("interrupts", query="node=none&wait=20", **THREADS)
     refused = api.get("interrupt-stream", **THREADS)
     assert (listening.streaming, refused.streaming) == (True, False)
@@ -230,10 +230,10 @@ def test_who_can_not_wait_now_gets_what_there_is(
 
 @pytest.mark.parametrize("count", [1, 40])
 def test_each_look_at_an_unchanged_page_is_one_query(
-    count: int, api: API, make_question: Question, meanwhile: Callable[..., None]
+    count: int, api: API, make_interrupt: Asked, meanwhile: Callable[..., None]
 ) -> None:
     for _ in range(count):
-        make_question()
+        make_interrupt()
     found: list[int] = []
     with CaptureQueriesContext(connection) as queries:
         meanwhile(*[lambda: found.append(len(queries))] * 4)

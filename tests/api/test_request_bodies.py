@@ -99,15 +99,15 @@ BAD_BYTES: list[tuple[str, bytes, int, str, str | None]] = [
 
 
 @pytest.fixture
-def question(make_question: Any) -> Interrupt:
-    asked: Interrupt = make_question()
+def interrupt(make_interrupt: Any) -> Interrupt:
+    asked: Interrupt = make_interrupt()
     return asked
 
 
-def nothing_happened(question: Interrupt) -> bool:
-    question.refresh_from_db()
+def nothing_happened(interrupt: Interrupt) -> bool:
+    interrupt.refresh_from_db()
     return (
-        question.status == Interrupt.Status.PENDING
+        interrupt.status == Interrupt.Status.PENDING
         and not Decision.objects.exists()
         and not AuditEntry.objects.exists()
     )
@@ -120,20 +120,20 @@ def nothing_happened(question: Interrupt) -> bool:
 )
 def test_a_body_that_does_not_fit(
     api: Any,
-    question: Interrupt,
+    interrupt: Interrupt,
     name: str,
     raw: bytes,
     status: int,
     code: str,
     pointer: str | None,
 ) -> None:
-    response = api.post(name, question.pk, body=raw)
+    response = api.post(name, interrupt.pk, body=raw)
     assert (response.status_code, response.json()["code"]) == (status, code), response.content
     assert response["Content-Type"] == "application/problem+json"
     if pointer is not None:
         assert response.json()["errors"][0]["pointer"] == pointer
     assert len(response.content) < 20_000
-    assert nothing_happened(question)
+    assert nothing_happened(interrupt)
 
 
 @pytest.mark.parametrize(
@@ -163,8 +163,8 @@ def test_a_start_names_every_field_that_does_not_fit(
     assert not Run.objects.exists()
 
 
-def test_what_was_sent_is_not_repeated_in_the_refusal(api: Any, question: Interrupt) -> None:
-    response = api.post("decisions", question.pk, body={"type": "hunter2", "reason": ["hunter2"]})
+def test_what_was_sent_is_not_repeated_in_the_refusal(api: Any, interrupt: Interrupt) -> None:
+    response = api.post("decisions", interrupt.pk, body={"type": "hunter2", "reason": ["hunter2"]})
     assert response.status_code == 400
     assert b"hunter2" not in response.content
 
@@ -184,51 +184,53 @@ def test_what_was_sent_is_not_repeated_in_the_refusal(api: Any, question: Interr
         "application/json/x; =",
     ],
 )
-def test_only_json_is_read(api: Any, question: Interrupt, content_type: str) -> None:
+def test_only_json_is_read(api: Any, interrupt: Interrupt, content_type: str) -> None:
     response = api.post(
-        "decisions", question.pk, body=b'{"type": "approve"}', content_type=content_type
+        "decisions", interrupt.pk, body=b'{"type": "approve"}', content_type=content_type
     )
     assert response.status_code in (400, 415), response.content
     assert response["Content-Type"] == "application/problem+json"
-    assert nothing_happened(question)
+    assert nothing_happened(interrupt)
 
 
-def test_a_method_can_not_be_overridden(api: Any, question: Interrupt) -> None:
-    response = api.call("GET", "decisions", question.pk, headers={"X-HTTP-Method-Override": "POST"})
+def test_a_method_can_not_be_overridden(api: Any, interrupt: Interrupt) -> None:
+    response = api.call(
+        "GET", "decisions", interrupt.pk, headers={"X-HTTP-Method-Override": "POST"}
+    )
     assert response.status_code == 200
-    assert nothing_happened(question)
+    assert nothing_happened(interrupt)
 
 
 @pytest.mark.parametrize("accept", ["text/html", "application/xml", "x", "*/*", "a/b;q=z,,"])
 def test_the_answer_is_json_whatever_is_accepted(
-    api: Any, question: Interrupt, accept: str
+    api: Any, interrupt: Interrupt, accept: str
 ) -> None:
-    response = api.get("interrupt", question.pk, headers={"Accept": accept})
+    response = api.get("interrupt", interrupt.pk, headers={"Accept": accept})
     assert response.status_code == 200
     assert response["Content-Type"] == "application/json"
 
 
 @pytest.mark.parametrize("host_limit", [1000, None])
 def test_the_hosts_own_limit_on_uploads_holds_where_it_is_smaller(
-    api: Any, question: Interrupt, settings: Any, host_limit: int | None
+    api: Any, interrupt: Interrupt, settings: Any, host_limit: int | None
 ) -> None:
     settings.DATA_UPLOAD_MAX_MEMORY_SIZE = host_limit
     body = {"type": "nothing", "reason": "x" * 2000}
-    response = api.post("decisions", question.pk, body=body)
+    response = api.post("decisions", interrupt.pk, body=body)
     assert response.status_code == (413 if host_limit else 400)
 
 
 @pytest.mark.parametrize("key", ["", " ", '""', "x" * 256, "a b", "ключ", "a\tb", "x" * 10_000])
-def test_an_idempotency_key_that_is_none(api: Any, question: Interrupt, key: str) -> None:
+def test_an_idempotency_key_that_is_none(api: Any, interrupt: Interrupt, key: str) -> None:
     response = api.post(
         "decisions",
-        question.pk,
+        interrupt.pk,
         body={"type": "approve"},
         headers={"Idempotency-Key": key.encode().decode("latin-1")},
     )
     assert response.status_code == 400, response.content
     assert response.json()["errors"][0]["header"] == "Idempotency-Key"
-    assert nothing_happened(question)
+    assert nothing_happened(interrupt)
 
 
 @pytest.mark.parametrize(
@@ -245,13 +247,13 @@ def test_an_idempotency_key_that_is_none(api: Any, question: Interrupt, key: str
         ('"' + "x" * 10_000 + '"', 412),
     ],
 )
-def test_an_if_match_that_does_not(api: Any, question: Interrupt, tag: str, status: int) -> None:
+def test_an_if_match_that_does_not(api: Any, interrupt: Interrupt, tag: str, status: int) -> None:
     response = api.post(
-        "decisions", question.pk, body={"type": "approve"}, headers={"If-Match": tag}
+        "decisions", interrupt.pk, body={"type": "approve"}, headers={"If-Match": tag}
     )
     assert response.status_code == status, response.content
-    assert response.json()["code"] == ("stale_question" if status == 412 else "invalid_request")
-    assert nothing_happened(question)
+    assert response.json()["code"] == ("stale_interrupt" if status == 412 else "invalid_request")
+    assert nothing_happened(interrupt)
 
 
 @pytest.mark.parametrize(
@@ -285,23 +287,23 @@ def test_an_id_that_is_none_leads_nowhere(api: Any, kind: str, part: str) -> Non
 
 
 def test_a_request_that_is_wrong_is_told_so_before_that_it_is_late(
-    api: Any, question: Interrupt
+    api: Any, interrupt: Interrupt
 ) -> None:
     late = {"If-Match": '"none of ours"', "Idempotency-Key": "a b"}
-    refused = api.post("decisions", question.pk, body={"type": "approve"}, headers=late)
+    refused = api.post("decisions", interrupt.pk, body={"type": "approve"}, headers=late)
     assert (refused.status_code, refused.json()["code"]) == (400, "invalid_request")
     assert [fault["header"] for fault in refused.json()["errors"]] == ["Idempotency-Key"]
 
 
-def test_an_address_without_its_slash_says_so(api: Any, question: Interrupt) -> None:
-    for path in (f"interrupts/{question.pk}", "nothing/at/all"):
+def test_an_address_without_its_slash_says_so(api: Any, interrupt: Interrupt) -> None:
+    for path in (f"interrupts/{interrupt.pk}", "nothing/at/all"):
         answer = api.client.get(f"/hitl/api/v1/{path}")
         assert (answer.status_code, answer.json()["code"]) == (404, "not_found")
         assert "end with a slash" in answer.json()["detail"]
 
 
-def test_an_id_in_upper_case_is_another_address(api: Any, make_question: Any) -> None:
-    make_question(id="aaaaaaaa-bbbb-4ccc-8ddd-eeeeeeeeeeee")
+def test_an_id_in_upper_case_is_another_address(api: Any, make_interrupt: Any) -> None:
+    make_interrupt(id="aaaaaaaa-bbbb-4ccc-8ddd-eeeeeeeeeeee")
     path = "/hitl/api/v1/interrupts/{}-bbbb-4ccc-8ddd-eeeeeeeeeeee/"
     assert api.client.get(path.format("aaaaaaaa")).status_code == 200
     assert api.client.get(path.format("AAAAAAAA")).status_code == 404
@@ -313,8 +315,12 @@ def test_a_graph_that_is_none(api: Any, name: str) -> None:
     assert response.status_code == 404
 
 
-def test_parameters_are_refused_where_there_are_none(api: Any, question: Interrupt) -> None:
-    for name, args in (("interrupt", [question.pk]), ("graphs", []), ("decisions", [question.pk])):
+def test_parameters_are_refused_where_there_are_none(api: Any, interrupt: Interrupt) -> None:
+    for name, args in (
+        ("interrupt", [interrupt.pk]),
+        ("graphs", []),
+        ("decisions", [interrupt.pk]),
+    ):
         response = api.get(name, *args, query="expand=all")
         assert response.status_code == 400, name
         assert response.json()["errors"][0]["parameter"] == "expand"
@@ -332,30 +338,30 @@ class TestASession:
         client.force_login(make_user(is_superuser=True))
         return client
 
-    def path(self, question: Interrupt) -> str:
-        return f"/hitl/api/v1/interrupts/{question.pk}/decisions/"
+    def path(self, interrupt: Interrupt) -> str:
+        return f"/hitl/api/v1/interrupts/{interrupt.pk}/decisions/"
 
-    def test_without_a_token_is_refused(self, browser: Client, question: Interrupt) -> None:
+    def test_without_a_token_is_refused(self, browser: Client, interrupt: Interrupt) -> None:
         for headers in ({}, {"X-CSRFToken": "x" * 32}, {"Origin": "https://elsewhere.example"}):
             response = browser.post(
-                self.path(question),
+                self.path(interrupt),
                 json.dumps({"type": "approve"}),
                 content_type="application/json",
                 headers=headers,
             )
             assert response.status_code == 403
             assert response["Content-Type"] == "application/problem+json"
-        assert nothing_happened(question)
+        assert nothing_happened(interrupt)
 
-    def test_a_form_of_another_site_is_refused(self, browser: Client, question: Interrupt) -> None:
-        response = browser.post(self.path(question), {"type": "approve"})
+    def test_a_form_of_another_site_is_refused(self, browser: Client, interrupt: Interrupt) -> None:
+        response = browser.post(self.path(interrupt), {"type": "approve"})
         assert response.status_code == 403
-        assert nothing_happened(question)
+        assert nothing_happened(interrupt)
 
-    def test_with_a_token_is_heard(self, browser: Client, question: Interrupt) -> None:
+    def test_with_a_token_is_heard(self, browser: Client, interrupt: Interrupt) -> None:
         browser.cookies["csrftoken"] = "a" * 32
         response = browser.post(
-            self.path(question),
+            self.path(interrupt),
             json.dumps({"type": "nothing"}),
             content_type="application/json",
             headers={"X-CSRFToken": "a" * 32},
@@ -363,5 +369,5 @@ class TestASession:
         assert response.status_code == 400
         assert response.json()["errors"][0]["pointer"] == "/type"
 
-    def test_reading_needs_none(self, browser: Client, question: Interrupt) -> None:
-        assert browser.get(self.path(question)).status_code == 200
+    def test_reading_needs_none(self, browser: Client, interrupt: Interrupt) -> None:
+        assert browser.get(self.path(interrupt)).status_code == 200

@@ -146,17 +146,17 @@ CATALOGUE = [
 
 
 @pytest.fixture
-def things(asked: Callable[..., Interrupt], make_run: Any, make_question: Any) -> dict[str, str]:
+def things(asked: Callable[..., Interrupt], make_run: Any, make_interrupt: Any) -> dict[str, str]:
     """What there is: questions and runs in every state that refuses something."""
-    question = asked()
+    interrupt = asked()
     return {
-        "question": str(question.pk),
-        "run": str(question.run_id),
-        "thread": question.thread.thread_id,
-        "slow": str(make_question(response_schema=SLOW_PATTERN).pk),
-        "decided": str(make_question(status=Interrupt.Status.DECIDED).pk),
-        "cancelled": str(make_question(status=Interrupt.Status.CANCELLED).pk),
-        "parked": str(make_question(make_run(state=Run.State.PARKED)).pk),
+        "question": str(interrupt.pk),
+        "run": str(interrupt.run_id),
+        "thread": interrupt.thread.thread_id,
+        "slow": str(make_interrupt(response_schema=SLOW_PATTERN).pk),
+        "decided": str(make_interrupt(status=Interrupt.Status.DECIDED).pk),
+        "cancelled": str(make_interrupt(status=Interrupt.Status.CANCELLED).pk),
+        "parked": str(make_interrupt(make_run(state=Run.State.PARKED)).pk),
         "through": str(make_run(state=Run.State.SUCCEEDED).pk),
     }
 

@@ -179,31 +179,31 @@ def test_an_unknown_graph_is_refused(api: Any, as_role: Any) -> None:
     assert not Thread.objects.exists()
 
 
-def test_a_thread_that_waits_loses_its_questions_only_on_demand(api: Any, asked: Any) -> None:
-    question = asked()
-    body = {**BODY, "thread_id": question.thread.thread_id}
+def test_a_thread_that_waits_loses_its_interrupts_only_on_demand(api: Any, asked: Any) -> None:
+    interrupt = asked()
+    body = {**BODY, "thread_id": interrupt.thread.thread_id}
     refused = api.post("runs", body=body)
     assert (refused.status_code, refused.json()["code"]) == (409, "thread_waiting")
     assert len(refused.json()["pending"]) == 1
     accepted = api.post("runs", body={**body, "on_pending": "discard"})
     assert accepted.status_code == 202, accepted.content
-    assert api.get("interrupt", question.pk).json()["status"] == "superseded"
+    assert api.get("interrupt", interrupt.pk).json()["status"] == "superseded"
 
 
 @pytest.mark.promise("P18")
 def test_who_may_not_cancel_a_run_can_not_discard_what_it_asks(
     api: Any, make_user: Any, asked: Any
 ) -> None:
-    question = asked()
+    interrupt = asked()
     starter = type(api)(make_user("start_run", "view_thread", "view_run", "view_interrupt"))
-    body = {**BODY, "thread_id": question.thread.thread_id}
+    body = {**BODY, "thread_id": interrupt.thread.thread_id}
     assert starter.post("runs", body=body).status_code == 409
     refused = starter.post("runs", body={**body, "on_pending": "discard"})
     assert (refused.status_code, refused.json()["code"]) == (403, "permission_denied")
-    question.refresh_from_db()
-    assert (question.status, Run.objects.get().state) == ("pending", "interrupted")
+    interrupt.refresh_from_db()
+    assert (interrupt.status, Run.objects.get().state) == ("pending", "interrupted")
     entry = AuditEntry.objects.get(verb="refuse")
-    assert (entry.subject, entry.detail["type"]) == (str(question.run_id), "discard")
+    assert (entry.subject, entry.detail["type"]) == (str(interrupt.run_id), "discard")
     new = {**BODY, "thread_id": "another", "on_pending": "discard"}
     assert starter.post("runs", body=new).status_code == 202  # there is nothing to discard
 
@@ -233,13 +233,13 @@ def test_a_thread_that_runs_takes_no_second_run(api: Any, invoice: str) -> None:
     assert Run.objects.count() == 1
 
 
-def test_a_run_is_cancelled_with_its_questions(api: Any, asked: Any) -> None:
-    question = asked()
-    response = api.post("run-cancel", question.run_id, body={"reason": "Paid by hand."})
+def test_a_run_is_cancelled_with_its_interrupts(api: Any, asked: Any) -> None:
+    interrupt = asked()
+    response = api.post("run-cancel", interrupt.run_id, body={"reason": "Paid by hand."})
     assert response.status_code == 200
     assert response.json()["state"] == "cancelled"
-    assert api.get("interrupt", question.pk).json()["status"] == "cancelled"
-    again = api.post("run-cancel", question.run_id)
+    assert api.get("interrupt", interrupt.pk).json()["status"] == "cancelled"
+    again = api.post("run-cancel", interrupt.run_id)
     assert (again.status_code, again.json()["code"]) == (409, "run_state")
 
 

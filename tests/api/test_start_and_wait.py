@@ -49,7 +49,7 @@ def worker(monkeypatch: pytest.MonkeyPatch, settings: Any) -> None:
 
 
 @pytest.mark.usefixtures("worker")
-def test_a_run_that_asks_is_shown_with_its_question(api: Any, wait: Callable[..., Any]) -> None:
+def test_a_run_that_asks_is_shown_with_its_interrupt(api: Any, wait: Callable[..., Any]) -> None:
     response = wait()
     assert (response.status_code, response.streaming) == (202, True)
     shown = json.loads(b"".join(response))

@@ -21,10 +21,10 @@ pytestmark = pytest.mark.django_db
 @pytest.fixture
 def finished(asked: Any) -> Thread:
     """A thread with a question that was answered, and the run's end."""
-    question = asked()
-    services.decide(question.pk, "approve", {"amount": 7})
-    runner.advance(str(question.run_id))
-    thread: Thread = question.thread
+    interrupt = asked()
+    services.decide(interrupt.pk, "approve", {"amount": 7})
+    runner.advance(str(interrupt.run_id))
+    thread: Thread = interrupt.thread
     return thread
 
 
@@ -91,18 +91,20 @@ def test_what_somebody_may_not_see_of_runs_is_not_told_with_the_thread(
     assert (shown["run"], shown["state"]) == (None, None)
 
 
-def test_a_thread_is_found_by_what_it_is_about(api: Any, make_run: Any, make_question: Any) -> None:
+def test_a_thread_is_found_by_what_it_is_about(
+    api: Any, make_run: Any, make_interrupt: Any
+) -> None:
     user = get_user_model().objects.create_user("subject")
     kind = ContentType.objects.get_for_model(user)
-    question = make_question()
+    interrupt = make_interrupt()
     other = make_run()
-    Thread.objects.filter(pk=question.thread_id).update(subject_type=kind, subject_id=str(user.pk))
+    Thread.objects.filter(pk=interrupt.thread_id).update(subject_type=kind, subject_id=str(user.pk))
     subject = f"subject={kind.app_label}.{kind.model}:{user.pk}"
     (thread,) = api.get("threads", query=subject).json()["results"]
     assert thread["subject"] == {"type": "auth.user", "id": str(user.pk)}
     (run,) = api.get("runs", query=subject).json()["results"]
     (asked,) = api.get("interrupts", query=subject).json()["results"]
-    assert (run["id"], asked["id"]) == (str(question.run_id), str(question.pk))
+    assert (run["id"], asked["id"]) == (str(interrupt.run_id), str(interrupt.pk))
     for nothing in ("subject=auth.user:0", "subject=no.such:1"):
         assert api.get("threads", query=nothing).json()["results"] == []
     assert len(api.get("runs", query=f"thread={other.thread.thread_id}").json()["results"]) == 1
@@ -130,8 +132,8 @@ def test_a_subject_or_moment_that_is_none_is_refused(api: Any, name: str, query:
 
 
 @pytest.mark.parametrize("name", ["runs", "threads", "interrupts"])
-def test_rows_are_found_by_when_they_were_made(api: Any, make_question: Any, name: str) -> None:
-    question = make_question()
+def test_rows_are_found_by_when_they_were_made(api: Any, make_interrupt: Any, name: str) -> None:
+    interrupt = make_interrupt()
     for query, count in {
         "created_after=2020-01-01T00:00:00Z": 1,
         "created_after=2020-01-01T00:00:00%2B05:30": 1,
@@ -140,7 +142,7 @@ def test_rows_are_found_by_when_they_were_made(api: Any, make_question: Any, nam
         "created_after=2999-01-01T00:00:00Z": 0,
     }.items():
         assert len(api.get(name, query=query).json()["results"]) == count, query
-    assert question.pk
+    assert interrupt.pk
 
 
 def test_the_state_of_a_thread_now_and_at_each_of_its_checkpoints(
@@ -191,7 +193,7 @@ def test_a_thread_is_forgotten_once_it_has_ended(api: Any, finished: Thread, ask
     assert (erased.status_code, erased.json()) == (200, {"erased": [finished.thread_id, copy]})
     assert api.get("thread-state", finished.thread_id).json()["values"] == {}
     assert api.get("thread", finished.thread_id).json()["state"] == "succeeded"
-    assert AuditEntry.objects.filter(thread=finished, verb="forget").exists()
+    assert AuditEntry.objects.filter(thread=finished, verb="erase").exists()
 
     waiting = asked().thread
     refused = api.call("DELETE", "thread", waiting.thread_id)
@@ -252,11 +254,11 @@ def test_who_may_not_changes_no_metadata(as_role: Any, make_run: Any) -> None:
 
 
 def test_the_record_proves_itself(api: Any, asked: Any) -> None:
-    question = asked()
-    thread_id = question.thread.thread_id
-    api.post("comments", question.pk, body={"text": "Half?"})
-    api.post("decisions", question.pk, body={"type": "reject", "reason": "No."})
-    page = api.get("thread-record", thread_id).json()
+    interrupt = asked()
+    thread_id = interrupt.thread.thread_id
+    api.post("comments", interrupt.pk, body={"text": "Half?"})
+    api.post("decisions", interrupt.pk, body={"type": "reject", "reason": "No."})
+    page = api.get("thread-audit", thread_id).json()
     assert [each["verb"] for each in page["results"]] == ["start", "comment", "decide"]
     previous = ""
     for number, entry in enumerate(page["results"], 1):
@@ -268,44 +270,44 @@ def test_the_record_proves_itself(api: Any, asked: Any) -> None:
     digest = sha256((told["salt"] + told["name"]).encode()).hexdigest()
     assert told["name"] == entry["actor"]
     assert json.loads(entry["hashed"])["actor"] == {"name": digest}
-    pseudonym = services.forget_person(get_user_model().objects.get(username=told["name"]))
-    (*_, entry, last) = api.get("thread-record", thread_id).json()["results"]
+    pseudonym = services.pseudonymize_user(get_user_model().objects.get(username=told["name"]))
+    (*_, entry, last) = api.get("thread-audit", thread_id).json()["results"]
     assert entry["names"]["actor"] == {"name": pseudonym.pseudonym}
-    assert (entry["actor"], last["verb"]) == (pseudonym.pseudonym, "forget_person")
+    assert (entry["actor"], last["verb"]) == (pseudonym.pseudonym, "pseudonymize_user")
 
 
 def test_the_record_is_read_in_pages(api: Any, asked: Any) -> None:
-    question = asked()
+    interrupt = asked()
     for text in ("One.", "Two."):
-        api.post("comments", question.pk, body={"text": text})
-    first = api.get("thread-record", question.thread.thread_id, query="limit=2").json()
+        api.post("comments", interrupt.pk, body={"text": text})
+    first = api.get("thread-audit", interrupt.thread.thread_id, query="limit=2").json()
     assert [each["seq"] for each in first["results"]] == [1, 2]
     rest = api.client.get(first["next"]).json()
     assert [each["seq"] for each in rest["results"]] == [3]
     assert rest["next"] is None
-    whole = api.get("thread-record", question.thread.thread_id, query="limit=3").json()
+    whole = api.get("thread-audit", interrupt.thread.thread_id, query="limit=3").json()
     assert whole == {"next": None, "previous": None, "results": first["results"] + rest["results"]}
-    assert api.get("thread-record", "nobodys").status_code == 404
+    assert api.get("thread-audit", "nobodys").status_code == 404
 
 
 @pytest.mark.promise("P18")
 def test_the_record_is_for_who_may_export_it_and_see_who_decides(as_role: Any, asked: Any) -> None:
     thread_id = asked().thread.thread_id
-    assert as_role("keeper").get("thread-record", thread_id).status_code == 200
-    assert as_role("auditor").get("thread-record", thread_id).status_code == 403
-    assert as_role("starter").get("thread-record", thread_id).status_code == 404
+    assert as_role("keeper").get("thread-audit", thread_id).status_code == 200
+    assert as_role("auditor").get("thread-audit", thread_id).status_code == 403
+    assert as_role("starter").get("thread-audit", thread_id).status_code == 404
 
 
 @pytest.mark.promise("P18")
 def test_the_record_is_for_who_may_see_all_that_the_thread_asks(
-    as_role: Any, make_run: Any, make_question: Any, settings: Any
+    as_role: Any, make_run: Any, make_interrupt: Any, settings: Any
 ) -> None:
     settings.HITL = {**settings.HITL, "POLICY": "tests.contrib.insights.test_reports.OnlyOpen"}
     keeper, run = as_role("keeper"), make_run(graph="open")
-    make_question(run)
-    assert keeper.get("thread-record", run.thread.thread_id).status_code == 200
-    Interrupt.objects.filter(pk=make_question(run).pk).update(graph="shut")
-    assert keeper.get("thread-record", run.thread.thread_id).status_code == 403
+    make_interrupt(run)
+    assert keeper.get("thread-audit", run.thread.thread_id).status_code == 200
+    Interrupt.objects.filter(pk=make_interrupt(run).pk).update(graph="shut")
+    assert keeper.get("thread-audit", run.thread.thread_id).status_code == 403
 
 
 METADATA = {"channel": "mail", "n": 7, "vip": True, "deep": {"a": 1}, "a.b:c": "x", "none": None}

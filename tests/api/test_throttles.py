@@ -61,39 +61,41 @@ def test_a_start_too_many_is_refused_until_the_next_minute(
     assert api.post("runs", body=BODY).status_code == 202
 
 
-def test_a_decision_too_many_changes_nothing(api: Any, make_question: Any, settings: Any) -> None:
+def test_a_decision_too_many_changes_nothing(api: Any, make_interrupt: Any, settings: Any) -> None:
     settings.HITL = {"THROTTLE_DECIDE": "1/min"}
-    first, second = make_question(), make_question()
+    first, second = make_interrupt(), make_interrupt()
     assert api.post("decisions", first.pk, body={"type": "approve"}).status_code == 202
     assert api.post("decisions", second.pk, body={"type": "approve"}).status_code == 429
     second.refresh_from_db()
     assert second.status == Interrupt.Status.PENDING
 
 
-def test_whatever_changes_something_is_bounded(api: Any, make_question: Any, settings: Any) -> None:
+def test_whatever_changes_something_is_bounded(
+    api: Any, make_interrupt: Any, settings: Any
+) -> None:
     settings.HITL = {"THROTTLE_WRITE": "2/min", "THROTTLE_DECIDE": None}
-    question = make_question()
-    assert api.post("comments", question.pk, body={"text": "One."}).status_code == 201
-    assert api.post("claim", question.pk, body={}).status_code == 200
-    assert api.post("comments", question.pk, body={"text": "Two."}).status_code == 429
-    assert api.call("DELETE", "webhook", question.pk).status_code == 429
-    assert api.get("comments", question.pk).status_code == 200
-    assert api.post("decisions", question.pk, body={"type": "approve"}).status_code == 202
+    interrupt = make_interrupt()
+    assert api.post("comments", interrupt.pk, body={"text": "One."}).status_code == 201
+    assert api.post("claim", interrupt.pk, body={}).status_code == 200
+    assert api.post("comments", interrupt.pk, body={"text": "Two."}).status_code == 429
+    assert api.call("DELETE", "webhook", interrupt.pk).status_code == 429
+    assert api.get("comments", interrupt.pk).status_code == 200
+    assert api.post("decisions", interrupt.pk, body={"type": "approve"}).status_code == 202
 
 
 def test_whatever_reads_is_bounded_for_each_user(
-    api: Any, as_role: Any, make_question: Any, settings: Any, at_noon: list[float]
+    api: Any, as_role: Any, make_interrupt: Any, settings: Any, at_noon: list[float]
 ) -> None:
     settings.HITL = {"THROTTLE_READ": "3/min"}
-    question = make_question()
+    interrupt = make_interrupt()
     assert api.get("runs").status_code == 200
-    assert api.call("HEAD", "interrupt", question.pk).status_code == 200
+    assert api.call("HEAD", "interrupt", interrupt.pk).status_code == 200
     assert api.get("stats").status_code == 200
     at_noon[0] += 10
     refused = api.get("interrupts")
     assert (refused.status_code, refused.json()["code"]) == (429, "throttled")
     assert refused["Retry-After"] == "50"
-    assert api.post("claim", question.pk, body={}).status_code == 200  # counted on its own
+    assert api.post("claim", interrupt.pk, body={}).status_code == 200  # counted on its own
     assert as_role("viewer").get("runs").status_code == 200
     at_noon[0] += 50
     assert api.get("runs").status_code == 200
@@ -114,12 +116,12 @@ def test_no_address_can_be_asked_without_end(
 
 
 def test_each_decision_of_many_counts(
-    api: Any, make_question: Any, settings: Any, at_noon: list[float]
+    api: Any, make_interrupt: Any, settings: Any, at_noon: list[float]
 ) -> None:
     settings.HITL = {"THROTTLE_DECIDE": "3/min"}
 
     def decide(count: int) -> Any:
-        items = [{"interrupt": str(make_question().pk), "type": "approve"} for _ in range(count)]
+        items = [{"interrupt": str(make_interrupt().pk), "type": "approve"} for _ in range(count)]
         return api.post("decisions-bulk", body={"decisions": items})
 
     assert decide(2).status_code == 200
@@ -166,7 +168,7 @@ def test_what_is_no_rate_is_refused(text: Any) -> None:
 
 
 def test_an_answer_says_how_often_one_may_ask(
-    api: Any, settings: Any, at_noon: list[float], make_question: Any
+    api: Any, settings: Any, at_noon: list[float], make_interrupt: Any
 ) -> None:
     settings.HITL = {"THROTTLE_READ": "2/min", "THROTTLE_DECIDE": "5/hour"}
     at_noon[0] += 20.5
@@ -175,7 +177,7 @@ def test_an_answer_says_how_often_one_may_ask(
     assert first["RateLimit"] == '"read";r=1;t=40'
     assert second["RateLimit"] == third["RateLimit"] == '"read";r=0;t=40'
     assert (third.status_code, third["Retry-After"]) == (429, "40")
-    decisions = [{"interrupt": str(make_question().pk), "type": "approve"} for _ in range(3)]
+    decisions = [{"interrupt": str(make_interrupt().pk), "type": "approve"} for _ in range(3)]
     many = api.post("decisions-bulk", body={"decisions": decisions})
     assert many["RateLimit"].startswith('"decide";r=2;')
 

@@ -20,52 +20,52 @@ pytestmark = pytest.mark.django_db
 def undoable(asked: Callable[..., Interrupt], api: Any, settings: Any) -> tuple[Interrupt, Any]:
     """A question that the client has just decided, and the decision."""
     settings.HITL = {**settings.HITL, "UNDO_SECONDS": 60}
-    question = asked()
-    return question, api.post("decisions", question.pk, body={"type": "approve"}).json()
+    interrupt = asked()
+    return interrupt, api.post("decisions", interrupt.pk, body={"type": "approve"}).json()
 
 
 def test_a_decision_is_undone_and_stays_in_the_list(undoable: Any, api: Any) -> None:
-    question, made = undoable
+    interrupt, made = undoable
     assert made["undone_at"] is None
-    assert api.get("run", question.run_id).json()["resumes_at"] is not None
-    undone = api.post("undo", question.pk, body={"decision": made["id"]})
+    assert api.get("run", interrupt.run_id).json()["resumes_at"] is not None
+    undone = api.post("undo", interrupt.pk, body={"decision": made["id"]})
     assert undone.status_code == 200
     shown = undone.json()
     assert (shown["status"], shown["version"], shown["decision"]) == ("pending", 3, None)
-    assert shown["holder"] != ""
-    assert undone["ETag"] == api.get("interrupt", question.pk)["ETag"]
-    assert api.get("run", question.run_id).json()["resumes_at"] is None
-    (listed,) = api.get("decisions", question.pk).json()["results"]
+    assert shown["claimed_by"] != ""
+    assert undone["ETag"] == api.get("interrupt", interrupt.pk)["ETag"]
+    assert api.get("run", interrupt.run_id).json()["resumes_at"] is None
+    (listed,) = api.get("decisions", interrupt.pk).json()["results"]
     assert listed["id"] == made["id"]
     assert (listed["complete"], listed["undone_at"] is None) == (False, False)
     again = api.post(
-        "decisions", question.pk, body={"type": "reject"}, HTTP_IF_MATCH=undone["ETag"]
+        "decisions", interrupt.pk, body={"type": "reject"}, HTTP_IF_MATCH=undone["ETag"]
     )
     assert again.status_code == 202
 
 
 @pytest.mark.parametrize("why", ["too late", "another", "open"])
 def test_what_can_not_be_undone_is_a_conflict(undoable: Any, api: Any, why: str) -> None:
-    question, _made = undoable
+    interrupt, _made = undoable
     if why == "too late":
         Run.objects.update(resumes_at=Now() - timedelta(seconds=1))
     elif why == "open":
-        assert api.post("undo", question.pk).status_code == 200
+        assert api.post("undo", interrupt.pk).status_code == 200
     body = {"decision": NOBODYS} if why == "another" else {}
-    refused = api.post("undo", question.pk, body=body)
+    refused = api.post("undo", interrupt.pk, body=body)
     assert (refused.status_code, refused["Content-Type"]) == (409, "application/problem+json")
     assert refused.json()["code"] == "undo_refused"
 
 
 def test_only_who_decided_undoes_it(undoable: Any, as_role: Any) -> None:
-    question, _made = undoable
-    assert as_role("lead").post("undo", question.pk).status_code == 403
+    interrupt, _made = undoable
+    assert as_role("lead").post("undo", interrupt.pk).status_code == 403
     assert Interrupt.objects.get().status == "decided"
 
 
 def test_a_decision_without_the_setting_is_not_undone(
     asked: Callable[..., Interrupt], api: Any
 ) -> None:
-    question = asked()
-    api.post("decisions", question.pk, body={"type": "approve"})
-    assert api.post("undo", question.pk).status_code == 409
+    interrupt = asked()
+    api.post("decisions", interrupt.pk, body={"type": "approve"})
+    assert api.post("undo", interrupt.pk).status_code == 409

@@ -19,7 +19,7 @@ def test_the_secret_is_in_the_answer_that_makes_one_and_nowhere_else(api: Any) -
     assert (response["Location"], response["Cache-Control"]) == (made["self"], "no-store")
     row = WebhookEndpoint.objects.get()
     assert made["secret"] == row.secret
-    assert (row.url, row.events, row.graphs, row.with_question) == (URL, ["run.failed"], [], False)
+    assert (row.url, row.events, row.graphs, row.with_interrupt) == (URL, ["run.failed"], [], False)
 
     shown = [api.get("webhooks"), api.get("webhook", row.pk), api.get("deliveries", row.pk)]
     shown += [api.call("PATCH", "webhook", row.pk, body={"active": False})]
@@ -84,7 +84,7 @@ def test_a_message_is_tried_listed_and_sent_again(api: Any) -> None:
 
 def test_what_is_deleted_takes_its_messages_along(api: Any) -> None:
     hook = webhook_services.create_webhook(URL)
-    webhook_services.try_webhook(hook.id)
+    webhook_services.send_test_event(hook.id)
     assert api.call("DELETE", "webhook", hook.id).status_code == 204
     assert not WebhookEndpoint.objects.exists()
     assert not Delivery.objects.exists()
@@ -96,7 +96,7 @@ def test_who_may_only_look_changes_nothing(make_user: Any) -> None:
     from .conftest import API
 
     hook = webhook_services.create_webhook(URL)
-    message = webhook_services.try_webhook(hook.id)
+    message = webhook_services.send_test_event(hook.id)
     looker = API(make_user("view_webhookendpoint"))
     assert looker.get("webhook", hook.id).status_code == 200
     for name, what in (

@@ -65,7 +65,7 @@ def test_a_dialect_is_listed_by_its_name() -> None:
 FIFTH = """
 import django
 from hitl_django import decision_types
-from hitl_django.decision_types import APPROVE, DECISION_TYPES, Consequences
+from hitl_django.decision_types import APPROVE, DECISION_TYPES, DecisionEffects
 
 texts = {
     name: f"defer: {name}"
@@ -74,24 +74,24 @@ texts = {
         "recorded", "recorded_as_vote",
     )
 }
-consequences = Consequences(plain="defer: plain", action="defer: action", joint="defer: joint")
+consequences = DecisionEffects(plain="defer: plain", action="defer: action", joint="defer: joint")
 DECISION_TYPES["defer"] = decision_types.DecisionType(
     name="defer", consequences=consequences, **texts
 )
 django.setup()
 
 from hitl_django import answers
-from hitl_django.admin.request.answer_forms import QuestionForms
+from hitl_django.admin.request.answer_forms import InterruptForms
 from hitl_django.dialects.plain_json import PlainJsonDialect
 from hitl_django.api.serializers.interrupts import DecisionBody
-from hitl_django.review_terms import ReviewTerms
+from hitl_django.review_options import ReviewOptions
 from hitl_django.graph_registry.review_policy import ReviewPolicy
 from hitl_django.models import Decision, Interrupt
 
 taken = PlainJsonDialect.decisions
 PlainJsonDialect.decisions = lambda self, question: (*taken(self, question), "defer")
 
-ReviewTerms(decisions=["defer"])
+ReviewOptions(decisions=["defer"])
 policy = ReviewPolicy(answers={"defer": "later"})
 assert ("defer", "defer: label") in Decision.Type.choices
 assert "defer" in DecisionBody().fields["type"].choices
@@ -102,7 +102,7 @@ assert answers.make_resume_value(options, "defer") == "later"
 assert answers.infer_decision(options, "later").type == "defer"
 
 question = Interrupt(payload={"a": 1}, graph="g", allowed_decisions=["approve", "defer", "reject"])
-buttons = {one.value: one for one in QuestionForms(question).buttons()}
+buttons = {one.value: one for one in InterruptForms(question).buttons()}
 assert list(buttons) == ["approve", "defer", "reject"]
 assert (buttons["defer"].label, buttons["defer"].consequence) == ("defer: button", "defer: plain")
 """

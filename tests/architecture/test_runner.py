@@ -31,6 +31,7 @@ def test_the_worst_pass_decides_and_an_empty_one_does_not(codes: list[int], code
         (["--all"], None),
         (["--all", "-x"], None),
         (["--rest"], "rest"),
+        (["--crashes"], "crashes"),
         (["--quick"], "quick"),
         (["tests/engine"], None),
         (["tests/architecture/test_runner.py::test_anything", "-x"], None),

@@ -113,7 +113,7 @@ def test_frames_of_the_interpreter_are_read_in_one_module() -> None:
     readers = {"_getframe", "_getframemodulename", "currentframe"}
     found = {path for path, tree in modules().items() if readers.intersection(methods(tree))}
     # LangGraph tells nobody of the question for which it looks up an answer.
-    assert found == {"hitl_django/contrib/langgraph/asked_questions.py"}
+    assert found == {"hitl_django/contrib/langgraph/task_interrupts.py"}
 
 
 def importers_of(*packages: str) -> list[str]:

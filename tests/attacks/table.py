@@ -106,7 +106,7 @@ def _pattern(target: Target) -> Answer:
 
 @attack("a reader of runs polls four times for long, and somebody else asks", 200)
 def _polls(target: Target) -> Answer:
-    run = target.question().run
+    run = target.interrupt().run
     path = f"runs/{run.pk}/events/?after={run.last_event + 5}&wait=25"
     held = [target.connection() for _ in range(4)]
     lines = [line.__enter__() for line in held]
@@ -162,14 +162,14 @@ def _upload_to_link(target: Target) -> Answer:
 @attack("60 MB to a page of the admin, by a stranger", CLOSED, 302, 403, 413,
         seconds=6.0, taken=MOST_TAKEN)  # fmt: skip
 def _upload_to_admin(target: Target) -> Answer:
-    pk = target.question().pk
+    pk = target.interrupt().pk
     return send_upload(target, f"/admin/hitl_django/reviewitem/{pk}/change/", {})
 
 
 @attack("60 MB to a page of the admin, without the form's token", CLOSED, 403, 413,
         seconds=6.0, taken=MOST_TAKEN)  # fmt: skip
 def _upload_without_token(target: Target) -> Answer:
-    pk = target.question().pk
+    pk = target.interrupt().pk
     cookie = target.session()["Cookie"].partition(";")[0]
     path = f"/admin/hitl_django/reviewitem/{pk}/change/"
     return send_upload(target, path, {"Cookie": cookie})
@@ -177,7 +177,7 @@ def _upload_without_token(target: Target) -> Answer:
 
 @attack("a whole number of 4,000 digits in a form", 200)
 def _digits_in_form(target: Target) -> Answer:
-    item = target.question("attacked seats", title="How many?")
+    item = target.interrupt("attacked seats", title="How many?")
     answer = target.form(
         f"/admin/hitl_django/reviewitem/{item.pk}/change/",
         digest=item.payload_digest, version=item.version, decision="respond",
@@ -190,13 +190,13 @@ def _digits_in_form(target: Target) -> Answer:
 
 @attack("a place in a request's details of 4,400 digits", CLOSED, 200, 400, 404, 414)
 def _digits_in_place(target: Target) -> Answer:
-    pk = target.question().pk
+    pk = target.interrupt().pk
     return target.page(f"/admin/hitl_django/reviewitem/{pk}/change/?at=/rows/{'9' * 4_400}", USER)
 
 
 @attack("a place in a request's details of 3,000 digits", 200, 404)
 def _short_digits_in_place(target: Target) -> Answer:
-    item = target.question(payload={"title": "Pay?", "rows": [1, 2]})
+    item = target.interrupt(payload={"title": "Pay?", "rows": [1, 2]})
     path = f"/admin/hitl_django/reviewitem/{item.pk}/change/?at=/rows/{'9' * 3_000}"
     return target.page(path, USER)
 
@@ -212,7 +212,7 @@ def _endless_item(target: Target) -> Answer:
 
 @attack("assigned in chunks", 200, 411)
 def _assign_in_chunks(target: Target) -> Answer:
-    item = target.question()
+    item = target.interrupt()
     Interrupt.objects.filter(pk=item.pk).update(assignee_label="nobody yet")
     answer = target.chunked(f"interrupts/{item.pk}/assign/", [b'{"to": ', b'"dana"}'])
     item.refresh_from_db()
@@ -223,7 +223,7 @@ def _assign_in_chunks(target: Target) -> Answer:
 
 @attack("claimed in chunks", 200, 411)
 def _claim_in_chunks(target: Target) -> Answer:
-    item = target.question()
+    item = target.interrupt()
     answer = target.chunked(f"interrupts/{item.pk}/claim/", [b'{"seconds":', b" 60000}"])
     item.refresh_from_db()
     if answer.status == 200:
@@ -234,13 +234,13 @@ def _claim_in_chunks(target: Target) -> Answer:
 
 @attack("the next of another graph in chunks", 204, 411)
 def _next_in_chunks(target: Target) -> Answer:
-    target.question()
+    target.interrupt()
     return target.chunked("interrupts/next/", [b'{"graph": "no', b' such"}'])
 
 
 @attack("cancelled with a reason in chunks", 200, 411)
 def _cancel_in_chunks(target: Target) -> Answer:
-    item = target.question()
+    item = target.interrupt()
     answer = target.chunked(f"runs/{item.run_id}/cancel/", [b'{"reason": "be', b'cause"}'])
     entry = AuditEntry.objects.filter(thread=item.thread_id, verb="cancel").first()
     assert answer.status != 200 or (entry and entry.detail.get("reason") == "because"), "no reason"
@@ -249,13 +249,13 @@ def _cancel_in_chunks(target: Target) -> Answer:
 
 @attack("what is no JSON, in chunks", 400, 411)
 def _nonsense_in_chunks(target: Target) -> Answer:
-    return target.chunked(f"interrupts/{target.question().pk}/claim/", [b"{", b"nonsense"])
+    return target.chunked(f"interrupts/{target.interrupt().pk}/claim/", [b"{", b"nonsense"])
 
 
 @attack("30 MB in chunks", CLOSED, 400, 411, 413, seconds=6.0, taken=MOST_TAKEN)
 def _much_in_chunks(target: Target) -> Answer:
     parts = [b'{"reason": "', *[b"a" * 64 * KB] * 480, b'"}']
-    return target.chunked(f"runs/{target.question().run_id}/cancel/", parts)
+    return target.chunked(f"runs/{target.interrupt().run_id}/cancel/", parts)
 
 
 # What is said
@@ -263,7 +263,7 @@ def _much_in_chunks(target: Target) -> Answer:
 
 @attack("a thread that one doesn't see is erased", 404)
 def _erase(target: Target) -> Answer:
-    item = target.question()
+    item = target.interrupt()
     Thread.objects.filter(pk=item.thread_id).update(ended_at=item.created_at)
     assert target.ask("GET", f"threads/{item.thread.thread_id}/", by=EVE).status == 404
     hidden = f"threads/{item.thread.thread_id}/"
@@ -315,7 +315,7 @@ def _errors(target: Target) -> Answer:
 
 @attack("who decided a reserved question, looked for by a reader", 200)
 def _decider(target: Target) -> Answer:
-    item = target.question("attacked reserved", title="zqreservedqz")
+    item = target.interrupt("attacked reserved", title="zqreservedqz")
     services.decide(item.pk, "approve", by=user("zqkeeperqz", is_superuser=True))
     pages = [
         target.page(f"/admin/hitl_django/run/{item.run_id}/change/", EVE),
@@ -348,7 +348,7 @@ def _keys_to_count(target: Target) -> Answer:
 
 @attack("threads searched by as large a filter as may be", 200, seconds=0.5)
 def _large_filter(target: Target) -> Answer:
-    target.question()
+    target.interrupt()
     tags: Any = [{"tag": [n]} for n in range(15)]
     Thread.objects.update(metadata={"tags": tags})
     answer = post(target, "threads/search", {"metadata": {"tags": tags}, "limit": 1}, LISTER)
@@ -371,8 +371,8 @@ def _large_states(target: Target) -> Answer:
 
 
 @attack("what a reserved graph asks, read by others in its state and events", 200)
-def _reserved_question(target: Target) -> Answer:
-    item = target.question("attacked reserved", title="zqreservedqz")
+def _reserved_interrupt(target: Target) -> Answer:
+    item = target.interrupt("attacked reserved", title="zqreservedqz")
     thread, run = item.thread.thread_id, item.run_id
     shown = []
     for path in (f"threads/{thread}/state", f"threads/{thread}/history?limit=1"):
@@ -463,7 +463,7 @@ BODIES: dict[str, tuple[bytes, tuple[int, ...]]] = {
 def _body_row(name: str, data: bytes, answers: tuple[int, ...]) -> None:
     @attack(f"a decision of {name}", *answers)
     def _send(target: Target) -> Answer:
-        item = target.question()
+        item = target.interrupt()
         answer = target.ask("POST", f"interrupts/{item.pk}/decisions/", data)
         item.refresh_from_db()
         assert item.status == "pending", "it was decided"
@@ -477,13 +477,13 @@ for _name, (_data, _answers) in BODIES.items():
 @attack("a form in place of JSON", 415)
 def _form_to_api(target: Target) -> Answer:
     told = {**target.basic(), "Content-Type": "application/x-www-form-urlencoded"}
-    path = f"/hitl/api/v1/interrupts/{target.question().pk}/decisions/"
+    path = f"/hitl/api/v1/interrupts/{target.interrupt().pk}/decisions/"
     return target.send("POST", path, told, b"type=approve")
 
 
 @attack("a session without the form's token", 403)
 def _forged(target: Target) -> Answer:
-    item = target.question()
+    item = target.interrupt()
     told = {**target.session(), "Content-Type": "application/json"}
     body = json.dumps({"type": "approve"}).encode()
     answer = target.send("POST", f"/hitl/api/v1/interrupts/{item.pk}/decisions/", told, body)
@@ -534,7 +534,7 @@ def _many_headers(target: Target) -> Answer:
 
 @attack("a key of 10 kB that nothing is to be done twice with", CLOSED, 400, 422, 431)
 def _long_key(target: Target) -> Answer:
-    path = f"interrupts/{target.question().pk}/decisions/"
+    path = f"interrupts/{target.interrupt().pk}/decisions/"
     return target.ask("POST", path, {"type": "approve"}, Idempotency_Key="k" * 10_000)
 
 
@@ -566,7 +566,7 @@ def _length_and_chunks(target: Target) -> Answer:
 
 @attack("chunks whose length is no number", CLOSED, 400, 411, 413)
 def _no_number(target: Target) -> Answer:
-    path = f"/hitl/api/v1/interrupts/{target.question().pk}/claim/"
+    path = f"/hitl/api/v1/interrupts/{target.interrupt().pk}/claim/"
     told = {**target.basic(), "Content-Type": "application/json", "Transfer-Encoding": "chunked"}
     return target.raw(target.head("POST", path, told), [b"zz\r\n{}\r\n0\r\n\r\n"])
 

@@ -20,7 +20,7 @@ from django.contrib.auth.models import Permission
 from django.test import Client as Browser
 
 from hitl_django import services, testing
-from hitl_django.contrib.links.services import make_link
+from hitl_django.contrib.links.services import create_review_link
 from hitl_django.models import Interrupt, Run
 from tests.api.servers import HOST, PASSWORD, USER, Server
 
@@ -158,7 +158,7 @@ class Target:
 
     # What there is
 
-    def question(self, graph: str = "plain", **state: Any) -> Interrupt:
+    def interrupt(self, graph: str = "plain", **state: Any) -> Interrupt:
         """Starts a run and takes it to its question."""
         with testing.inline() as advance:
             run = services.start(graph, state or {"payload": {"title": "Pay?"}}, events="updates")
@@ -167,21 +167,21 @@ class Target:
 
     def asking_for(self, schema: dict[str, Any]) -> Interrupt:
         """Asks for an answer of this schema."""
-        item = self.question()
+        item = self.interrupt()
         Interrupt.objects.filter(pk=item.pk).update(
             response_schema=schema, allowed_decisions=["respond"]
         )
         return item
 
     def failed(self, error: str) -> Run:
-        item = self.question()
+        item = self.interrupt()
         Run.objects.filter(pk=item.run_id).update(state="failed", error=error)
         return Run.objects.get(pk=item.run_id)
 
     def link(self) -> str:
         """Makes a link and returns the path of its page, of which no log may tell."""
-        made = make_link(
-            self.question().pk, name="Lena", by=get_user_model().objects.get(username=USER)
+        made = create_review_link(
+            self.interrupt().pk, name="Lena", by=get_user_model().objects.get(username=USER)
         )
         path = urlsplit(made.url).path
         self.tokens.append(path.rstrip("/").rpartition("/")[2])

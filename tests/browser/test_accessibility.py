@@ -14,7 +14,7 @@ from django.contrib.auth.models import Permission
 from django.db import OperationalError
 
 from hitl_django import services
-from hitl_django.contrib.links.services import make_link
+from hitl_django.contrib.links.services import create_review_link
 from hitl_django.models import Interrupt, Run
 
 from .conftest import PASSWORD, leads_on
@@ -56,7 +56,7 @@ def faults(page: Any) -> list[str]:
 
 
 @pytest.mark.parametrize("options", WAYS, ids=["desktop, light", "phone, dark"])
-def test_no_kind_of_question_has_a_fault(
+def test_no_kind_of_interrupt_has_a_fault(
     start: Callable[..., Run], log_in: Callable[..., Any], options: dict[str, Any]
 ) -> None:
     reviewer, other = people(PASSWORD)
@@ -69,7 +69,7 @@ def test_no_kind_of_question_has_a_fault(
                 summary.click()
         found[name] = faults(page)
     item = Interrupt.objects.filter(status="pending", quorum=1)[0]
-    page.goto(urlsplit(make_link(item.pk, name="Lena", by=reviewer).url).path)
+    page.goto(urlsplit(create_review_link(item.pk, name="Lena", by=reviewer).url).path)
     assert "Lena" in page.inner_text("body")
     found["of a link"] = faults(page)
     assert {name: said for name, said in found.items() if said} == {}
@@ -162,7 +162,7 @@ def test_german_pages_and_the_page_of_a_link_have_no_fault_and_fit_a_phone(
     settings.LANGUAGE_CODE = "de"
     reviewer, _ = people(PASSWORD)
     item = Interrupt.objects.get(run=start("approval", text="the news"))
-    link = make_link(item.pk, name="Lena", by=reviewer)
+    link = create_review_link(item.pk, name="Lena", by=reviewer)
     page = log_in("rita", **WAYS[1])
     found = {}
     services.decide(

@@ -18,16 +18,16 @@ pytestmark = [pytest.mark.browser, pytest.mark.django_db(transaction=True)]
 Start = Callable[..., Run]
 
 
-def open_question(page: Any) -> None:
+def open_interrupt(page: Any) -> None:
     page.goto(f"/admin/hitl_django/reviewitem/{Interrupt.objects.get().pk}/change/")
 
 
-def test_who_else_looks_at_a_question_is_named(log_in: Callable[..., Any], start: Start) -> None:
+def test_who_else_looks_at_an_interrupt_is_named(log_in: Callable[..., Any], start: Start) -> None:
     start("typed", customer="Dana", amount=120.0)
     rita, ravi = log_in("rita"), log_in("ravi")
     rita.clock.install()
-    open_question(rita)
-    open_question(ravi)
+    open_interrupt(rita)
+    open_interrupt(ravi)
     ravi.get_by_text("Also looking at this: rita.").wait_for()
     rita.clock.fast_forward(15_000)
     rita.get_by_text("Also looking at this: ravi.").wait_for()
@@ -38,9 +38,9 @@ def test_that_somebody_has_just_decided_is_said_and_nothing_typed_is_lost(
 ) -> None:
     start("typed", customer="Dana", amount=120.0)
     rita, ravi = log_in("rita"), log_in("ravi")
-    open_question(rita)
+    open_interrupt(rita)
     rita.get_by_label("Reason:").fill("I was about to say yes.")
-    open_question(ravi)
+    open_interrupt(ravi)
     with leads_on(ravi):
         button(ravi, "Reject").click()
     ravi.wait_for_selector(".messagelist")
@@ -54,7 +54,7 @@ def test_that_somebody_has_just_decided_is_said_and_nothing_typed_is_lost(
 def test_nothing_is_said_without_a_script(log_in: Callable[..., Any], start: Start) -> None:
     run = start("typed", customer="Dana", amount=120.0)
     page = log_in(**WITHOUT_JAVASCRIPT)
-    open_question(page)
+    open_interrupt(page)
     services.cancel(run.pk)
     assert not page.get_by_text("Look at it as it is now").is_visible()
 

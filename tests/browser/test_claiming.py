@@ -11,7 +11,7 @@ from hitl_django.models import Decision, Interrupt, Run
 from hitl_django.worker import runner
 
 from .conftest import leads_on
-from .test_item import open_question
+from .test_item import open_interrupt
 from .test_reviewing import WITHOUT_JAVASCRIPT, button
 
 pytestmark = [
@@ -54,7 +54,7 @@ def test_who_was_too_late_is_led_to_one_that_nobody_else_is_at(
     first = Interrupt.objects.get(title="Refund Dana?")
     rita, ravi = log_in("rita"), log_in("ravi")
     for page in (rita, ravi):
-        open_question(page, first)
+        open_interrupt(page, first)
     with leads_on(ravi):
         button(ravi, "Approve").click()
     with leads_on(rita):
@@ -73,7 +73,7 @@ def test_the_line_after_a_decision_says_why_it_is_asked_again_and_leads_to_it(
     start("typed", customer="Dana", amount=120.0)
     item = Interrupt.objects.filter(run=run).order_by("created_at", "index")[0]
     page = log_in()
-    open_question(page, item)
+    open_interrupt(page, item)
     article = page.locator("article").first
     article.get_by_label("Seats:").fill("3")
     with leads_on(page):
@@ -93,10 +93,10 @@ def test_a_decision_over_a_claim_takes_a_second_step_in_a_tab_that_was_open_befo
 ) -> None:
     start("typed", customer="Dana", amount=120.0)
     rita, ravi = log_in("rita", **window), log_in("ravi", **window)
-    open_question(ravi)
+    open_interrupt(ravi)
     ravi.get_by_label("Amount:").fill("99.5")
     ravi.get_by_label("Reason:").fill("Not all of it.")
-    open_question(rita)
+    open_interrupt(rita)
     with leads_on(rita):
         button(rita, "Claim").click()
     with leads_on(ravi):
@@ -108,7 +108,7 @@ def test_a_decision_over_a_claim_takes_a_second_step_in_a_tab_that_was_open_befo
     with leads_on(ravi):
         button(ravi, "Approve").click()
     decision = Decision.objects.get()
-    assert (decision.type, decision.by_label, decision.held_by_label) == ("edit", "ravi", "rita")
+    assert (decision.type, decision.by_label, decision.claimed_by_label) == ("edit", "ravi", "rita")
     with leads_on(rita):
         button(rita, "Reject").click()
     assert "ravi approved this" in rita.inner_text("#content")

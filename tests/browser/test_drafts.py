@@ -19,7 +19,7 @@ from hitl_django.contrib.webhooks.services import create_webhook
 from hitl_django.models import Comment, Decision, Interrupt, Run
 
 from .conftest import PASSWORD, leads_on
-from .test_item import open_question
+from .test_item import open_interrupt
 from .test_reviewing import WITHOUT_JAVASCRIPT, button
 
 pytestmark = [
@@ -58,7 +58,7 @@ def page(log_in: Callable[..., Any], start: Start) -> Any:
     """A window in which somebody has a question open."""
     start("typed", customer="Dana", amount=120.0)
     opened = log_in()
-    open_question(opened)
+    open_interrupt(opened)
     return opened
 
 
@@ -66,7 +66,7 @@ class TestComesBack:
     def test_when_one_has_been_elsewhere_and_is_gone_once_it_is_recorded(self, page: Any) -> None:
         typed(page)
         page.goto("/admin/")
-        open_question(page)
+        open_interrupt(page)
         assert_it_comes_back(page)
         with leads_on(page):
             button(page, "Reject").click()
@@ -88,7 +88,7 @@ class TestComesBack:
         with page.expect_event("requestfailed"):
             button(page, "Reject").click()
         page.context.set_offline(False)
-        open_question(page)
+        open_interrupt(page)
         assert_it_comes_back(page)
 
     @pytest.mark.parametrize("status", [403, 409, 500, 502])
@@ -104,7 +104,7 @@ class TestComesBack:
         )
         with leads_on(page):
             button(page, "Reject").click()
-        open_question(page)
+        open_interrupt(page)
         assert_it_comes_back(page)
 
     def test_when_it_had_to_be_put_right_and_then_was_left(self, page: Any) -> None:
@@ -116,7 +116,7 @@ class TestComesBack:
         # What came back with the page is in its fields, and nothing unsent besides.
         assert LINE not in page.inner_text("#content")
         page.goto("/admin/")
-        open_question(page)
+        open_interrupt(page)
         assert_it_comes_back(page)
         assert page.get_by_label("Amount:").input_value() == "a lot"
 
@@ -134,7 +134,7 @@ class TestComesBack:
             response_schema=schema, allowed_decisions=["respond"], dialect="raw"
         )
         page = log_in()
-        open_question(page)
+        open_interrupt(page)
         controls = "#content form [name^=answer]"
         read = f"[...document.querySelectorAll('{controls}')].map(e => [e.value, e.checked])"
         page.evaluate(
@@ -145,28 +145,28 @@ class TestComesBack:
         )
         before = page.evaluate(read)
         page.goto("/admin/")
-        open_question(page)
+        open_interrupt(page)
         assert page.evaluate(read) == before
         assert LINE in page.inner_text(".hitl-bar")
 
-    def test_to_be_copied_where_the_question_has_changed_or_is_closed(
+    def test_to_be_copied_where_the_interrupt_has_changed_or_is_closed(
         self, log_in: Callable[..., Any], start: Start
     ) -> None:
         item = Interrupt.objects.get(run=start("typed", customer="Dana", amount=120.0))
         page = log_in()
-        open_question(page)
+        open_interrupt(page)
         typed(page, "<b>Half</b> a thought")
         page.goto("/admin/")
         Interrupt.objects.filter(pk=item.pk).update(version=2)
-        open_question(page)
+        open_interrupt(page)
         assert page.get_by_label("Reason:").input_value() == ""
         assert LINE in page.inner_text(".hitl-bar")
         assert "<b>Half</b> a thought" in page.inner_text("section:has-text('you had written')")
         services.decide(item.pk, "approve")
-        open_question(page)
+        open_interrupt(page)
         assert "<b>Half</b> a thought" in page.inner_text("#content")
         button(page, "Discard").click()
-        open_question(page)
+        open_interrupt(page)
         assert "a thought" not in page.inner_text("#content")
 
 
@@ -175,11 +175,11 @@ def test_a_line_says_of_when_it_is_and_discards_it(
 ) -> None:
     start("typed", customer="Dana", amount=120.0)
     page = log_in(locale="de-DE")
-    open_question(page)
+    open_interrupt(page)
     typed(page)
     page.get_by_label("Amount:").fill("99")
     page.goto("/admin/")
-    open_question(page)
+    open_interrupt(page)
     line = page.locator(".hitl-unsent")
     assert line.get_attribute("role") == "status"
     assert ":" in line.locator("time").inner_text()
@@ -192,7 +192,7 @@ def test_a_line_says_of_when_it_is_and_discards_it(
     # The focus is in the question, not lost with the button.
     assert page.evaluate("document.activeElement.matches('[data-hitl-stop]')")
     page.goto("/admin/")
-    open_question(page)
+    open_interrupt(page)
     assert page.locator(".hitl-unsent").count() == 0
 
 
@@ -201,15 +201,15 @@ def test_a_comment_is_kept_until_it_is_added_and_apart_from_the_decision(
 ) -> None:
     item = Interrupt.objects.get(run=start("typed", customer="Dana", amount=120.0))
     page = log_in()
-    open_question(page)
+    open_interrupt(page)
     page.get_by_label("Your comment:").fill("I call her first.")
     page.goto("/admin/")
-    open_question(page)
+    open_interrupt(page)
     assert page.get_by_label("Your comment:").input_value() == "I call her first."
     with leads_on(page):
         button(page, "Approve").click()
     # What was decided is recorded, the comment isn't.
-    open_question(page, item)
+    open_interrupt(page, item)
     assert page.get_by_label("Your comment:").input_value() == "I call her first."
     with leads_on(page):
         button(page, "Comment").click()
@@ -226,7 +226,7 @@ def test_what_is_typed_beside_a_comment_stays_when_that_is_added(page: Any) -> N
     assert page.get_by_label("Reason:").input_value() == "Half a thought"
     assert page.get_by_label("Your comment:").input_value() == ""
     page.goto("/admin/")
-    open_question(page)
+    open_interrupt(page)
     assert_it_comes_back(page)
     assert page.get_by_label("Your comment:").input_value() == ""
 
@@ -236,7 +236,7 @@ def test_without_a_script_it_stays_through_claim_release_and_comment(
 ) -> None:
     item = Interrupt.objects.get(run=start("typed", customer="Dana", amount=120.0))
     page = log_in(**WITHOUT_JAVASCRIPT)
-    open_question(page)
+    open_interrupt(page)
     typed(page)
     page.get_by_label("Amount:").fill("99.5")
     comment = page.get_by_label("Your comment:")
@@ -285,11 +285,11 @@ class TestBelongsToWhoTypedIt:
         start("typed", customer="Dana", amount=120.0)
         get_user_model().objects.create_superuser("ravi", password=PASSWORD)
         page = log_in("rita")
-        open_question(page)
+        open_interrupt(page)
         typed(page)
         page.goto("/admin/")
         page.context.clear_cookies()
-        open_question(page)
+        open_interrupt(page)
         sign_in(page, "ravi")
         assert page.get_by_label("Reason:").input_value() == ""
         assert page.locator(".hitl-unsent").count() == 0
@@ -298,12 +298,12 @@ class TestBelongsToWhoTypedIt:
     def test_it_is_gone_when_they_log_out(self, log_in: Callable[..., Any], start: Start) -> None:
         start("typed", customer="Dana", amount=120.0)
         page = log_in("rita")
-        open_question(page)
+        open_interrupt(page)
         typed(page)
         with leads_on(page):
             button(page, "Log out").click()
         assert page.evaluate("sessionStorage.length") == 0
-        open_question(page)
+        open_interrupt(page)
         sign_in(page, "rita")
         assert page.get_by_label("Reason:").input_value() == ""
 
@@ -314,7 +314,7 @@ def test_who_has_logged_in_again_since_gets_back_what_they_wrote(
 ) -> None:
     start("typed", customer="Dana", amount=120.0)
     page = log_in(**window)
-    open_question(page)
+    open_interrupt(page)
     typed(page, "Half a <thought>")
     # A log-in in another tab has changed the token that this page's form bears.
     tab = page.context.new_page()

@@ -23,7 +23,7 @@ WAYS = pytest.mark.parametrize(
 )
 
 
-def open_question(page: Any, item: Interrupt | None = None) -> None:
+def open_interrupt(page: Any, item: Interrupt | None = None) -> None:
     item = item or Interrupt.objects.get()
     page.goto(f"/admin/hitl_django/reviewitem/{item.pk}/change/")
 
@@ -42,7 +42,7 @@ class TestKeys:
     def test_are_all_that_a_decision_takes(self, log_in: Callable[..., Any], start: Start) -> None:
         run = start("typed", customer="Dana", amount=120.0)
         page = log_in()
-        open_question(page)
+        open_interrupt(page)
         page.keyboard.press("e")
         assert focused(page) == "answer/amount"
         page.keyboard.press("Control+a")
@@ -68,7 +68,7 @@ class TestKeys:
     ) -> None:
         start("plain", payload={"title": "Pay?", "amount": 12})
         page = log_in()
-        open_question(page)
+        open_interrupt(page)
         page.keyboard.press("e")
         assert focused(page) == "answer/amount"
 
@@ -77,7 +77,7 @@ class TestKeys:
     ) -> None:
         start("approval", text="the news")
         page = log_in()
-        open_question(page)
+        open_interrupt(page)
         page.keyboard.press("r")
         assert page.inner_text(".hitl-armed") == "Reject"
         page.evaluate("(e => { e.blur(); e.focus(); })(document.activeElement)")
@@ -87,7 +87,7 @@ class TestKeys:
             page.keyboard.press("Control+Enter")
         assert Decision.objects.get().type == "reject"
 
-    def test_lead_from_the_list_to_the_next_question_and_through_it(
+    def test_lead_from_the_list_to_the_next_interrupt_and_through_it(
         self, log_in: Callable[..., Any], start: Start
     ) -> None:
         for name in ("Dana", "Sam"):
@@ -112,7 +112,7 @@ class TestKeys:
     ) -> None:
         start("typed", customer="Dana", amount=120.0)
         page = log_in()
-        open_question(page)
+        open_interrupt(page)
         page.keyboard.press("Control+Enter")
         assert page.locator(".hitl-armed").count() == 0
         page.keyboard.press("e")
@@ -128,7 +128,7 @@ class TestKeys:
     def test_that_go_astray_decide_nothing(self, log_in: Callable[..., Any], start: Start) -> None:
         start("typed", customer="Dana", amount=120.0)
         page = log_in()
-        open_question(page)
+        open_interrupt(page)
         for key in "abcdefghilmopqrstuvwxyz0123456789 ,.-#":
             page.keyboard.press(key)
             page.keyboard.press("Escape")
@@ -148,7 +148,7 @@ class TestKeys:
     ) -> None:
         start("typed", customer="Dana", amount=120.0)
         page = log_in()
-        open_question(page)
+        open_interrupt(page)
         page.keyboard.press("?")
         dialog = page.get_by_role("dialog")
         assert dialog.is_visible()
@@ -169,13 +169,13 @@ class TestKeys:
         assert focused(page) == "Approve"
 
 
-class TestSeveralQuestions:
+class TestSeveralInterrupts:
     def test_are_answered_one_after_the_other_and_no_text_is_lost(
         self, log_in: Callable[..., Any], start: Start
     ) -> None:
         run = start("panel")
         page = log_in()
-        open_question(page, Interrupt.objects.order_by("created_at", "index")[0])
+        open_interrupt(page, Interrupt.objects.order_by("created_at", "index")[0])
         left = page.get_by_role("article", name="Question to left")
         right = page.get_by_role("article", name="Question to right")
         boxes = [article.bounding_box() for article in (left, right)]
@@ -196,7 +196,7 @@ class TestSeveralQuestions:
     def test_are_walked_through_by_key(self, log_in: Callable[..., Any], start: Start) -> None:
         start("panel")
         page = log_in()
-        open_question(page, Interrupt.objects.order_by("created_at", "index")[0])
+        open_interrupt(page, Interrupt.objects.order_by("created_at", "index")[0])
         seen = []
         for key in "jjk":
             page.keyboard.press(key)
@@ -207,7 +207,7 @@ class TestSeveralQuestions:
 def test_the_line_follows_the_run_to_its_end(log_in: Callable[..., Any], start: Start) -> None:
     run = start("typed", customer="Dana", amount=120.0)
     page = log_in()
-    open_question(page)
+    open_interrupt(page)
     with leads_on(page):
         button(page, "Approve").click()
     line = page.locator(".messagelist .hitl-follow")
@@ -225,7 +225,7 @@ def test_rows_are_added_changed_and_taken_out(
     lines = [{"sku": "A-1", "count": 1}, {"sku": "B-2", "count": 2}]
     Interrupt.objects.update(payload={"title": "Ship this?", "lines": lines})
     page = log_in(**window)
-    open_question(page)
+    open_interrupt(page)
     page.get_by_text("Change something and send the edited version").click()
     page.get_by_label("Sku, ").nth(0).fill("A-9")
     with leads_on(page):
@@ -251,7 +251,7 @@ def test_a_page_from_right_to_left_fits_as_well(
     settings.LANGUAGE_CODE = "ar"
     start("typed", customer="دانة", amount=120.0)
     page = log_in(**PHONE)
-    open_question(page)
+    open_interrupt(page)
     assert page.evaluate("document.documentElement.dir") == "rtl"
     assert page.evaluate("document.documentElement.scrollWidth") == 390
     box = page.locator(".hitl-bar button").first.bounding_box()
@@ -264,7 +264,7 @@ def test_several_actions_are_decided_one_by_one_and_sent_at_once(
 ) -> None:
     run = start("plain", payload=REQUEST)
     page = log_in(**window)
-    open_question(page)
+    open_interrupt(page)
     first, second = page.locator(".hitl-action").all()
     first.get_by_label("Don't carry it out, but answer").check()
     second.get_by_label("Approve with the changes below").check()
@@ -289,12 +289,12 @@ def test_several_actions_are_decided_one_by_one_and_sent_at_once(
     assert Run.objects.get(pk=run.pk).state == "succeeded"
 
 
-def test_without_javascript_a_question_is_held_discussed_and_followed(
+def test_without_javascript_an_interrupt_is_held_discussed_and_followed(
     log_in: Callable[..., Any], start: Start
 ) -> None:
     run = start("typed", customer="Dana", amount=120.0)
     page = log_in(**WITHOUT_JAVASCRIPT)
-    open_question(page)
+    open_interrupt(page)
     assert not page.locator("[data-hitl-help]").is_visible()
     with leads_on(page):
         button(page, "Claim").click()
@@ -321,7 +321,7 @@ def test_a_page_left_open_and_the_back_button_change_nothing(
     page = log_in()
     tab = page.context.new_page()
     for window in (page, tab):
-        open_question(window, item)
+        open_interrupt(window, item)
     with leads_on(page):
         button(page, "Approve").click()
     page.go_back()
@@ -350,7 +350,7 @@ def test_a_themed_admin_keeps_the_page_whole(
     settings.TEMPLATES = [{**settings.TEMPLATES[0], "DIRS": [str(tmp_path)]}]
     start("typed", customer="Dana", amount=120.0)
     page = log_in()
-    open_question(page)
+    open_interrupt(page)
     assert page.inner_text("header") == "A theme"
     page.keyboard.press("e")
     page.keyboard.type("9")
@@ -378,7 +378,7 @@ def test_what_is_too_large_to_be_sent_stays_where_it_was_written(
     settings.DATA_UPLOAD_MAX_MEMORY_SIZE = 4000
     start("approval", text="the news")
     page = log_in()
-    open_question(page)
+    open_interrupt(page)
     page.get_by_text("Answer in your own words").click()
     # Each line end is sent as six characters.
     page.fill("[name=reply]", "\n" * 700)

@@ -61,7 +61,7 @@ def fill_queue(count: int = 30) -> Interrupt:
     return item
 
 
-def test_a_screen_of_the_queue_has_fifteen_questions_or_more(
+def test_a_screen_of_the_queue_has_fifteen_interrupts_or_more(
     log_in: Callable[..., Any], start: Callable[..., Any]
 ) -> None:
     fill_queue()
@@ -126,7 +126,7 @@ def test_nothing_of_a_list_is_cut_off_however_long_it_is(
     assert lines < (2.2 if look is DESK else 2.9)
 
 
-def test_a_question_has_most_of_the_width_beside_columns_that_are_full(
+def test_an_interrupt_has_most_of_the_width_beside_columns_that_are_full(
     log_in: Callable[..., Any], start: Callable[..., Any]
 ) -> None:
     rita, _ = people(PASSWORD)
@@ -135,8 +135,8 @@ def test_a_question_has_most_of_the_width_beside_columns_that_are_full(
     services.claim(item.pk, by=rita)
     page = log_in("rita", **DESK)
     page.goto(QUEUE)
-    assert page.locator("#result_list .column-holder").is_visible()
-    widths = page.locator("#result_list .column-question").bounding_box()["width"]
+    assert page.locator("#result_list .column-claim").is_visible()
+    widths = page.locator("#result_list .column-request").bounding_box()["width"]
     assert widths > 0.45 * page.locator("#result_list").bounding_box()["width"]
 
 

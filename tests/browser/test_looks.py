@@ -12,7 +12,7 @@ import pytest
 from hitl_django import services
 from hitl_django.contrib.insights.models import SpotCheck
 from hitl_django.contrib.insights.spot_checks import record_spot_check
-from hitl_django.contrib.links.services import make_link
+from hitl_django.contrib.links.services import create_review_link
 
 from .conftest import PASSWORD, leads_on, wait_until
 from .scenes import ask, people, scenes
@@ -83,7 +83,7 @@ def test_the_rows_of_a_list_are_ticked_all_at_once(
     rita, _ = people(PASSWORD)
     item = ask("typed", customer="Dana K.", amount=120.0)
     for name in ("Lena", "Lars"):
-        make_link(item.pk, name=name, by=rita)
+        create_review_link(item.pk, name=name, by=rita)
     page = log_in("rita")
     page.goto("/admin/hitl_links/reviewlink/")
     page.check("#action-toggle")
@@ -129,7 +129,7 @@ def test_what_decides_is_in_sight_without_scrolling(
     assert is_in_sight(page, reason), "the bar hides no field that is written in"
 
 
-def test_the_list_stands_beside_the_question_where_there_is_room(
+def test_the_list_stands_beside_the_interrupt_where_there_is_room(
     log_in: Callable[..., Any], start: Callable[..., Any]
 ) -> None:
     for name in ("Dana", "Sam"):

@@ -17,7 +17,7 @@ from hitl_django.models import Comment, Decision, Interrupt, Run
 from .conftest import PASSWORD, leads_on
 from .scenes import ask, people
 from .test_accessibility import WAYS, faults
-from .test_item import open_question
+from .test_item import open_interrupt
 from .test_reviewing import WITHOUT_JAVASCRIPT, button
 
 pytestmark = [
@@ -132,7 +132,7 @@ def test_usual_words_are_chosen_and_a_comment_is_laid_out(
 ) -> None:
     first, second = (Interrupt.objects.get(run=start(worded)) for _ in range(2))
     page = log_in(**window)
-    open_question(page, first)
+    open_interrupt(page, first)
     page.get_by_label("Your comment:").fill("It is **hers**, see <b>the</b> `invoice`.")
     press(page, "Comment")
     comment = page.locator(".hitl-comment")
@@ -144,7 +144,7 @@ def test_usual_words_are_chosen_and_a_comment_is_laid_out(
     page.locator("[name=reason]").fill("By a week.")
     press(page, "Reject")
     assert Decision.objects.get().reason == "Too late\nBy a week."
-    open_question(page, second)
+    open_interrupt(page, second)
     page.get_by_text("Answer in your own words").click()
     page.locator("[name$=usual_reply]").select_option("Ask the customer again.")
     press(page, "Send answer")

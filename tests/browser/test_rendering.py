@@ -20,7 +20,7 @@ from hitl_django.models import Decision, Interrupt, Run
 
 from .conftest import leads_on
 from .test_accessibility import WAYS, faults
-from .test_item import open_question
+from .test_item import open_interrupt
 from .test_reviewing import WITHOUT_JAVASCRIPT, button
 
 pytestmark = [
@@ -98,7 +98,7 @@ def shop(settings: Any, tmp_path: Path) -> Iterator[str]:
     registry.unregister("shop")
 
 
-def question_of(run: Run) -> Interrupt:
+def interrupt_of(run: Run) -> Interrupt:
     return Interrupt.objects.get(run=run)
 
 
@@ -106,9 +106,9 @@ def question_of(run: Run) -> Interrupt:
 def test_values_are_shown_in_their_formats_and_a_file_is_handed_out(
     log_in: Callable[..., Any], start: Callable[..., Run], shop: str, window: dict[str, Any]
 ) -> None:
-    item = question_of(start(shop, node="ask"))
+    item = interrupt_of(start(shop, node="ask"))
     page = log_in(**window)
-    open_question(page, item)
+    open_interrupt(page, item)
     shown = page.locator(".hitl-facts").first
     picture = shown.locator("img.hitl-image")
     picture.scroll_into_view_if_needed()
@@ -141,11 +141,11 @@ def test_values_are_shown_in_their_formats_and_a_file_is_handed_out(
 def test_a_node_has_its_own_template_and_its_own_form(
     log_in: Callable[..., Any], start: Callable[..., Run], shop: str, window: dict[str, Any]
 ) -> None:
-    plain, item = question_of(start(shop, node="ask")), question_of(start(shop, node="check"))
+    plain, item = interrupt_of(start(shop, node="ask")), interrupt_of(start(shop, node="check"))
     page = log_in(**window)
-    open_question(page, plain)
+    open_interrupt(page, plain)
     assert page.locator(".own").count() == 0
-    open_question(page, item)
+    open_interrupt(page, item)
     # Its output is escaped.
     assert "<script>alert(1)</script>" in page.locator("p.own").inner_text()
     assert page.get_by_text("At most what was paid.").is_visible()

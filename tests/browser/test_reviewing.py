@@ -193,7 +193,7 @@ def test_a_reviewer_takes_the_next_and_rejects_the_others_together(
     with leads_on(page):
         page.get_by_role("link", name="Mine 1").click()
     assert "Refund Dana?" in page.inner_text("#result_list")
-    assert "you" in page.inner_text("#result_list .field-holder")
+    assert "you" in page.inner_text("#result_list .field-claim")
     with leads_on(page):
         page.get_by_role("link", name="Free 3").click()
     assert "Refund Dana?" not in page.inner_text("#result_list")
@@ -253,5 +253,5 @@ def test_no_column_of_the_queue_stands_beyond_its_edge(
         ).map(cell => cell.textContent.trim())"""
     )
     assert beyond == []
-    card, words = page.locator("#result_list").bounding_box(), page.locator("td.field-question")
+    card, words = page.locator("#result_list").bounding_box(), page.locator("td.field-request")
     assert words.bounding_box()["width"] > card["width"] / (4 if width > 1023 else 1.5)

@@ -139,7 +139,7 @@ def test_several_runs_are_tried_again_and_cancelled(
 
 
 @pytest.mark.parametrize("options", WAYS, ids=NAMES)
-def test_all_questions_of_a_run_are_decided_at_once(
+def test_all_interrupts_of_a_run_are_decided_at_once(
     start: Callable[..., Run], log_in: Callable[..., Any], options: dict[str, Any]
 ) -> None:
     run, other = start("panel"), start("approval", text="the news")

@@ -72,7 +72,7 @@ def decide_by_keyboard(page: Any) -> float:
     began = time.monotonic()
     with leads_on(page):
         page.keyboard.press("n")
-    for _question in range(MANY):
+    for _interrupt in range(MANY):
         page.keyboard.press("a")
         assert page.evaluate("scrollY") == 0
         with leads_on(page):

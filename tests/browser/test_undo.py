@@ -10,7 +10,7 @@ import pytest
 from hitl_django.models import Decision, Interrupt, Run
 
 from .conftest import leads_on
-from .test_item import open_question
+from .test_item import open_interrupt
 from .test_reviewing import WITHOUT_JAVASCRIPT, button
 
 pytestmark = [
@@ -23,7 +23,7 @@ Start = Callable[..., Run]
 
 
 @pytest.fixture
-def question(start: Start, settings: Any) -> Interrupt:
+def interrupt(start: Start, settings: Any) -> Interrupt:
     """One of two questions, where a decision can be undone for a long time."""
     settings.HITL = {**settings.HITL, "UNDO_SECONDS": 600}
     run = start("typed", customer="Dana", amount=120.0)
@@ -31,8 +31,8 @@ def question(start: Start, settings: Any) -> Interrupt:
     return Interrupt.objects.get(run=run)
 
 
-def approve(page: Any, question: Interrupt, reason: str = "") -> None:
-    open_question(page, question)
+def approve(page: Any, interrupt: Interrupt, reason: str = "") -> None:
+    open_interrupt(page, interrupt)
     page.get_by_label("Reason:").fill(reason)
     with leads_on(page):
         button(page, "Approve").click()
@@ -43,15 +43,15 @@ def undo(page: Any) -> Any:
 
 
 @pytest.mark.parametrize("window", [{}, WITHOUT_JAVASCRIPT], ids=["with", "without JavaScript"])
-def test_the_button_leads_back_to_the_question(
-    log_in: Callable[..., Any], question: Interrupt, window: dict[str, Any]
+def test_the_button_leads_back_to_the_interrupt(
+    log_in: Callable[..., Any], interrupt: Interrupt, window: dict[str, Any]
 ) -> None:
     page = log_in(**window)
-    approve(page, question)
-    assert str(question.pk) not in page.url
+    approve(page, interrupt)
+    assert str(interrupt.pk) not in page.url
     with leads_on(page):
         undo(page).click()
-    assert str(question.pk) in page.url
+    assert str(interrupt.pk) in page.url
     assert "is open again" in page.locator(".messagelist").inner_text()
     assert "You hold this" in page.locator("#content").inner_text()
     with leads_on(page):
@@ -60,38 +60,38 @@ def test_the_button_leads_back_to_the_question(
 
 
 def test_a_key_undoes_and_what_was_typed_is_there_again(
-    log_in: Callable[..., Any], question: Interrupt
+    log_in: Callable[..., Any], interrupt: Interrupt
 ) -> None:
     page = log_in()
-    approve(page, question, "Half a thought")
+    approve(page, interrupt, "Half a thought")
     with leads_on(page):
         page.keyboard.press("z")
     assert page.get_by_label("Reason:").input_value() == "Half a thought"
     assert "Your unsent text from" in page.locator(".hitl-bar").inner_text()
-    approve(page, question, "The whole of it")
+    approve(page, interrupt, "The whole of it")
     assert Decision.objects.get(effective=True).reason == "The whole of it"
     with leads_on(page):
         undo(page).click()
     assert page.get_by_label("Reason:").input_value() == "The whole of it"
 
 
-def test_the_page_of_the_question_has_the_button_too(
-    log_in: Callable[..., Any], question: Interrupt
+def test_the_page_of_the_interrupt_has_the_button_too(
+    log_in: Callable[..., Any], interrupt: Interrupt
 ) -> None:
     page = log_in()
-    approve(page, question)
-    open_question(page, question)
+    approve(page, interrupt)
+    open_interrupt(page, interrupt)
     with leads_on(page):
         undo(page).click()
-    assert Interrupt.objects.get(pk=question.pk).status == "pending"
+    assert Interrupt.objects.get(pk=interrupt.pk).status == "pending"
 
 
 def test_the_button_counts_the_seconds_and_is_gone_with_the_last(
-    log_in: Callable[..., Any], question: Interrupt
+    log_in: Callable[..., Any], interrupt: Interrupt
 ) -> None:
     page = log_in()
     page.clock.install()
-    approve(page, question)
+    approve(page, interrupt)
     count = page.locator("[data-hitl-seconds]")
     before = int(count.inner_text())
     page.clock.run_for(10_000)

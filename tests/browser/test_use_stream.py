@@ -50,7 +50,7 @@ PAGE = """<!doctype html>
 <div id="root"></div><script src="chat.js"></script></html>"""
 READS = ("view_interrupt", "view_run", "view_thread", "view_thread_state", "start_run")
 
-QUESTION = "Is the offer all right?"
+INTERRUPT = "Is the offer all right?"
 OFFER, THANKS = "A lamp, perhaps?", "It is ordered."
 SAID = ["Hello.", OFFER, THANKS]
 
@@ -91,7 +91,7 @@ def chat(request: Any, settings: Any, speech: Speech, db: None) -> Iterator[None
         "EVENT_POLL_SECONDS": 0.02,
         # A page that is loaded anew waits beside the request of the old one, of which a server
         # with threads doesn't learn at once that nobody reads it.
-        "EVENT_WAITERS": 16,
+        "EVENT_MAX_WAITING_THREADS": 16,
     }
     engine: Engine = request.param
     model = Speaker(messages=iter([AIMessage(OFFER), AIMessage(THANKS)]), pieces=speech.pieces)
@@ -100,7 +100,7 @@ def chat(request: Any, settings: Any, speech: Speech, db: None) -> Iterator[None
         return {"messages": [model.invoke(state["messages"])]}
 
     def ask(state: Any) -> None:
-        engine.interrupt({"title": QUESTION})
+        engine.interrupt({"title": INTERRUPT})
 
     def build() -> Any:
         graph = engine.StateGraph(engine.MessagesState)
@@ -169,14 +169,14 @@ def await_text(page: Any, text: str) -> None:
     page.get_by_text(text, exact=True).wait_for()
 
 
-def await_question(page: Any, speech: Speech) -> None:
+def await_interrupt(page: Any, speech: Speech) -> None:
     """Sees the words of the offer come one after another, and what is asked after them."""
     await_text(page, "A")
     speech.go_on(2)
     await_text(page, "A lamp,")
     assert page.locator("#state").inner_text() == "at work"
     speech.go_on(3)
-    await_text(page, QUESTION)
+    await_text(page, INTERRUPT)
     await_text(page, "at rest")
     assert page.locator("li").all_inner_texts() == SAID[:2]
 
@@ -202,7 +202,7 @@ def test_a_page_shows_what_is_said_and_asked_and_answers_itself(
 ) -> None:
     page = open_chat("olga", "decide_interrupt")
     press(page, "Begin", work)
-    await_question(page, speech)
+    await_interrupt(page, speech)
     press(page, "Go on", work)
     await_thanks(page, speech)
     assert Run.objects.get().state == Run.State.SUCCEEDED
@@ -215,9 +215,9 @@ def test_a_page_that_is_loaded_anew_follows_the_run_on(
     press(page, "Begin", work)
     await_text(page, "A")
     page.reload()
-    await_question(page, speech)
+    await_interrupt(page, speech)
     page.reload()
-    await_text(page, QUESTION)
+    await_text(page, INTERRUPT)
     press(page, "Go on", work)
     await_text(page, "It")
     page.reload()
@@ -232,7 +232,7 @@ def test_a_page_goes_on_once_somebody_else_has_approved(
 ) -> None:
     page = open_chat("olga")
     press(page, "Begin", work)
-    await_question(page, speech)
+    await_interrupt(page, speech)
     reviewer = log_in("rita")
     reviewer.goto(f"/admin/hitl_django/reviewitem/{Interrupt.objects.get().pk}/change/")
     with leads_on(reviewer):

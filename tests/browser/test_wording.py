@@ -74,13 +74,13 @@ def test_moments_and_names_are_a_persons_and_said_in_one_way_on_every_page(
         assert text.count("Times are those of Asia/Tokyo.") == 1, url
         assert "tep -1" not in text, url
         assert "⟨U+200D⟩" not in text, url
-    queue, question, _, runs, run = (said[url] for url in pages[:5])
+    queue, interrupt, _, runs, run = (said[url] for url in pages[:5])
     assert "overdue: less than a minute" in queue
     assert "One last reported: March 5, 2026, 5:06 a.m." in queue
     assert FAMILY in queue
-    assert FAMILY in question
+    assert FAMILY in interrupt
     # The title that the graph is registered with, and not the name that code calls it by.
-    for text in (queue, question, runs, run):
+    for text in (queue, interrupt, runs, run):
         assert "Approval" in text
     index = read(page, "/admin/")
     assert "Review queue" in index

@@ -11,10 +11,10 @@ thread's row holds the last number and hash.
 
 ``salts`` in the detail has 32 digits for each place that names somebody, the actor or a key of the
 detail. What counts there is ``{"name": …}``, the SHA-256 of salt and name. ``forgotten`` has that
-itself, where a pseudonym stands: then a later entry ``forget_person`` has this number, place and
-pseudonym. Neither of the two keys counts itself. An entry without either may say something else
-than its hash is of if none before it has them, it names the pseudonym of a later ``forget_person``,
-and that has the SHA-256 of what it says.
+itself, where a pseudonym stands: then a later entry ``pseudonymize_user`` has this number, place
+and pseudonym. Neither of the two keys counts itself. An entry without either may say something else
+than its hash is of if none before it has them, it names the pseudonym of a later
+``pseudonymize_user``, and that has the SHA-256 of what it says.
 """
 
 from __future__ import annotations
@@ -77,7 +77,7 @@ def faults(thread: int) -> Iterator[str]:
             "detail": counted,
         }
         if found == hashlib.sha256(before.encode() + in_bytes(told)).hexdigest():
-            if verb == "forget_person":
+            if verb == "pseudonymize_user":
                 settle(detail, unsaid)
         else:
             yield f"audit entry {seq} says what it didn't"

@@ -40,7 +40,7 @@ WRITING = re.compile(r"\b(INSERT|UPDATE|DELETE|CREATE|DROP|ALTER|TRUNCATE)\b")
 IGNORED: dict[type[models.Model], tuple[str, ...]] = {
     ChannelBlob: ("version",),
     Delivery: ("attempts",),
-    WebhookEndpoint: ("epoch", "held_until"),  # a claim that is over is as good as none
+    WebhookEndpoint: ("epoch", "lease_until"),  # a claim that is over is as good as none
 }
 #: Texts that are made by chance or of the time: ids, moments and digests of both.
 ACCIDENTAL = re.compile(

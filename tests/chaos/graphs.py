@@ -93,23 +93,23 @@ def in_mode(name: str, mode: str) -> str:
     return name if mode == "sync" else f"{name} {mode}"
 
 
-def work(name: str, *questions: str) -> Callable[[Any], Any]:
+def work(name: str, *pending_interrupts: str) -> Callable[[Any], Any]:
     """Returns a function that asks these questions and counts itself."""
 
     def run(state: Any) -> Any:
-        return counted(get_runtime(), name, *questions)
+        return counted(get_runtime(), name, *pending_interrupts)
 
     return run
 
 
-def counted(runtime: Runtime[Any], name: str, *questions: str) -> State:
+def counted(runtime: Runtime[Any], name: str, *pending_interrupts: str) -> State:
     assert runtime.execution_info is not None
     task = runtime.execution_info.task_id
     if Recording.effects is not None:
         Recording.effects.mark("begun", task)
     if Recording.at_begin is not None:
         Recording.at_begin(name)
-    answers = [(question, interrupt(question)) for question in questions]
+    answers = [(payload, interrupt(payload)) for payload in pending_interrupts]
     if Recording.effects is not None:
         Recording.effects.mark("done", task)
     runtime.stream_writer({"task": task})
@@ -129,8 +129,8 @@ def fan() -> StateGraph:
     """Three side by side, two of which ask, and one after all of them."""
     graph = StateGraph(State).add_node("a", work("a"))
     asking = {"left": ["left?"], "middle": [], "right": ["right?"]}
-    for name, questions in asking.items():
-        graph.add_node(name, work(name, *questions)).add_edge("a", name)
+    for name, pending_interrupts in asking.items():
+        graph.add_node(name, work(name, *pending_interrupts)).add_edge("a", name)
     graph.add_node("z", work("z")).add_edge([*asking], "z")
     return graph.add_edge(START, "a").add_edge("z", END)
 
@@ -187,9 +187,9 @@ SIMULATED = {**SHAPES, "chaos panel": (3, ["left?", "and left?", "right?"])}
 def end_of(shape: str) -> tuple[int, list[tuple[str, str]]]:
     """Returns how many tasks a thread of this shape ends with, and the answers in it."""
     count, asked = SIMULATED[" ".join(shape.split()[:2])]
-    return count, [(question, reply(question)) for question in asked]
+    return count, [(payload, reply(payload)) for payload in asked]
 
 
-def reply(question: str) -> str:
+def reply(payload: str) -> str:
     """Returns what a reviewer of ours answers."""
-    return f"re {question}"
+    return f"re {payload}"

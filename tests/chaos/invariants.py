@@ -40,7 +40,7 @@ from hitl_django.checkpoints.encrypted_rows import decrypt_column, decrypt_row, 
 from hitl_django.conf import hitl
 from hitl_django.engine.constants import CONTROL_SLOTS, KEYED, NULL_TASK_ID, RESUME
 from hitl_django.engine.serde import digest
-from hitl_django.engine.task.task_status import Unanswered
+from hitl_django.engine.task.task_status import MissingResume
 from hitl_django.models import (
     ChannelBlob,
     Checkpoint,
@@ -231,13 +231,13 @@ def stored_answers(record: Record) -> dict[tuple[Any, ...], Any]:
             several = value.items()
         else:
             continue
-        found.update({(*place, at): one for at, one in several if one != Unanswered()})
+        found.update({(*place, at): one for at, one in several if one != MissingResume()})
     return found
 
 
 def rest(record: Record) -> Iterator[str]:
     """I4."""
-    live = [run for run in record.runs if run.state in Run.LIVE]
+    live = [run for run in record.runs if run.state in Run.ACTIVE]
     if len(live) > 1:
         yield f"{len(live)} live runs"
     if (record.thread.ended_at is not None) != (bool(record.runs) and not live):
@@ -363,7 +363,7 @@ def turns(record: Record) -> Iterator[str]:
     for run in record.runs:
         if run.state == Run.State.WAITING and run.input is None:
             yield f"run {run.pk} waits without an input"
-        if run.state in (*Run.LIVE, Run.State.SUCCEEDED) and run.input is not None:
+        if run.state in (*Run.ACTIVE, Run.State.SUCCEEDED) and run.input is not None:
             yield f"run {run.pk} is {run.state}, and its input waits"
 
 

@@ -47,9 +47,9 @@ def answer(runs: Iterable[Any] | None = None, most: int | None = None) -> int:
     if runs is not None:
         asked = asked.filter(run__in=list(runs))
     count = 0
-    for pk, question in asked.values_list("pk", "payload")[:most]:
+    for pk, interrupt in asked.values_list("pk", "payload")[:most]:
         try:
-            services.decide(pk, "respond", reply(question), key="the reviewer's")
+            services.decide(pk, "respond", reply(interrupt), key="the reviewer's")
         except (AlreadyDecidedError, RunStateError):
             continue  # another reviewer was faster, or the run has ended since we looked
         count += 1
@@ -75,7 +75,7 @@ def settle(answering: bool = True) -> None:
 def finish(answer: Callable[[], int]) -> None:
     """Lets sweeps, workers and a reviewer of one's own go on until all runs have ended."""
     deadline = time.monotonic() + PATIENCE
-    while Run.objects.filter(state__in=Run.LIVE).exists():
+    while Run.objects.filter(state__in=Run.ACTIVE).exists():
         assert time.monotonic() < deadline, list(Run.objects.values("state", "error"))
         sweep()
         if not deliver() + answer():

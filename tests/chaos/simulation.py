@@ -20,7 +20,7 @@ from hitl_django.engine.drivers.task_steps import perform_task
 from hitl_django.engine.errors import SaverFailed
 from hitl_django.engine.graph.pregel import Pregel
 from hitl_django.engine.graph.run_options import Options, open_run_state
-from hitl_django.engine.loop.effects import Await, Cancel, Effect, RunTasks, Save, SaveBeside
+from hitl_django.engine.loop.effects import Await, Cancel, Effect, RunTasks, Save, SaveAsync
 from hitl_django.engine.loop.loop import run_loop
 from hitl_django.engine.savers.checkpoint import BaseCheckpointSaver, Commit
 from hitl_django.engine.task.context import TaskContext
@@ -47,8 +47,8 @@ class World(Protocol):
     def renew(self, lease: Any) -> bool: ...
     def expire(self) -> None: ...
     def sweep(self) -> None: ...
-    def questions(self) -> Sequence[Any]: ...
-    def decide(self, question: Any) -> None: ...
+    def interrupts(self) -> Sequence[Any]: ...
+    def decide(self, interrupt: Any) -> None: ...
     def is_redone(self, lease: Any, task: str) -> bool: ...
 
 
@@ -158,7 +158,7 @@ class Worker:
         if isinstance(effect, Save):
             return run.commit(effect.commit)
         if run.deferred is not None:
-            if isinstance(effect, SaveBeside):
+            if isinstance(effect, SaveAsync):
                 return run.deferred.begin(run.saver, effect.commit)
             run.deferred.wait()
         return perform_saver_call(effect, run.saver)  # type: ignore[arg-type]
@@ -233,8 +233,8 @@ class Simulation:
             self.world.hints.append(self.chance.choice(self.world.hints))
 
     def _answer(self) -> None:
-        if questions := self.world.questions():
-            self.answered.append(self.chance.choice(questions))
+        if interrupts := self.world.interrupts():
+            self.answered.append(self.chance.choice(interrupts))
             self.world.decide(self.answered[-1])
 
     def _repeat_answer(self) -> None:

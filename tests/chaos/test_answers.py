@@ -113,10 +113,10 @@ def answered_at_random(
     given: list[tuple[str, str]] = []
     asked = Interrupt.objects.filter(run=run, status="pending").order_by("pk")
     while waiting := list(asked.all()):
-        for question in chance.sample(waiting, chance.randint(1, len(waiting))):
-            answer = f"{question.payload} {len(given)}"
-            services.decide(question.pk, "respond", answer)
-            given.append((question.payload, answer))
+        for interrupt in chance.sample(waiting, chance.randint(1, len(waiting))):
+            answer = f"{interrupt.payload} {len(given)}"
+            services.decide(interrupt.pk, "respond", answer)
+            given.append((interrupt.payload, answer))
         assert len(given) <= wanted, "it asks what was answered"
         advance()
     return given

@@ -106,10 +106,10 @@ def take_to_its_end(client: Client, key: str, shape: str) -> tuple[str, list[dic
     told = []
     for event in client.follow(run):
         told.append(event)
-        for question in event["data"].get("questions", ()):
-            asked = insist(lambda pk=question: client.get(f"interrupts/{pk}/"), 200)
+        for interrupt in event["data"].get("questions", ()):
+            asked = insist(lambda pk=interrupt: client.get(f"interrupts/{pk}/"), 200)
             answer = {"type": "respond", "value": reply(asked["payload"])}
-            path = f"interrupts/{question}/decisions/"
+            path = f"interrupts/{interrupt}/decisions/"
             # 409: it was answered before, with what the event told that came first.
             insist(
                 lambda path=path, answer=answer: client.post(

@@ -97,11 +97,11 @@ def test_nothing_runs_of_starts_that_are_rolled_back_while_a_worker_looks(
     figures(f"{count} starts rolled back under a worker's eyes: 0 threads, 0 functions run")
 
 
-def vanish(question: str) -> None:
+def vanish(interrupt: str) -> None:
     """Decides, and is gone before its broker, which is elsewhere, can be told."""
     Conf.ORM = "elsewhere"
     dispatcher.async_task = lambda *args, **kwargs: os._exit(victim.CRASHED)
-    services.decide(question, "respond", "b")
+    services.decide(interrupt, "respond", "b")
 
 
 @pytest.mark.crash

@@ -63,7 +63,7 @@ class Workers:
 
 def note_what_is_stored(seen: dict[str, int], effects: Effects) -> None:
     """Notes how often each function had begun whose writes are stored by now."""
-    tasks = invariants.finished_in(Q(runs__state__in=Run.LIVE))
+    tasks = invariants.finished_in(Q(runs__state__in=Run.ACTIVE))
     begun = Counter(effects.begun())
     for task in tasks:
         seen.setdefault(task, begun[task])

@@ -21,7 +21,7 @@ from hypothesis.stateful import (
 from hitl_django import run_leases, services, testing
 from hitl_django.checkpoints import DjangoSaver
 from hitl_django.conf import hitl
-from hitl_django.engine.errors import OpenQuestionsError
+from hitl_django.engine.errors import PendingInterruptsError
 from hitl_django.engine.savers.checkpoint import Commit, Outcome
 from hitl_django.errors import AlreadyDecidedError, LeaseLostError, RunStateError
 from hitl_django.models import Interrupt, Run, Thread
@@ -64,7 +64,7 @@ class Runs(RuleBasedStateMachine):
         testing.run_ids.clear()
         self.states: dict[Any, str] = {}
         self.keys: dict[str, Any] = {}
-        self.questions: dict[Any, tuple[str, int]] = {}
+        self.interrupts: dict[Any, tuple[str, int]] = {}
         self.held: list[run_leases.RunLease] = []
 
     def teardown(self) -> None:
@@ -86,7 +86,7 @@ class Runs(RuleBasedStateMachine):
         self.states[run] = state
 
     @initialize(graph=st.sampled_from(sorted(INPUTS)))
-    def begin_at_a_question(self, graph: str) -> None:
+    def begin_at_an_interrupt(self, graph: str) -> None:
         """Saves the examples the way there: most begin with something to decide."""
         self.start(graph=graph)
         self.advance(which=0)
@@ -114,7 +114,7 @@ class Runs(RuleBasedStateMachine):
         if (run := self.run(which)) is None:
             return
         row = Run.objects.select_related("thread").get(pk=run)
-        live = Run.objects.filter(thread=row.thread, state__in=Run.LIVE).first()
+        live = Run.objects.filter(thread=row.thread, state__in=Run.ACTIVE).first()
         is_waited_for = Run.objects.filter(thread=row.thread, state="waiting").exists()
         given = {"thread_id": row.thread.thread_id, "on_pending": on_pending}
         discards = live is not None and live.state == "interrupted" and on_pending == "discard"
@@ -128,7 +128,7 @@ class Runs(RuleBasedStateMachine):
                 self.expect(live.pk, "cancelled")
         else:
             asks = live is not None and live.state == "interrupted" and not discards
-            with pytest.raises(OpenQuestionsError if asks else RunStateError):
+            with pytest.raises(PendingInterruptsError if asks else RunStateError):
                 services.start(row.graph, INPUTS[row.graph], **given)
 
     @rule(which=WHICH)
@@ -136,17 +136,17 @@ class Runs(RuleBasedStateMachine):
         asked = list(Interrupt.objects.order_by("created_at", "pk").select_related("run"))
         if not asked:
             return
-        question = asked[which % len(asked)]
-        run, before = question.run_id, question.run.state
+        interrupt = asked[which % len(asked)]
+        run, before = interrupt.run_id, interrupt.run.state
 
         def decided() -> services.DecisionInfo:
-            return services.decide(question.pk, "respond", reply(question.payload), key="key")
+            return services.decide(interrupt.pk, "respond", reply(interrupt.payload), key="key")
 
-        if question.status == "decided":
+        if interrupt.status == "decided":
             assert decided().repeated
             with pytest.raises(AlreadyDecidedError):
-                services.decide(question.pk, "respond", "something else")
-        elif question.status != "pending":
+                services.decide(interrupt.pk, "respond", "something else")
+        elif interrupt.status != "pending":
             with pytest.raises(AlreadyDecidedError):
                 decided()
         elif before not in Run.ANSWERABLE:
@@ -155,7 +155,7 @@ class Runs(RuleBasedStateMachine):
         else:
             assert not decided().repeated
             self.expect(run, "queued" if before == "interrupted" else before)
-        self.expect(run, self.state_of(run) if question.status == "pending" else before)
+        self.expect(run, self.state_of(run) if interrupt.status == "pending" else before)
 
     @rule(which=WHICH)
     def cancel(self, which: int) -> None:
@@ -259,20 +259,20 @@ class Runs(RuleBasedStateMachine):
         assert wanted <= set(testing.run_ids)
 
     @rule(which=WHICH, then=st.sampled_from(["park", "cancel", "answer", "keep"]))
-    def let_question_expire(self, which: int, then: str) -> None:
+    def let_interrupt_expire(self, which: int, then: str) -> None:
         waiting = Interrupt.objects.filter(status="pending", run__state="interrupted")
         asked = list(waiting.order_by("created_at", "pk"))
         if not asked:
             return
-        question = asked[which % len(asked)]
-        terms = {"seconds": 3600, "then": then, "answer": reply(question.payload)}
+        interrupt = asked[which % len(asked)]
+        terms = {"seconds": 3600, "then": then, "answer": reply(interrupt.payload)}
         expires_at = Now() - timedelta(seconds=1)
-        Interrupt.objects.filter(pk=question.pk).update(expires_at=expires_at, expiry=terms)
+        Interrupt.objects.filter(pk=interrupt.pk).update(expires_at=expires_at, expiry=terms)
         sweep()
-        question.refresh_from_db()
-        assert (question.status == "pending") is (then == "keep")
-        assert question.is_answered is (then == "answer")
-        self.expect(question.run_id, AFTER[then])
+        interrupt.refresh_from_db()
+        assert (interrupt.status == "pending") is (then == "keep")
+        assert interrupt.is_answered is (then == "answer")
+        self.expect(interrupt.run_id, AFTER[then])
 
     @rule()
     def drop_hints(self) -> None:
@@ -303,12 +303,12 @@ class Runs(RuleBasedStateMachine):
             row.pk: (str(row.status), row.version)
             for row in Interrupt.objects.only("status", "version")
         }
-        for pk, (status, version) in self.questions.items():
+        for pk, (status, version) in self.interrupts.items():
             status_now, version_now = now[pk]
             assert version_now >= version
             assert status != "decided" or status_now == "decided"
             assert status == status_now or version_now > version
-        self.questions = now
+        self.interrupts = now
 
 
 @pytest.mark.long

@@ -72,12 +72,12 @@ def test_half_of_an_operation_that_is_not_repeated_is_noticed() -> None:
 
 def test_deleting_old_threads_killed_at_any_commit_deletes_all(talks: list[Thread]) -> None:
     services.start("approval", {"text": "waits"})
-    commits.assert_same_after_kills(lambda: hitl("retain", "--days", "30"))
+    commits.assert_same_after_kills(lambda: hitl("purge", "--days", "30"))
 
 
 @pytest.mark.long
 def test_pruning_killed_at_any_commit_prunes_all(talks: list[Thread]) -> None:
-    commits.assert_same_after_kills(lambda: hitl("retain", "--days", "30", "--prune"))
+    commits.assert_same_after_kills(lambda: hitl("purge", "--days", "30", "--prune"))
 
 
 @pytest.mark.long
@@ -119,9 +119,9 @@ def test_forgetting_person_killed_at_any_commit_leaves_no_name(
 ) -> None:
     rita = User.objects.get(username="rita")
     for text in ("a", "b"):
-        question = asked("approval", {"text": text}, advance)
-        services.comment(question.pk, "Ask @lena.", by=rita)
-        services.decide(question.pk, "respond", {"approved": True, "text": text}, by=rita)
+        interrupt = asked("approval", {"text": text}, advance)
+        services.comment(interrupt.pk, "Ask @lena.", by=rita)
+        services.decide(interrupt.pk, "respond", {"approved": True, "text": text}, by=rita)
         advance()
     hers, _, _, last = Thread.objects.order_by("pk")
     if known_by != "name":
@@ -134,7 +134,7 @@ def test_forgetting_person_killed_at_any_commit_leaves_no_name(
     Thread.objects.exclude(pk=live.pk).update(ended_at="2020-01-01T00:00Z")
     hitl("archive", "--older-than", "30d")
     assert ArchivedThread.objects.count() == 3
-    commits.assert_same_after_kills(lambda: hitl("forget-person", lena.username, "--yes"))
+    commits.assert_same_after_kills(lambda: hitl("pseudonymize-user", lena.username, "--yes"))
     assert find_name("lena") == set()
 
 
@@ -171,10 +171,10 @@ def test_sweep_killed_at_any_commit_does_all_that_is_due(
     services.decide(undoable.pk, "respond", {"approved": True, "text": "x"}, by=rita)
     services.start("approval", {"text": "lost"})
     create_schedule("approval", "0 7 * * *", {"text": "x"})
-    services.act_once(lambda: 7, str, key="key-1", request={"a": 1}, by=rita)
+    services.run_idempotent(lambda: 7, str, key="key-1", request={"a": 1}, by=rita)
     for number in range(2):
         DjangoStore().put(("a",), str(number), {"n": number}, ttl=1)
-    webhook_services.try_webhook(webhook.id)
+    webhook_services.send_test_event(webhook.id)
     move_back(timedelta(days=40))
     Interrupt.objects.filter(graph="reviewed").update(warn_at=Now(), expires_at=None)
     settings.HITL = {

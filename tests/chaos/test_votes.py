@@ -45,23 +45,23 @@ def test_a_crash_at_any_statement_of_a_vote_leaves_all_of_it_or_nothing(
         crashes = survivors = 0
         while not survivors:
             crashes += 1
-            question = waiting()
+            interrupt = waiting()
             for before in range(number):
                 voter = User.objects.get(username=f"voter-{before}")
-                services.decide(question.pk, **votes[before], by=voter)
-            pk = str(question.pk)
+                services.decide(interrupt.pk, **votes[before], by=voter)
+            pk = str(interrupt.pk)
             process = processes.start(victim.vote, pk, vote, number, crashes, after)
             process.join(processes.PATIENCE)
             assert process.exitcode in (0, victim.CRASHED)
             survivors += not process.exitcode
 
-            made = Decision.objects.filter(interrupt=question).count()
+            made = Decision.objects.filter(interrupt=interrupt).count()
             assert made in (number, number + 1)
             if not process.exitcode:
                 assert made == number + 1
-            entries = AuditEntry.objects.filter(subject=str(question.pk)).count()
+            entries = AuditEntry.objects.filter(subject=str(interrupt.pk)).count()
             assert entries == made
-            state = Run.objects.get(pk=question.run_id).state
+            state = Run.objects.get(pk=interrupt.run_id).state
             assert state == ("queued" if made == 2 else "interrupted")
             assert invariants.faults() == []
 

@@ -90,7 +90,7 @@ def toil(marks: Path, seed: int, ready: Any) -> None:
     while True:
         close_old_connections()  # as django-q2 does between two tasks
         try:
-            if Run.objects.filter(state__in=Run.LIVE).count() < BUSY:
+            if Run.objects.filter(state__in=Run.ACTIVE).count() < BUSY:
                 services.start(chance.choice(EVERY_SHAPE), EMPTY)
             # A sweep here hints all that waits; more messages than are taken would bury the runs.
             if OrmQ.objects.count() < BUSY:
@@ -119,14 +119,14 @@ def insist(shape: str, key: str, marks: Path, told: Any) -> None:
     run = again(lambda: services.start(shape, EMPTY, key=key)).id
     while again(lambda: Run.objects.get(pk=run)).state != Run.State.SUCCEEDED:
         again(lambda: runner.advance(str(run)))
-        for pk, question in again(
+        for pk, interrupt in again(
             lambda: list(
                 Interrupt.objects.filter(run=run, status="pending").values_list("pk", "payload")
             )
         ):
             again(
-                lambda pk=pk, question=question: services.decide(
-                    pk, "respond", reply(question), key="the reviewer's"
+                lambda pk=pk, interrupt=interrupt: services.decide(
+                    pk, "respond", reply(interrupt), key="the reviewer's"
                 )
             )
     told.send(failures)
@@ -233,11 +233,11 @@ def fork(thread: str, checkpoint: str, nth: int, after: bool) -> None:
         services.fork(thread, checkpoint)
 
 
-def vote(question: str, given: dict[str, Any], number: int, nth: int, after: bool) -> None:
+def vote(interrupt: str, given: dict[str, Any], number: int, nth: int, after: bool) -> None:
     """Gives a vote with a key, until it comes to its n-th statement."""
     person = get_user_model().objects.get(username=f"voter-{number}")
     with connection.execute_wrapper(Bomb(nth, after)):
-        services.decide(question, **given, by=person, key="once")
+        services.decide(interrupt, **given, by=person, key="once")
 
 
 def advance(run: str, nth: int, after: bool) -> None:

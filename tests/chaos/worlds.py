@@ -17,7 +17,12 @@ from django.db.models.functions import Now
 
 from hitl_django import run_leases, services, testing
 from hitl_django.checkpoints import DjangoSaver
-from hitl_django.engine.savers.checkpoint import BaseCheckpointSaver, Commit, Outcome, Question
+from hitl_django.engine.savers.checkpoint import (
+    BaseCheckpointSaver,
+    Commit,
+    Outcome,
+    PendingInterrupt,
+)
 from hitl_django.engine.savers.memory import InMemorySaver
 from hitl_django.engine.savers.thread_lease import Stream
 from hitl_django.errors import AlreadyDecidedError, LeaseLostError
@@ -69,7 +74,7 @@ class MemoryWorld:
         self.stored = InMemorySaver()
         self.hints: list[Any] = ["the run"]
         self.state, self.epoch, self.leased = "queued", 0, False
-        self.asked: dict[str, tuple[Question, str]] = {}
+        self.asked: dict[str, tuple[PendingInterrupt, str]] = {}
         self.graph.with_saver(self.stored).submit(EMPTY, CONFIG)
 
     @property
@@ -96,12 +101,12 @@ class MemoryWorld:
                 outcome.status, "failed"
             )
         else:
-            ids = {question.interrupt.id: question for question in outcome.questions}
+            ids = {interrupt.interrupt.id: interrupt for interrupt in outcome.pending_interrupts}
             answered = [key for key in ids if self._status(key) == "decided"]
             self.asked.update({key: (ids[key], "pending") for key in ids if key not in answered})
-            for key, (question, status) in self.asked.items():
+            for key, (interrupt, status) in self.asked.items():
                 if key not in ids and status == "pending":
-                    self.asked[key] = question, "superseded"
+                    self.asked[key] = interrupt, "superseded"
             self.state = "queued" if answered else "interrupted"
         if self.state == "queued":
             self.hints.append("the run")
@@ -119,16 +124,16 @@ class MemoryWorld:
         if self.state in DUE and not self.leased:
             self.hints.append("the run")
 
-    def questions(self) -> Sequence[str]:
+    def pending_interrupts(self) -> Sequence[str]:
         return [key for key, (_, status) in self.asked.items() if status == "pending"]
 
-    def decide(self, question: str) -> None:
-        found, status = self.asked[question]
+    def decide(self, interrupt: str) -> None:
+        found, status = self.asked[interrupt]
         if status != "pending":
             return
         graph = self.graph.with_saver(self.stored)
         store_answer(graph, Outcome("interrupted", (found,)), reply(found.interrupt.value))
-        self.asked[question] = found, "decided"
+        self.asked[interrupt] = found, "decided"
         if self.state == "interrupted":
             self.state = "queued"
             self.hints.append("the run")
@@ -183,14 +188,14 @@ class DatabaseWorld:
         Run.objects.filter(pk=self.run).update(hinted_at=Now() - timedelta(hours=1))
         sweep()
 
-    def questions(self) -> Sequence[Any]:
+    def pending_interrupts(self) -> Sequence[Any]:
         asked = Interrupt.objects.filter(thread=self.thread, status="pending")
         return list(asked.order_by("interrupt_id").values_list("pk", flat=True))
 
-    def decide(self, question: Any) -> None:
-        asked = Interrupt.objects.get(pk=question)
+    def decide(self, interrupt: Any) -> None:
+        asked = Interrupt.objects.get(pk=interrupt)
         try:
-            services.decide(question, "respond", reply(asked.payload))
+            services.decide(interrupt, "respond", reply(asked.payload))
         except AlreadyDecidedError:
             pass  # as a second reviewer is told
 

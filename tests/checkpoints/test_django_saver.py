@@ -40,8 +40,8 @@ class Turnstile:
         ours = {"thread": Thread.objects.get(thread_id="t").pk, "epoch": 2 if self.shut else 3}
         batch.guard(lease_queries.RELEASE, ours, LeaseLostError)
 
-    def flag(self, batch: WriteBatch, questions: Any) -> None:
-        raise AssertionError(questions)
+    def flag(self, batch: WriteBatch, interrupts: Any) -> None:
+        raise AssertionError(interrupts)
 
     def settle(self, batch: WriteBatch, outcome: Outcome, step: int | None) -> None:
         self.calls.append(("settle", outcome.status, step))

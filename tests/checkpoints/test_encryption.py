@@ -193,7 +193,7 @@ def test_upkeep_needs_nothing_but_what_stays_readable(keys: Any) -> None:
 
 def test_the_admin_shows_what_a_row_holds(keys: Any, settings: Any, client: Client) -> None:
     keys(NEW)
-    settings.HITL = {**settings.HITL, "ADMIN_ENGINE": True}
+    settings.HITL = {**settings.HITL, "ADMIN_SHOW_ENGINE_MODELS": True}
     run()
     client.force_login(User.objects.create_superuser("root"))
     shown = {

@@ -38,8 +38,8 @@ class Connection:
     """What can't be stored."""
 
 
-def asking(question: str) -> Callable[[State], State]:
-    return lambda state: {"log": [interrupt(question)]}
+def asking(payload: str) -> Callable[[State], State]:
+    return lambda state: {"log": [interrupt(payload)]}
 
 
 def graph_of(saver: Saver | None = None, **nodes: Any) -> Any:
@@ -77,9 +77,9 @@ def test_an_answer_at_the_place_of_a_graph_below_reaches_it(
         below = graph_of(below=below)
     graph = graph_of(saver, below=below)
     invoke(graph, {"x": 1}, CONFIG)
-    (question,) = graph.get_state(CONFIG).interrupts
+    (payload,) = graph.get_state(CONFIG).interrupts
     place = place_of(graph, *["below"] * depth)
-    answer = {question.id: "yes"} if by_id else "yes"
+    answer = {payload.id: "yes"} if by_id else "yes"
     assert invoke(graph, Command(resume=answer), place)["log"] == ["yes"]
     state = graph.get_state(CONFIG)
     assert (state.next, state.interrupts, state.values["log"]) == ((), (), ["yes"])
@@ -89,7 +89,7 @@ def test_a_value_is_for_the_graph_that_was_named(saver: Saver, invoke: Callable[
     graph = graph_of(saver, a=graph_of(ask=asking("a?")), b=graph_of(ask=asking("b?")))
     invoke(graph, {"log": []}, CONFIG)
     asked = invoke(graph, Command(resume="to b"), place_of(graph, "b"))["__interrupt__"]
-    assert [question.value for question in asked] == ["a?"]
+    assert [payload.value for payload in asked] == ["a?"]
     assert invoke(graph, Command(resume="to a"), place_of(graph, "a"))["log"] == ["to a", "to b"]
 
 
@@ -176,7 +176,7 @@ def test_the_state_of_a_graph_is_read_however_its_node_reaches_it(saver: Saver, 
     (task,) = graph.get_state(CONFIG, subgraphs=True).tasks
     assert task.state is not None
     assert (task.state.values, task.state.next) == ({"x": 1, "log": ["first"]}, ("ask",))
-    assert [question.value for question in task.state.interrupts] == ["?"]
+    assert [payload.value for payload in task.state.interrupts] == ["?"]
 
     place = task.state.config
     at_place = graph.get_state({"configurable": {**place["configurable"], "checkpoint_id": None}})

@@ -106,7 +106,7 @@ def test_a_sent_timeout_outlives_the_process(saver: BaseCheckpointSaver) -> None
     assert raised.value.run_timeout == 0.01
 
 
-def test_a_handlers_question_is_answered(saver: BaseCheckpointSaver) -> None:
+def test_a_handlers_interrupt_is_answered(saver: BaseCheckpointSaver) -> None:
     graph = failing([], lambda state: {"log": [ask("and now?")]}).compile(saver)
     graph.invoke({"x": 1}, CONFIG)
     assert [asked.value for asked in graph.get_state(CONFIG).interrupts] == ["and now?"]
@@ -147,9 +147,9 @@ def test_a_person_answers_what_a_handler_asked(caplog: pytest.LogCaptureFixture)
         with testing.inline() as advance:
             info = services.start("handled", {"x": 1})
             advance()
-            question = Interrupt.objects.get(run_id=info.id)
-            assert question.title == "a failed: no"
-            services.decide(question.pk, "respond", "ignore it")
+            interrupt = Interrupt.objects.get(run_id=info.id)
+            assert interrupt.title == "a failed: no"
+            services.decide(interrupt.pk, "respond", "ignore it")
             advance()
     finally:
         registry.unregister("handled")

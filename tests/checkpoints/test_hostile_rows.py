@@ -17,7 +17,7 @@ django.setup()
 import xxhash
 from types import SimpleNamespace
 from hitl_django.contrib.archive import document
-from hitl_django.contrib.archive.document_words import DICTIONARY
+from hitl_django.contrib.archive.compression_dictionary import DICTIONARY
 from hitl_django.checkpoints import inline_values, inline_writes, value_deltas, version_deltas
 from hitl_django.checkpoints.codec import codec
 from hitl_django.engine.errors import PayloadError

@@ -96,7 +96,7 @@ def test_a_pruned_thread_goes_on_and_has_a_history_again(saver: BaseCheckpointSa
 
 @pytest.mark.parametrize("stateful", [False, True], ids=["called anew", "with its own history"])
 @pytest.mark.promise("P4")
-def test_an_open_question_below_is_answered_as_if_nothing_was_pruned(
+def test_an_open_interrupt_below_is_answered_as_if_nothing_was_pruned(
     saver: BaseCheckpointSaver, stateful: bool
 ) -> None:
     graph = nested(stateful=stateful).compile(checkpointer=saver)
@@ -108,7 +108,7 @@ def test_an_open_question_below_is_answered_as_if_nothing_was_pruned(
     assert done[0] == done[1]
 
 
-def test_open_questions_of_many_tasks_stay(saver: BaseCheckpointSaver) -> None:
+def test_open_interrupts_of_many_tasks_stay(saver: BaseCheckpointSaver) -> None:
     graph = StateGraph(State).add_node("ask", lambda item: {"log": [interrupt(item)]})
     graph.add_conditional_edges(START, lambda state: [Send("ask", n) for n in range(5)], ["ask"])
     compiled = graph.compile(checkpointer=saver)
@@ -324,7 +324,7 @@ def kill_at(statement: str) -> Iterator[None]:
 
 
 @pytest.mark.django_db
-@pytest.mark.parametrize("state", Run.UNFINISHED)
+@pytest.mark.parametrize("state", Run.NOT_ENDED)
 def test_what_a_live_run_needs_is_not_deleted(state: str) -> None:
     saver = DjangoSaver()
     run = Run(graph="approval", state=state)
@@ -344,7 +344,7 @@ def test_what_a_live_run_needs_is_not_deleted(state: str) -> None:
 
 
 @pytest.mark.django_db
-@pytest.mark.parametrize("state", sorted({*Run.State.values} - {*Run.UNFINISHED}))
+@pytest.mark.parametrize("state", sorted({*Run.State.values} - {*Run.NOT_ENDED}))
 def test_what_no_live_run_needs_is_deleted_whatever_others_need(state: str) -> None:
     saver = DjangoSaver()
     runs = {"t": Run(graph="x", state=state), "other": Run(graph="x", state=Run.State.RUNNING)}
@@ -431,7 +431,7 @@ def ask(thread: str, checkpoint_id: str) -> Interrupt:
 
 
 @pytest.mark.django_db
-def test_a_checkpoint_that_a_question_is_at_stays() -> None:
+def test_a_checkpoint_that_an_interrupt_is_at_stays() -> None:
     saver = DjangoSaver()
     configs = chain(saver, 3)
     asked = ask("t", configs[0]["configurable"]["checkpoint_id"])
@@ -465,7 +465,7 @@ def test_a_call_stays_whose_root_checkpoint_is_gone_though_another_has_its_id() 
 
 
 @pytest.mark.django_db
-def test_a_question_keeps_nothing_of_a_copy_nor_what_is_gone() -> None:
+def test_an_interrupt_keeps_nothing_of_a_copy_nor_what_is_gone() -> None:
     saver = DjangoSaver()
     configs = chain(saver, 3)
     saver.copy_thread("t", "copy")

@@ -113,8 +113,8 @@ def test_a_place_is_read_as_if_there_were_no_other(
 
 
 @pytest.mark.promise("P4")
-def test_a_question_is_read_with_the_answers_of_its_own_task() -> None:
-    questions, expected = [], {}
+def test_an_interrupt_is_read_with_the_answers_of_its_own_task() -> None:
+    interrupts, expected = [], {}
     for where in PLACES:
         build(where)
     runs = {
@@ -125,17 +125,17 @@ def test_a_question_is_read_with_the_answers_of_its_own_task() -> None:
         run = runs[thread]
         for number, task, name in product((0, 3), (TASK, OTHER), (None, "key")):
             one = Interrupt(
-                thread=run.thread, run=run, interrupt_id=f"{len(questions)}", graph="approval",
+                thread=run.thread, run=run, interrupt_id=f"{len(interrupts)}", graph="approval",
                 node="ask", task_id=task, key=name, title="?", payload="?", payload_digest="",
                 checkpoint_ns=ns, checkpoint_id=IDS[number],
             )  # fmt: skip
-            questions.append(one)
+            interrupts.append(one)
             channel = RESUME if name is None else KEYED
             expected[one.pk] = [[channel, answers_to((thread, ns), number, task)[channel]]]
-    Interrupt.objects.bulk_create(questions)
+    Interrupt.objects.bulk_create(interrupts)
     found = Interrupt.objects.values_list("pk", *queries.answer_columns())
     assert {pk: unpack(data, stored, "answers") for pk, data, stored in found} == expected
-    for one in questions:
+    for one in interrupts:
         [row] = queries.CONTROL.run(
             "default",
             thread=one.thread_id,
@@ -160,7 +160,7 @@ OF_A_THREAD: dict[str, Callable[[str], Any]] = {
     "finished": lambda thread: of_head(thread_position.read_finished_nodes, thread),
     "failed": lambda thread: of_head(thread_position.read_failed_nodes, thread),
     "held": lambda thread: of_head(
-        thread_position.read_held_channels, thread, ["log", "note", "absent"]
+        thread_position.read_stored_channels, thread, ["log", "note", "absent"]
     ),
 }
 
@@ -272,7 +272,7 @@ def test_a_channel_that_was_emptied_holds_nothing_whatever_it_holds_elsewhere() 
         stored = checkpoint(values, versions)
         DjangoSaver().put(place(thread, ns), stored, {"source": "loop", "step": 1}, versions)
     for thread, held in [("one", {"kept"}), ("two", {"kept", "emptied"})]:
-        assert of_head(thread_position.read_held_channels, thread, [*versions, "absent"]) == held
+        assert of_head(thread_position.read_stored_channels, thread, [*versions, "absent"]) == held
 
 
 @pytest.mark.parametrize("much", [False, True])

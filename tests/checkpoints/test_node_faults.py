@@ -18,7 +18,7 @@ from hitl_django.checkpoints import DjangoSaver
 from hitl_django.engine.errors import InvalidUpdateError, PayloadLimitError, UnserializableError
 from hitl_django.errors import OpenTransactionError
 from tests.engine.faults import Trial, said_of
-from tests.engine.graphs import CONFIG, State, answer, line, log_of, open_questions, saved, says
+from tests.engine.graphs import CONFIG, State, answer, line, log_of, open_interrupts, saved, says
 
 Fault = Callable[[Any], Any]
 
@@ -109,7 +109,7 @@ def test_a_crash_loses_nothing_that_was_stored_before(kind: Any) -> None:
 
 
 @pytest.mark.django_db
-def test_a_question_that_can_not_be_stored_fails_its_node() -> None:
+def test_an_interrupt_that_can_not_be_stored_fails_its_node() -> None:
     trial = Trial(lambda state: interrupt(User(username="ann")), saver=DjangoSaver())
     assert isinstance(trial.failure(), UnserializableError)
     trial.assert_waits_at_the_fault()
@@ -247,7 +247,7 @@ def test_a_node_that_fails_within_its_transaction_rolls_back_its_own_rows_only()
 
 
 @pytest.mark.usefixtures("real")
-def test_a_question_within_a_transaction_stops_the_node_and_rolls_it_back() -> None:
+def test_an_interrupt_within_a_transaction_stops_the_node_and_rolls_it_back() -> None:
     def node(state: Any) -> dict[str, Any]:
         with transaction.atomic():
             Group.objects.create(name="once")
@@ -256,7 +256,7 @@ def test_a_question_within_a_transaction_stops_the_node_and_rolls_it_back() -> N
     trial = Trial(node, saver=DjangoSaver())
     assert trial.advance().status == "interrupted"
     connection.close()
-    assert list(open_questions(trial.graph)) == ["go on?"]
+    assert list(open_interrupts(trial.graph)) == ["go on?"]
     assert not Group.objects.exists()
     answer(trial.graph, "yes")
     assert seen_afresh(trial).values["log"] == ["able", "yes", "after"]

@@ -23,9 +23,9 @@ from hitl_django.models import Interrupt, Run, WorkerHeartbeat  # noqa: E402
 def main(runs: int) -> None:
     done = 0
     while done < runs:
-        for question in Interrupt.objects.filter(status="pending"):
-            services.decide(question.pk, "approve")
-        done = Run.objects.exclude(state__in=Run.LIVE).count()
+        for interrupt in Interrupt.objects.filter(status="pending"):
+            services.decide(interrupt.pk, "approve")
+        done = Run.objects.exclude(state__in=Run.ACTIVE).count()
         threading.Event().wait(0.1)
     told = {
         "states": Counter(Run.objects.values_list("state", flat=True)),

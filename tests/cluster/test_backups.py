@@ -94,7 +94,7 @@ def restored(transactional_db: None, tmp_path: Path) -> Iterator[Restored]:
 
 def check(url: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
-        [sys.executable, "manage.py", "hitl", "backup-check"],
+        [sys.executable, "manage.py", "hitl", "verify-backup"],
         cwd=ROOT,
         env={**os.environ, "DATABASE_URL": url, "DJANGO_SETTINGS_MODULE": "tests.settings"},
         capture_output=True,

@@ -51,7 +51,7 @@ def perform(environment: dict[str, str], *command: str) -> str:
     return done.stdout
 
 
-def test_two_machines_work_off_fifty_runs_and_their_questions(
+def test_two_machines_work_off_fifty_runs_and_their_interrupts(
     environment: dict[str, str], tmp_path: Path
 ) -> None:
     perform(environment, "manage.py", "migrate", "--verbosity", "0")

@@ -274,7 +274,7 @@ def test_a_message_follows_the_commit_or_vanishes_with_it(queue: Queue) -> None:
     assert queue.length() == 1
 
 
-def test_a_run_is_taken_to_its_end_through_its_questions(queue: Queue) -> None:
+def test_a_run_is_taken_to_its_end_through_its_interrupts(queue: Queue) -> None:
     workers = queue.work()
     run = services.start("interview", {"log": []})
     for answer in ("one", "two"):
@@ -367,8 +367,8 @@ def test_a_database_that_is_away_for_some_seconds_costs_each_worker_the_step_it_
         runs = start_laps(book, count, laps=laps)
         workers.wait_for(lambda: len(begun(book)) >= 4)
         with proxy.down():
-            question = Interrupt.objects.get(run=asked.id, status="pending")
-            services.decide(question.pk, "respond", "one")
+            interrupt = Interrupt.objects.get(run=asked.id, status="pending")
+            services.decide(interrupt.pk, "respond", "one")
             workers.wait_for(nobody_holds_anything)
             workers.wait_for(lambda: health.read_text() == "waiting\n")
         workers.wait_for(all_succeeded(runs))

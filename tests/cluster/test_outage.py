@@ -50,8 +50,8 @@ def test_a_database_that_is_away_for_a_while_costs_each_worker_the_step_it_was_i
             supervised.wait_for(lambda: len(begun(book)) >= 4)
             with proxy.down():
                 # We still get there: what is decided and started meanwhile is acted on later.
-                question = Interrupt.objects.get(run=asked.id, status="pending")
-                services.decide(question.pk, "respond", "one")
+                interrupt = Interrupt.objects.get(run=asked.id, status="pending")
+                services.decide(interrupt.pk, "respond", "one")
                 supervised.wait_for(nobody_holds_anything)
                 threading.Event().wait(0 if number else amount(0, 60))
             supervised.wait_for(all_succeeded(more))

@@ -38,7 +38,7 @@ def test_what_a_killed_worker_was_sending_is_sent_again_and_nothing_is_lost(
     receiver = started[0]
     try:
         hook = webhook_services.create_webhook(receiver.url)
-        messages = {str(webhook_services.try_webhook(hook.id).id) for _ in range(5)}
+        messages = {str(webhook_services.send_test_event(hook.id).id) for _ in range(5)}
         first = cluster("hitl", "worker", TEST_HITL=json.dumps(HITL)).ready()
         hanging = receiver.next().headers["webhook-id"]
         first.clear_up()  # SIGKILL, to all of its processes

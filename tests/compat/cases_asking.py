@@ -40,22 +40,22 @@ def one(engine: Engine, node: Any, *after: str, state: Any = State) -> Any:
 
 
 @case(start({"x": 1}), answer("yes"))
-def one_question(engine: Engine) -> Any:
+def one_interrupt(engine: Engine) -> Any:
     return one(engine, asks(engine, "q"), "b")
 
 
 @case(start({"x": 1}), answer("yes"), start({"x": 2}), answer("no"))
-def one_question_in_two_runs(engine: Engine) -> Any:
+def one_interrupt_in_two_runs(engine: Engine) -> Any:
     return one(engine, asks(engine, "q"), "b")
 
 
 @case(start({"x": 1}), answer("A"), answer("B"), answer("C"))
-def three_questions_of_one_node(engine: Engine) -> Any:
+def three_interrupts_of_one_node(engine: Engine) -> Any:
     return one(engine, asks(engine, "one", {"two": 2}, ["three"]), "b")
 
 
 @case(start({"x": 1}), answer("A"), answer("B"))
-def a_question_after_a_question(engine: Engine) -> Any:
+def a_interrupt_after_an_interrupt(engine: Engine) -> Any:
     def ask(state: State) -> dict[str, Any]:
         first = engine.interrupt("one")
         return {"log": [first, engine.interrupt({"after": first})]}
@@ -64,19 +64,19 @@ def a_question_after_a_question(engine: Engine) -> Any:
 
 
 @case(start({"x": 1}), answer_each(lambda v: f"{v}!"), answer_each(lambda v: f"{v}?"))
-def two_questions_answered_by_id(engine: Engine) -> Any:
+def two_interrupts_answered_by_id(engine: Engine) -> Any:
     return one(engine, asks(engine, "one", "two"))
 
 
 @case(start({"x": 1}), answer(-1), answer("x"), answer(7))
 def a_validation_loop(engine: Engine) -> Any:
     def ask(state: State) -> dict[str, Any]:
-        question = "age?"
+        payload = "age?"
         while True:
-            given = engine.interrupt(question)
+            given = engine.interrupt(payload)
             if isinstance(given, int) and given > 0:
                 return {"x": given}
-            question = f"{given!r} is no age"
+            payload = f"{given!r} is no age"
 
     return one(engine, ask, "b")
 
@@ -124,7 +124,7 @@ def going_on_without_an_answer_asks_again(engine: Engine) -> Any:
 
 
 @case(start({"x": 1}), answer("A"), answer("B"))
-def a_question_in_each_of_two_nodes(engine: Engine) -> Any:
+def a_interrupt_in_each_of_two_nodes(engine: Engine) -> Any:
     graph = one(engine, asks(engine, "qa"))
     graph.add_node("b", asks(engine, "qb"))
     return graph.add_edge("a", "b")
@@ -139,27 +139,27 @@ def parallel(engine: Engine, **nodes: Any) -> Any:
 
 
 @case(start({"x": 1}), answer_each(lambda v: v + "!"))
-def parallel_questions_answered_at_once(engine: Engine) -> Any:
+def parallel_interrupts_answered_at_once(engine: Engine) -> Any:
     return parallel(engine, a=asks(engine, "qa"), b=asks(engine, "qb"), c=asks(engine, "qc"))
 
 
 @case(start({"x": 1}), answer_some("qb"), answer_some("qa"), answer_some("qc"))
-def parallel_questions_answered_one_by_one(engine: Engine) -> Any:
+def parallel_interrupts_answered_one_by_one(engine: Engine) -> Any:
     return parallel(engine, a=asks(engine, "qa"), b=asks(engine, "qb"), c=asks(engine, "qc"))
 
 
 @case(start({"x": 1}), answer_some("qa", "qb"), answer("last"))
-def parallel_questions_the_last_by_value(engine: Engine) -> Any:
+def parallel_interrupts_the_last_by_value(engine: Engine) -> Any:
     return parallel(engine, a=asks(engine, "qa"), b=asks(engine, "qb"), c=asks(engine, "qc"))
 
 
 @case(start({"x": 1}), answer_each(lambda v: v + "!"))
-def a_question_beside_nodes_that_finish(engine: Engine) -> Any:
+def a_interrupt_beside_nodes_that_finish(engine: Engine) -> Any:
     return parallel(engine, a=asks(engine, "qa"), b=says("b"), c=says("c"))
 
 
 @case(start({"x": 1}), go_on(), answer("yes"))
-def what_finished_beside_a_question_does_not_run_again(engine: Engine) -> Any:
+def what_finished_beside_an_interrupt_does_not_run_again(engine: Engine) -> Any:
     calls: list[int] = []
     return parallel(
         engine,
@@ -169,7 +169,7 @@ def what_finished_beside_a_question_does_not_run_again(engine: Engine) -> Any:
 
 
 @case(start({"x": 1}), answer_each(lambda v: v + "!"), answer_each(lambda v: v + "?"))
-def parallel_nodes_with_two_questions_each(engine: Engine) -> Any:
+def parallel_nodes_with_two_interrupts_each(engine: Engine) -> Any:
     return parallel(engine, a=asks(engine, "a1", "a2"), b=asks(engine, "b1", "b2"))
 
 
@@ -182,7 +182,7 @@ def parallel_nodes_one_answered_to_its_end_first(engine: Engine) -> Any:
 
 
 @case(start({"x": 1}))
-def a_question_beside_a_failure(engine: Engine) -> Any:
+def a_interrupt_beside_a_failure(engine: Engine) -> Any:
     return parallel(engine, a=asks(engine, "qa"), b=lambda state: 1 / 0)
 
 
@@ -289,14 +289,14 @@ def a_breakpoint_after_a_node_that_asks(engine: Engine) -> Any:
 
 
 @case(start({"x": 1}), go_on(), answer("A"), interrupt_before=["b"])
-def a_breakpoint_then_a_question(engine: Engine) -> Any:
+def a_breakpoint_then_an_interrupt(engine: Engine) -> Any:
     graph = chain(engine, "a")
     graph.add_node("b", asks(engine, "qb")).add_node("c", says("c"))
     return graph.add_edge("a", "b").add_edge("b", "c")
 
 
 @case(start({"x": 1}), answer("bad"), answer("good"))
-def a_failure_before_the_second_question(engine: Engine) -> Any:
+def a_failure_before_the_second_interrupt(engine: Engine) -> Any:
     def ask(state: State) -> dict[str, Any]:
         if engine.interrupt("one") == "never":
             raise ValueError("never")
@@ -403,7 +403,7 @@ def an_async_node_that_asks(engine: Engine) -> Any:
 
 
 @case(start({"x": 1}), answer("yes"))
-def values_held_before_the_question_are_not_written(engine: Engine) -> Any:
+def values_held_before_the_interrupt_are_not_written(engine: Engine) -> Any:
     def ask(state: State) -> dict[str, Any]:
         state["x"] = 99
         state["log"].append("mutated")

@@ -117,7 +117,7 @@ def a_jump_to_the_grandparent_by_way_of_the_parent(engine: Engine) -> Any:
 
 
 @case(RUN, answer("yes"))
-def a_question_then_a_jump_to_the_parent(engine: Engine) -> Any:
+def a_interrupt_then_a_jump_to_the_parent(engine: Engine) -> Any:
     def leave(state: Any) -> Any:
         said = engine.interrupt("leave?")
         return engine.Command(graph=engine.Command.PARENT, goto="t", update={"log": [said]})
@@ -137,7 +137,7 @@ def parallel_graphs_that_jump_to_the_parent(engine: Engine) -> Any:
 
 
 @case(start({"log": []}), answer_some("s1?"), answer_each(lambda v: v + "!"))
-def questions_of_parallel_graphs_and_of_a_node(engine: Engine) -> Any:
+def interrupts_of_parallel_graphs_and_of_a_node(engine: Engine) -> Any:
     graph = engine.StateGraph(Logged).add_node("n", asks(engine, "n?")).add_node("z", says("z"))
     graph.add_edge(engine.START, "n").add_edge("n", "z")
     for name in ("s1", "s2"):
@@ -178,7 +178,7 @@ def breakpoints_below_and_after(engine: Engine) -> Any:
 
 
 @case(RUN, answer("yes"), interrupt_before=["z"])
-def a_question_below_and_a_breakpoint_above(engine: Engine) -> Any:
+def a_interrupt_below_and_a_breakpoint_above(engine: Engine) -> Any:
     return above(engine, one(engine, asks(engine, "q")).compile())
 
 
@@ -232,7 +232,7 @@ def what_is_untracked_is_seen_below(engine: Engine) -> Any:
 
 
 @case(RUN, answer("yes"))
-def what_is_untracked_is_gone_after_a_question(engine: Engine) -> Any:
+def what_is_untracked_is_gone_after_an_interrupt(engine: Engine) -> Any:
     untracked = Annotated[Any, engine.channels.UntrackedValue]
     fields: Any = {**State.__annotations__, "secret": untracked}
     schema = TypedDict("Secret", fields, total=False)  # type: ignore[misc]

@@ -158,7 +158,7 @@ def sent_tasks_have_the_same_handler(engine: Engine) -> Any:
 
 
 @case(start({"x": 1}), answer("yes"))
-def a_question_is_nothing_for_a_handler(engine: Engine) -> Any:
+def a_interrupt_is_nothing_for_a_handler(engine: Engine) -> Any:
     return handling(engine, lambda state: {"log": [engine.interrupt("sure?")]})
 
 
@@ -407,7 +407,7 @@ def a_branch_counts_in_its_nodes_time(engine: Engine) -> Any:
 
 
 @case(start({"x": 1}), answer("yes"), ways=ASYNC)
-def a_question_of_a_node_with_a_timeout(engine: Engine) -> Any:
+def a_interrupt_of_a_node_with_a_timeout(engine: Engine) -> Any:
     async def node(state: State) -> dict[str, Any]:
         return {"log": [engine.interrupt("sure?")]}
 

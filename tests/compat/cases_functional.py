@@ -60,8 +60,8 @@ def asking(engine: Engine) -> Any:
     """Returns a task that asks what it is given."""
 
     @engine.task
-    def ask(question: Any) -> Any:
-        return engine.interrupt(question)
+    def ask(payload: Any) -> Any:
+        return engine.interrupt(payload)
 
     return ask
 
@@ -107,7 +107,7 @@ def nothing_is_saved(engine: Engine) -> Any:
 
 
 @case(start(1), answer("yes"), start(2), answer("no"))
-def a_question_and_what_was_saved(engine: Engine) -> Any:
+def a_interrupt_and_what_was_saved(engine: Engine) -> Any:
     def flow(x: int, *, previous: Any = None) -> Any:
         return engine.entrypoint.final(
             value=[previous, engine.interrupt(f"{x}?")], save={"last": x}
@@ -164,7 +164,7 @@ def tasks_of_tasks(engine: Engine) -> Any:
 
 
 @case(start(1), answer("yes"))
-def a_task_before_a_question(engine: Engine) -> Any:
+def a_task_before_an_interrupt(engine: Engine) -> Any:
     count = counting(engine, [])
 
     def flow(x: int) -> Any:
@@ -175,7 +175,7 @@ def a_task_before_a_question(engine: Engine) -> Any:
 
 
 @case(start(1), answer("A"), answer("B"))
-def tasks_between_questions(engine: Engine) -> Any:
+def tasks_between_interrupts(engine: Engine) -> Any:
     count = counting(engine, [])
 
     def flow(x: int) -> Any:
@@ -227,7 +227,7 @@ def a_task_of_a_task_asks(engine: Engine) -> Any:
 
 
 @case(start(1), answer("A"), answer("B"))
-def a_question_and_a_task_that_asks(engine: Engine) -> Any:
+def a_interrupt_and_a_task_that_asks(engine: Engine) -> Any:
     ask = asking(engine)
 
     def flow(x: int) -> Any:
@@ -253,12 +253,12 @@ def a_loop_that_asks_for_more(engine: Engine) -> Any:
 def a_task_that_asks_until_it_is_right(engine: Engine) -> Any:
     @engine.task
     def age() -> int:
-        question = "age?"
+        payload = "age?"
         while True:
-            given = engine.interrupt(question)
+            given = engine.interrupt(payload)
             if isinstance(given, int) and given > 0:
                 return given
-            question = f"{given!r} is no age"
+            payload = f"{given!r} is no age"
 
     def flow(x: str) -> Any:
         return age().result()
@@ -267,7 +267,7 @@ def a_task_that_asks_until_it_is_right(engine: Engine) -> Any:
 
 
 @case(start([1, 2, 3]), answer("yes"))
-def tasks_side_by_side_and_a_question_between(engine: Engine) -> Any:
+def tasks_side_by_side_and_an_interrupt_between(engine: Engine) -> Any:
     calls: list[Any] = []
     count = engine.task(lambda x: calls.append(x) or x, name="count")
 
@@ -477,7 +477,7 @@ def node_of(engine: Engine, function: Any) -> Any:
 
 
 @case(start({"x": 1}), answer("yes"))
-def a_node_calls_tasks_around_a_question(engine: Engine) -> Any:
+def a_node_calls_tasks_around_an_interrupt(engine: Engine) -> Any:
     calls: list[Any] = []
     count = engine.task(lambda x: calls.append(x) or x, name="count")
 
@@ -546,7 +546,7 @@ def async_tasks_side_by_side(engine: Engine) -> Any:
 
 
 @case(start(1), answer("A"), answer("B"), ways=ASYNC)
-def async_tasks_and_questions(engine: Engine) -> Any:
+def async_tasks_and_interrupts(engine: Engine) -> Any:
     calls: list[Any] = []
 
     @engine.task
@@ -555,8 +555,8 @@ def async_tasks_and_questions(engine: Engine) -> Any:
         return [x, len(calls)]
 
     @engine.task
-    async def ask(question: str) -> Any:
-        return engine.interrupt(question)
+    async def ask(payload: str) -> Any:
+        return engine.interrupt(payload)
 
     async def flow(x: int) -> Any:
         return [await count(1), engine.interrupt("own"), await count(2), await ask("task")]

@@ -116,13 +116,13 @@ def invoked_in_another_mode(engine: Engine) -> Any:
 
 
 @case(start(INPUT, stream_mode="values"), answer("A", stream_mode="values"), **STREAMS)
-def values_around_a_question(engine: Engine) -> Any:
+def values_around_an_interrupt(engine: Engine) -> Any:
     return one(engine, asks(engine, "q"), "b")
 
 
 @case(start(INPUT, stream_mode="updates"), answer_each(lambda v: "A", stream_mode="updates"),
       **STREAMS)  # fmt: skip
-def updates_around_two_questions(engine: Engine) -> Any:
+def updates_around_two_interrupts(engine: Engine) -> Any:
     graph = one(engine, asks(engine, "q1"), "b").add_node("c", asks(engine, "q2"))
     return graph.add_edge(engine.START, "c")
 

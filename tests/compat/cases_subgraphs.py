@@ -349,7 +349,7 @@ def breakpoints_side_by_side(engine: Engine) -> Any:
 
 
 @case(start({"log": []}), answer("yes"))
-def a_breakpoint_beside_a_question(engine: Engine) -> Any:
+def a_breakpoint_beside_an_interrupt(engine: Engine) -> Any:
     graph = engine.StateGraph(Logged).add_node("sub", stops(engine))
     graph.add_node("ask", lambda s: {"log": [engine.interrupt("?")]})
     return graph.add_edge(engine.START, "sub").add_edge(engine.START, "ask")

@@ -343,7 +343,7 @@ def sent_tasks_are_cached(engine: Engine) -> Any:
 
 
 @case(start({"x": 1}), answer("yes"), start({"x": 1}), answer("yes"))
-def a_node_beside_a_question_is_cached(engine: Engine) -> Any:
+def a_node_beside_an_interrupt_is_cached(engine: Engine) -> Any:
     calls: list[Any] = []
 
     def node(state: State) -> Any:

@@ -180,12 +180,12 @@ def new_input_at_an_older_checkpoint(engine: Engine) -> Any:
 
 
 @case(RUN, answer("yes"), at(2, go_on()), answer("no"))
-def a_replayed_question_is_asked_again(engine: Engine) -> Any:
+def a_replayed_interrupt_is_asked_again(engine: Engine) -> Any:
     return one(engine, asks(engine, "q"), "b")
 
 
 @case(RUN, answer("yes"), at(2, go_on()))
-def a_replay_before_a_question_asks_it(engine: Engine) -> Any:
+def a_replay_before_an_interrupt_asks_it(engine: Engine) -> Any:
     return chain(engine, "p").add_node("a", asks(engine, "q")).add_edge("p", "a")
 
 
@@ -195,12 +195,12 @@ def an_answer_at_the_last_checkpoint(engine: Engine) -> Any:
 
 
 @case(RUN, answer("A"), answer("B"), at(1, go_on()), answer("C"), answer("D"))
-def a_replay_of_two_questions(engine: Engine) -> Any:
+def a_replay_of_two_interrupts(engine: Engine) -> Any:
     return one(engine, asks(engine, "one", "two"))
 
 
 @case(RUN, answer("yes"), at(1, update({"x": 5})), go_on(), answer("other"))
-def a_fork_at_a_question(engine: Engine) -> Any:
+def a_fork_at_an_interrupt(engine: Engine) -> Any:
     return chain(engine, "p").add_node("a", asks(engine, "q")).add_edge("p", "a")
 
 
@@ -248,7 +248,7 @@ def a_replay_of_a_child_with_its_own_history(engine: Engine) -> Any:
 
 
 @case(RUN, answer_some("qa"), at(0, go_on()), answer_each(lambda v: "again"))
-def a_replay_with_one_of_two_questions_answered(engine: Engine) -> Any:
+def a_replay_with_one_of_two_interrupts_answered(engine: Engine) -> Any:
     graph = engine.StateGraph(State)
     for name in "ab":
         graph.add_node(name, asks(engine, f"q{name}")).add_edge(engine.START, name)

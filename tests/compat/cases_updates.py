@@ -149,7 +149,7 @@ def an_update_as_one_of_two_at_a_breakpoint(engine: Engine) -> Any:
 
 
 @case(RUN, answer("A"), at(1, update(TOLD, "p")), go_on(), answer("B"))
-def a_question_is_asked_again_on_a_fork(engine: Engine) -> Any:
+def a_interrupt_is_asked_again_on_a_fork(engine: Engine) -> Any:
     return chain(engine, "p").add_node("a", asks(engine, "q")).add_edge("p", "a")
 
 

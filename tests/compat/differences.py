@@ -114,7 +114,7 @@ TABLE = (
     Difference(
         "new input waits for open questions",
         "New input on a paused thread drops the questions silently.",
-        "OpenQuestionsError, unless the config says discard_pending.",
+        "PendingInterruptsError, unless the config says discard_pending.",
         "A question in somebody's queue mustn't vanish.",
     ),
     Difference(
@@ -207,7 +207,7 @@ TABLE = (
     Difference(
         "an update waits for open questions",
         "update_state on a paused thread drops the other tasks' questions silently.",
-        "OpenQuestionsError, unless the config says discard_pending.",
+        "PendingInterruptsError, unless the config says discard_pending.",
         "A question in somebody's queue mustn't vanish.",
     ),
     Difference(

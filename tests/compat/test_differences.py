@@ -73,7 +73,7 @@ def catching(engine: Engine, caught: type[BaseException]) -> Any:
 
 
 @shows("the pause is a BaseException")
-def test_except_exception_around_a_question() -> None:
+def test_except_exception_around_an_interrupt() -> None:
     assert paused(LANGGRAPH, catching(LANGGRAPH, Exception)).get_state(CONFIG).values["log"]
     ours = paused(OURS, catching(OURS, Exception)).get_state(CONFIG)
     assert (ours.values["log"], [asked.value for asked in ours.interrupts]) == ([], ["q"])
@@ -81,7 +81,7 @@ def test_except_exception_around_a_question() -> None:
 
 
 @shows("a swallowed pause pauses all the same")
-def test_a_bare_except_around_a_question(caplog: pytest.LogCaptureFixture) -> None:
+def test_a_bare_except_around_an_interrupt(caplog: pytest.LogCaptureFixture) -> None:
     theirs = paused(LANGGRAPH, catching(LANGGRAPH, BaseException))
     assert theirs.get_state(CONFIG).values["log"] == ["went on"]
     ours = paused(OURS, catching(OURS, BaseException))
@@ -139,7 +139,7 @@ def test_an_empty_map() -> None:
 
 
 @shows("a value needs one open question")
-def test_a_value_for_several_questions() -> None:
+def test_a_value_for_several_interrupts() -> None:
     raised = {}
     for engine in (LANGGRAPH, OURS):
         graph = parallel(engine, a=asks(engine, "qa"), b=asks(engine, "qb"))
@@ -155,7 +155,7 @@ def test_a_value_for_several_questions() -> None:
     assert (error.reason, list(error.pending_ids)) == ("ambiguous", open_ids)
 
 
-@shows("nothing pending is an error")
+@shows("nothing payload is an error")
 def test_an_answer_on_a_finished_thread() -> None:
     theirs = paused(LANGGRAPH, asks(LANGGRAPH, "q"))
     theirs.invoke(LANGGRAPH.Command(resume="first"), CONFIG)
@@ -192,7 +192,7 @@ def test_an_empty_command() -> None:
 
 
 @shows("an answer is used once")
-def test_going_on_at_the_second_question() -> None:
+def test_going_on_at_the_second_interrupt() -> None:
     left = {}
     for name, engine in (("langgraph", LANGGRAPH), ("ours", OURS)):
         graph = paused(engine, asks(engine, "one", "two"))
@@ -234,7 +234,7 @@ def test_another_answer_after_one_that_failed() -> None:
 
 
 @shows("no questions without a saver")
-def test_a_question_without_a_saver() -> None:
+def test_an_interrupt_without_a_saver() -> None:
     assert "__interrupt__" in one(LANGGRAPH, asks(LANGGRAPH, "q")).compile().invoke({"x": 1})
     ours = one(OURS, asks(OURS, "q")).compile()
     with pytest.raises(errors.NoSaverError, match="Node 'a' asked a question"):
@@ -259,7 +259,7 @@ def test_new_input_on_a_paused_thread() -> None:
     assert "__interrupt__" in theirs.invoke({"x": 2}, CONFIG)
     ours = paused(OURS, asks(OURS, "q"))
     [asked] = ours.get_state(CONFIG).interrupts
-    with pytest.raises(errors.OpenQuestionsError) as raised:
+    with pytest.raises(errors.PendingInterruptsError) as raised:
         ours.invoke({"x": 2}, CONFIG)
     assert raised.value.pending_ids == (asked.id,)
     assert ours.get_state(CONFIG).interrupts == (asked,)
@@ -311,7 +311,7 @@ def test_an_empty_list_of_breakpoints() -> None:
 
 
 @shows("questions come in task order")
-def test_the_order_of_questions() -> None:
+def test_the_order_of_interrupts() -> None:
     order = {}
     for name, engine in (("langgraph", LANGGRAPH), ("ours", OURS)):
 
@@ -457,12 +457,12 @@ def test_a_packet_to_nowhere() -> None:
 
 
 @shows("an update waits for open questions")
-def test_an_update_while_questions_are_open() -> None:
+def test_an_update_while_interrupts_are_open() -> None:
     theirs = paused(LANGGRAPH, asks(LANGGRAPH, "q"))
     theirs.update_state(CONFIG, {"x": 5}, as_node="a")
     assert theirs.get_state(CONFIG).interrupts == ()
     ours = paused(OURS, asks(OURS, "q"))
-    with pytest.raises(errors.OpenQuestionsError):
+    with pytest.raises(errors.PendingInterruptsError):
         ours.update_state(CONFIG, {"x": 5}, as_node="a")
     assert [asked.value for asked in ours.get_state(CONFIG).interrupts] == ["q"]
     discarding = {"configurable": {**CONFIG["configurable"], "discard_pending": True}}
@@ -567,7 +567,7 @@ def workflow(engine: Engine, function: Any, **options: Any) -> Any:
 
 def asker(engine: Engine) -> Any:
     """Returns a task that asks what it is given."""
-    return engine.task(lambda question: engine.interrupt(question), name="ask")
+    return engine.task(lambda payload: engine.interrupt(payload), name="ask")
 
 
 @shows("a retry keeps what tasks returned")
@@ -600,18 +600,18 @@ def test_tasks_that_ask_side_by_side() -> None:
 
         graph = workflow(engine, flow)
         graph.invoke(1, CONFIG)
-        questions = graph.get_state(CONFIG).interrupts
-        seen[name] = [asked.value for asked in questions]
+        pending_interrupts = graph.get_state(CONFIG).interrupts
+        seen[name] = [asked.value for asked in pending_interrupts]
         assert isinstance(
             error_of(lambda g=graph, e=engine: g.invoke(e.Command(resume=1), CONFIG)), RuntimeError
         )
     assert seen == {"theirs": ["one"], "ours": ["one", "two"]}
-    answers = {asked.id: f"re {asked.value}" for asked in questions}
+    answers = {asked.id: f"re {asked.value}" for asked in pending_interrupts}
     assert graph.invoke(OURS.Command(resume=answers), CONFIG) == ["re one", "re two"]
 
 
 @shows("a task that nobody waited for may ask")
-def test_a_workflow_that_leaves_a_question_behind() -> None:
+def test_a_workflow_that_leaves_an_interrupt_behind() -> None:
     seen = {}
     for name, engine in (("theirs", LANGGRAPH), ("ours", OURS)):
         ask = asker(engine)
@@ -628,7 +628,7 @@ def test_a_workflow_that_leaves_a_question_behind() -> None:
 
 
 @shows("a question surfaces once")
-def test_a_question_of_a_nested_workflows_task() -> None:
+def test_an_interrupt_of_a_nested_workflows_task() -> None:
     seen = {}
     for name, engine in (("theirs", LANGGRAPH), ("ours", OURS)):
         ask = asker(engine)

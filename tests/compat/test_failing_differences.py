@@ -53,7 +53,7 @@ def test_a_sent_timeout_for_a_sync_node() -> None:
 
 
 @shows("a handler's question can be seen")
-def test_a_question_of_a_handler() -> None:
+def test_an_interrupt_of_a_handler() -> None:
     seen = {}
     for name, engine in BOTH:
         graph = stored(engine, handling(engine, handler=asks(engine, "q")))

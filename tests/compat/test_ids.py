@@ -9,7 +9,7 @@ import pytest
 
 from hitl_django.engine import ids
 from hitl_django.engine.drivers.task_calls import CalledTask
-from hitl_django.engine.task.task import Origin, Task
+from hitl_django.engine.task.task import StepOrigin, Task
 
 from .driving import CONFIG, Case, attempted
 from .engines import LANGGRAPH, OURS
@@ -54,7 +54,7 @@ APART = {
     "a_failure_after_an_answer",
     "a_loop_that_asks_for_more",
     "a_node_calls_a_task_that_asks",
-    "a_question_and_a_task_that_asks",
+    "a_interrupt_and_a_task_that_asks",
     "a_task_of_a_task_asks",
     "a_task_that_asks",
     "a_task_that_asks_twice_and_another",
@@ -68,7 +68,7 @@ KINDS = [case for case in CASES if "invoke" in case.ways and case.name not in AP
 
 
 @pytest.mark.parametrize("case", KINDS, ids=lambda case: case.name)
-def test_tasks_and_questions_have_langgraphs_ids(case: Case) -> None:
+def test_tasks_and_interrupts_have_langgraphs_ids(case: Case) -> None:
     theirs = run(case)
     ours = case.build(OURS).compile()
     for record in [*theirs.get_state_history(CONFIG)]:
@@ -82,7 +82,7 @@ def test_tasks_and_questions_have_langgraphs_ids(case: Case) -> None:
             assert {asked.id for asked in task.interrupts} <= known
 
 
-def test_a_childs_tasks_and_questions_have_langgraphs_ids() -> None:
+def test_a_childs_tasks_and_interrupts_have_langgraphs_ids() -> None:
     case = next(case for case in CASES if case.name == "the_grandchild_asks")
     theirs = LANGGRAPH.InMemorySaver()
     theirs = case.build(LANGGRAPH).compile(checkpointer=theirs)
@@ -127,7 +127,7 @@ def test_called_tasks_have_langgraphs_ids_and_namespaces() -> None:
     started = list(theirs.get_state_history(CONFIG))[-1]
     graph = OURS.entrypoint()(flow)
     place = started.config["configurable"]["checkpoint_id"]
-    origin = Origin(graph.spec, {}, place, "", 0, 10)
+    origin = StepOrigin(graph.spec, {}, place, "", 0, 10)
     node = graph.nodes["flow"]
     root = Task("flow", node, ("__pregel_pull", "flow"), ("__start__",), 1, origin)
     called = CalledTask(node, "outer", root, 0, None)

@@ -127,15 +127,15 @@ def answer(run: Any = None) -> int:
     asked = Interrupt.objects.filter(status="pending", run__state__in=Run.ANSWERABLE)
     if run is not None:
         asked = asked.filter(run=run)
-    questions = list(asked)
-    for question in questions:
-        if question.dialect == "hitl_request":
-            answered = decide_calls(question.payload["action_requests"])
-            decide(question.pk, resume=answered, key="the reviewer's")
+    pending_interrupts = list(asked)
+    for pending in pending_interrupts:
+        if pending.dialect == "hitl_request":
+            answered = decide_calls(pending.payload["action_requests"])
+            decide(pending.pk, resume=answered, key="the reviewer's")
         else:
-            part = question.payload["part"]
-            decide(question.pk, "respond", f"part {part}", key="the reviewer's")
-    return len(questions)
+            part = pending.payload["part"]
+            decide(pending.pk, "respond", f"part {part}", key="the reviewer's")
+    return len(pending_interrupts)
 
 
 def last_line(text: Any) -> str:

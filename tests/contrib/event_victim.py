@@ -304,11 +304,11 @@ def register_graphs() -> None:
 def answer(run: Any) -> int:
     """Answers one question that is open, as those of a step are answered one by one."""
     asked = Interrupt.objects.filter(status="pending", run=run, run__state__in=Run.ANSWERABLE)
-    for question in sorted(asked, key=lambda one: str(one.payload))[:1]:
-        if question.kind == Interrupt.Kind.BREAKPOINT:
-            decide(question.pk, "approve", key="the reviewer's")
+    for pending in sorted(asked, key=lambda one: str(one.payload))[:1]:
+        if pending.kind == Interrupt.Kind.BREAKPOINT:
+            decide(pending.pk, "approve", key="the reviewer's")
         else:
-            decide(question.pk, "respond", "yes", key="the reviewer's")
+            decide(pending.pk, "respond", "yes", key="the reviewer's")
         return 1
     return 0
 

@@ -64,10 +64,10 @@ CASES = {
         [22, 30],
         labels={"state": "parked"},
     ),
-    "HitlQuestionsOverdue": Case(
+    "HitlInterruptsOverdue": Case(
         {
-            'hitl_questions_overdue{graph="one"}': "0x5 1x60",
-            'hitl_questions_overdue{graph="two"}': "0x5 2x60",
+            'hitl_interrupts_overdue{graph="one"}': "0x5 1x60",
+            'hitl_interrupts_overdue{graph="two"}': "0x5 2x60",
         },
         [5, 30],
         [40, 60],

@@ -89,10 +89,10 @@ def test_call_with_nul_is_shown_escaped_and_made_as_it_is(text: str) -> None:
     with testing.inline() as advance:
         run = start("mailer", {"messages": [{"role": "user", "content": "Greet Ann"}]})
         advance()
-        question = Interrupt.objects.get(run=run.id)
-        assert question.payload["action_requests"][0]["args"]["text"] == "Hel\\x00lo"
-        assert question.dialect == "hitl_request"
-        decide(question.pk, "approve")
+        interrupt = Interrupt.objects.get(run=run.id)
+        assert interrupt.payload["action_requests"][0]["args"]["text"] == "Hel\\x00lo"
+        assert interrupt.dialect == "hitl_request"
+        decide(interrupt.pk, "approve")
         advance()
     assert sent == [f"ann@example.org: {text}"]
 
@@ -101,11 +101,11 @@ def test_an_approved_call_is_made() -> None:
     with testing.inline() as advance:
         run = start("mailer", {"messages": [{"role": "user", "content": "Greet Ann"}]})
         advance()
-        question = Interrupt.objects.get(run=run.id)
-        assert (question.title, question.dialect) == ("Allow send_mail?", "hitl_request")
-        assert question.allowed_decisions == ["approve", "edit", "reject", "respond"]
+        interrupt = Interrupt.objects.get(run=run.id)
+        assert (interrupt.title, interrupt.dialect) == ("Allow send_mail?", "hitl_request")
+        assert interrupt.allowed_decisions == ["approve", "edit", "reject", "respond"]
         assert sent == []
-        decide(question.pk, "approve")
+        decide(interrupt.pk, "approve")
         advance()
     assert sent == ["ann@example.org: Hello"]
     assert read_messages(run) == [
@@ -122,10 +122,10 @@ def test_an_edited_call_is_made_as_edited() -> None:
     with testing.inline() as advance:
         run = start("mailer", {"messages": "Greet Ann"})
         advance()
-        question = Interrupt.objects.get(run=run.id)
+        interrupt = Interrupt.objects.get(run=run.id)
         action = {"name": "send_mail", "args": {"to": "bob@example.org", "text": "Hi"}}
         answer = {"decisions": [{"type": "edit", "edited_action": action}]}
-        decide(question.pk, resume=answer)
+        decide(interrupt.pk, resume=answer)
         advance()
     assert sent == ["bob@example.org: Hi"]
     (kind, result), last = read_messages(run)[-2:]
@@ -140,10 +140,10 @@ def test_a_call_that_is_rejected_over_http_is_not_made() -> None:
     with testing.inline() as advance:
         run = start("mailer", {"messages": "Greet Ann"})
         advance()
-        question = Interrupt.objects.get(run=run.id)
-        here = reverse("hitl_django:interrupt", args=[question.pk])
+        interrupt = Interrupt.objects.get(run=run.id)
+        here = reverse("hitl_django:interrupt", args=[interrupt.pk])
         said = client.post(
-            reverse("hitl_django:decisions", args=[question.pk]),
+            reverse("hitl_django:decisions", args=[interrupt.pk]),
             {"type": "reject", "reason": "Ann has left."},
             content_type="application/json",
             headers={"If-Match": client.get(here)["ETag"]},

@@ -81,7 +81,7 @@ def invoke(request: pytest.FixtureRequest) -> Callable[..., Any]:
 
 
 def asked(result: Any) -> list[Any]:
-    return [question.value for question in result["__interrupt__"]]
+    return [interrupt.value for interrupt in result["__interrupt__"]]
 
 
 @pytest.mark.parametrize("checkpointer", [None, TheirSaver()], ids=["none", "its own"])
@@ -135,11 +135,11 @@ def test_all_that_it_asks_at_once_is_asked_at_once(
     graph = above(theirs.compile(), saver)
     result = invoke(graph, {"x": 1})
     assert sorted(asked(result)) == [1, 2]
-    answers = {question.id: f"to {question.value}" for question in result["__interrupt__"]}
+    answers = {interrupt.id: f"to {interrupt.value}" for interrupt in result["__interrupt__"]}
     assert invoke(graph, Command(resume=answers))["log"] == ["to 1", "to 2", "end"]
 
 
-def test_a_question_of_a_graph_below_it_comes_up_too(
+def test_an_interrupt_of_a_graph_below_it_comes_up_too(
     saver: Saver, invoke: Callable[..., Any]
 ) -> None:
     middle = TheirGraph(Own).add_node("below", foreign()).add_edge("__start__", "below").compile()
@@ -200,8 +200,8 @@ def test_a_foreign_graph_waits_in_the_queue() -> None:
             run = start("foreign", {"x": 1})
             for number in (1, 2):
                 advance()
-                question = Interrupt.objects.get(run=run.id, status="pending")
-                decide(question.pk, "respond", f"{number}")
+                interrupt = Interrupt.objects.get(run=run.id, status="pending")
+                decide(interrupt.pk, "respond", f"{number}")
             advance()
         found = Run.objects.get(pk=run.id)
         assert found.state == "succeeded"
@@ -223,9 +223,9 @@ def test_a_node_that_asks_often_is_answered_as_often() -> None:
             run = start("often", {"x": 1})
             for number in range(4):
                 advance()
-                question = Interrupt.objects.get(run=run.id, status="pending")
-                assert question.payload == f"{number}?"
-                decide(question.pk, "respond", f"{number}")
+                interrupt = Interrupt.objects.get(run=run.id, status="pending")
+                assert interrupt.payload == f"{number}?"
+                decide(interrupt.pk, "respond", f"{number}")
             advance()
         assert values_of(Run.objects.get(pk=run.id).thread)["log"] == ["0 1 2 3", "end"]
     finally:

@@ -25,8 +25,8 @@ from typing_extensions import TypedDict
 
 from hitl_django.checkpoints import DjangoSaver
 from hitl_django.contrib.langgraph import DjangoCheckpointer
-from hitl_django.contrib.langgraph.borrowed_connection import call_with_connection
-from hitl_django.db.lent_connections import lent_connections
+from hitl_django.contrib.langgraph.shared_connection import call_with_connection
+from hitl_django.db.shared_connections import lent_connections
 from hitl_django.engine.errors import UnserializableError
 from hitl_django.engine.savers.checkpoint import BaseCheckpointSaver, Commit
 from hitl_django.engine.serde import Codec
@@ -95,7 +95,7 @@ def invoke(request: pytest.FixtureRequest) -> Callable[..., Any]:
 def test_a_graph_is_taken_up_from_what_another_has_stored(invoke: Callable[..., Any]) -> None:
     given = {"messages": [HumanMessage("hi", id="1")], "refund": Refund(7)}
     asked = invoke(build(DjangoCheckpointer(types=[Refund, Note])), given)["__interrupt__"]
-    assert [question.value for question in asked] == [{"refund": 7}]
+    assert [interrupt.value for interrupt in asked] == [{"refund": 7}]
 
     graph = build(DjangoCheckpointer())
     invoke(graph, Command(resume={asked[0].id: "yes"}))

@@ -19,8 +19,8 @@ from langgraph.checkpoint.memory import InMemorySaver
 
 from hitl_django.checkpoints import DjangoSaver
 from hitl_django.contrib.langchain import message_buffer
-from hitl_django.contrib.langgraph.chunk_ledger import ChunkLedger
 from hitl_django.contrib.langgraph.saver import BridgedSaver
+from hitl_django.contrib.langgraph.uncommitted_chunks import UncommittedChunks
 from hitl_django.graph_registry import registry
 from hitl_django.models import Run, RunEvent
 from tests import processes
@@ -246,7 +246,7 @@ def test_nothing_is_stored_before_the_checkpoint_that_it_stands_on(
     stored: set[str] = set()
     has_ended = threading.Event()
     commit_all: Callable[..., None] = DjangoSaver.commit_all
-    add_chunk: Callable[..., Any] = ChunkLedger.add_chunk
+    add_chunk: Callable[..., Any] = UncommittedChunks.add_chunk
     put: Callable[..., Any] = BridgedSaver.put
     aput: Callable[..., Any] = BridgedSaver.aput
 
@@ -278,7 +278,7 @@ def test_nothing_is_stored_before_the_checkpoint_that_it_stands_on(
 
     event_victim.register_graphs()
     monkeypatch.setattr(DjangoSaver, "commit_all", check)
-    monkeypatch.setattr(ChunkLedger, "add_chunk", note)
+    monkeypatch.setattr(UncommittedChunks, "add_chunk", note)
     monkeypatch.setattr(BridgedSaver, "put", store_late)
     monkeypatch.setattr(BridgedSaver, "aput", astore_late)
     event_victim.live(graph, "0")

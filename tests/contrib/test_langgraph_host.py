@@ -136,7 +136,7 @@ def test_it_streams_asks_and_is_answered_as_a_graph_of_langgraph(inside: str, wa
 
 
 @pytest.mark.parametrize("engine", [OURS, LANGGRAPH], ids=["ours", "langgraph"])
-def test_questions_side_by_side_are_answered_by_their_ids(engine: Engine) -> None:
+def test_interrupts_side_by_side_are_answered_by_their_ids(engine: Engine) -> None:
     def ask(state: Any) -> State:
         return {"log": [f"{state['x']}: {engine.interrupt(state['x'])}"]}
 
@@ -145,10 +145,10 @@ def test_questions_side_by_side_are_answered_by_their_ids(engine: Engine) -> Non
     graph.add_conditional_edges(engine.START, lambda state: sends, ["ask"])
     top = around(graph.compile())
     asked = top.invoke({"x": 0}, CONFIG)["__interrupt__"]
-    assert sorted(question.value for question in asked) == [1, 2]
-    one, two = sorted(asked, key=lambda question: question.value)
+    assert sorted(interrupt.value for interrupt in asked) == [1, 2]
+    one, two = sorted(asked, key=lambda interrupt: interrupt.value)
     result = top.invoke(Command(resume={two.id: "b"}), CONFIG)
-    assert [question.value for question in result["__interrupt__"]] == [1]
+    assert [interrupt.value for interrupt in result["__interrupt__"]] == [1]
     result = top.invoke(Command(resume={one.id: "a"}), CONFIG)
     assert result["log"] == ["1: a", "2: b", "end"]
 

@@ -169,7 +169,7 @@ def run_of(thread_id: str) -> Run:
 
 def find_waiting(thread_id: str) -> list[Interrupt]:
     waiting = Interrupt.objects.filter(thread__thread_id=thread_id, status="pending")
-    return sorted(waiting, key=lambda question: str(question.payload))
+    return sorted(waiting, key=lambda interrupt: str(interrupt.payload))
 
 
 def answer_all(thread_id: str) -> None:
@@ -299,9 +299,9 @@ def test_a_second_import_finds_nothing_new(written: Path) -> None:
     assert said.out == "0 ended, 0 waiting, 0 stopped, 7 there before, 0 left."
     assert (Checkpoint.objects.count(), Run.objects.count(), AuditEntry.objects.count()) == before
     for kind in KINDS:
-        for question in find_waiting(kind)[:1]:
+        for pending in find_waiting(kind)[:1]:
             with testing.inline() as go_on:
-                decide(question.pk, "respond", "one")
+                decide(pending.pk, "respond", "one")
                 go_on()
             said = Import(written)
             assert (said.err, said.failure) == ("", "")

@@ -46,9 +46,9 @@ def impatient(settings: Any) -> Iterator[None]:
 @pytest.mark.promise("P6")
 @pytest.mark.promise("P7")
 @pytest.mark.parametrize("after", SIDES)
-@pytest.mark.parametrize(("graph", "questions", "parts", "said"), CASES)
+@pytest.mark.parametrize(("graph", "interrupts", "parts", "said"), CASES)
 def test_a_kill_at_any_commit_loses_and_doubles_nothing(
-    tmp_path: Path, graph: str, questions: int, parts: str, said: list[str], after: bool
+    tmp_path: Path, graph: str, interrupts: int, parts: str, said: list[str], after: bool
 ) -> None:
     path = tmp_path / "marks"
     ours, theirs = processes.SERVER.Pipe(duplex=False)
@@ -81,7 +81,7 @@ def test_a_kill_at_any_commit_loses_and_doubles_nothing(
             assert max(ran) <= stored, "a part was done again that had been finished"
     answered = Decision.objects.values("interrupt").annotate(times=Count("pk"))
     assert {one["times"] for one in answered} == {1}
-    assert Interrupt.objects.count() == runs * questions
+    assert Interrupt.objects.count() == runs * interrupts
     assert not Interrupt.objects.exclude(status="decided").exists()
 
 

@@ -28,7 +28,7 @@ from typing_extensions import TypedDict
 from hitl_django import Command, decide, retry, start, testing
 from hitl_django.contrib.langgraph import register_langgraph
 from hitl_django.engine.drawing import draw_mermaid
-from hitl_django.engine.errors import InvalidAnswerError, InvalidInputError, OpenQuestionsError
+from hitl_django.engine.errors import InvalidAnswerError, InvalidInputError, PendingInterruptsError
 from hitl_django.graph_registry import registry
 from hitl_django.models import Checkpoint, Interrupt, Run, RunEvent, Thread
 from hitl_django.services import (
@@ -89,13 +89,13 @@ def test_an_agents_tool_call_is_approved(advance: Advance, durability: Any) -> N
     register_langgraph("agent", durability=durability)(lambda: agents.build_agent(calls))
     run = start("agent", GIVEN)
     advance()
-    (question,) = waiting(run)
-    assert (question.dialect, question.node) == (
+    (pending,) = waiting(run)
+    assert (pending.dialect, pending.node) == (
         "hitl_request",
         "HumanInTheLoopMiddleware.after_model",
     )
     assert done == []
-    decide(question.pk, "approve")
+    decide(pending.pk, "approve")
     advance()
     assert last_word(run) == "refunded 7"
     assert done == ["refund 7"]
@@ -116,11 +116,11 @@ def test_a_tool_call_is_edited_rejected_or_responded_to(
     register_langgraph("agent")(lambda: agents.build_agent(calls))
     run = start("agent", GIVEN)
     advance()
-    (question,) = waiting(run)
+    (pending,) = waiting(run)
     if decision == "reject":
-        decide(question.pk, "reject", reason="not today")
+        decide(pending.pk, "reject", reason="not today")
     else:
-        decide(question.pk, decision, value)
+        decide(pending.pk, decision, value)
     advance()
     assert said in last_word(run)
     assert done == ran
@@ -142,9 +142,9 @@ def test_a_human_interrupt_is_answered_in_kind(advance: Advance) -> None:
     register_langgraph("human")(build)
     run = start("human", {"log": []})
     advance()
-    (question,) = waiting(run)
-    assert question.dialect == "human_interrupt"
-    decide(question.pk, "approve")
+    (pending,) = waiting(run)
+    assert pending.dialect == "human_interrupt"
+    decide(pending.pk, "approve")
     advance()
     assert result(run) == {"log": [{"type": "accept", "args": None}]}
 
@@ -156,20 +156,20 @@ def test_each_tool_call_is_decided_by_itself(advance: Advance) -> None:
     )
     run = start("agent", GIVEN)
     advance()
-    questions = {each.payload["args"]["order"]: each for each in waiting(run)}
-    assert {each.dialect for each in questions.values()} == {"approval_request"}
-    assert {each.title for each in questions.values()} == {"Allow refund?"}
+    pending_interrupts = {each.payload["args"]["order"]: each for each in waiting(run)}
+    assert {each.dialect for each in pending_interrupts.values()} == {"approval_request"}
+    assert {each.title for each in pending_interrupts.values()} == {"Allow refund?"}
     for wrong in ({"order": 7}, {}):
         with pytest.raises(InvalidAnswerError) as caught:
-            decide(questions["2"].pk, "edit", {"name": "refund", "args": wrong})
+            decide(pending_interrupts["2"].pk, "edit", {"name": "refund", "args": wrong})
         assert [pointer for pointer, _ in caught.value.faults] == ["/args/order"]
-    decide(questions["3"].pk, "reject", reason="not today")
+    decide(pending_interrupts["3"].pk, "reject", reason="not today")
     advance()
-    decide(questions["1"].pk, "approve")
-    decide(questions["2"].pk, "edit", {"name": "refund", "args": {"order": "8"}})
+    decide(pending_interrupts["1"].pk, "approve")
+    decide(pending_interrupts["2"].pk, "edit", {"name": "refund", "args": {"order": "8"}})
     advance()
     assert found(run).state == "interrupted"
-    decide(questions["4"].pk, "respond", "ask them")
+    decide(pending_interrupts["4"].pk, "respond", "ask them")
     advance()
     first, second, *others = last_word(run).split("; ")
     assert (first, others[1:]) == ("refunded 1", ["ask them", "5 is there"])
@@ -183,9 +183,9 @@ def test_two_tool_calls_are_decided_together(advance: Advance) -> None:
     register_langgraph("agent")(lambda: agents.build_agent(calls))
     run = start("agent", GIVEN)
     advance()
-    (question,) = waiting(run)
-    assert len(question.payload["action_requests"]) == 2
-    decide(question.pk, "approve")
+    (pending,) = waiting(run)
+    assert len(pending.payload["action_requests"]) == 2
+    decide(pending.pk, "approve")
     advance()
     assert sorted(done) == ["refund 1", "refund 2"]
     assert last_word(run) == "refunded 1; refunded 2"
@@ -202,11 +202,11 @@ def test_two_tools_that_ask_are_answered_one_by_one_in_any_order(
     register_langgraph("agent")(lambda: agents.build_react_agent(calls))
     run = start("agent", GIVEN)
     advance()
-    questions = waiting(run)
-    assert len(questions) == 2
-    for question in (questions[first], questions[1 - first]):
-        order = question.payload["action_request"]["args"]["order"]
-        decide(question.pk, "respond", f"yes to {order}")
+    pending_interrupts = waiting(run)
+    assert len(pending_interrupts) == 2
+    for pending in (pending_interrupts[first], pending_interrupts[1 - first]):
+        order = pending.payload["action_request"]["args"]["order"]
+        decide(pending.pk, "respond", f"yes to {order}")
         advance()
     assert last_word(run) == "1: yes to 1; 2: yes to 2"
     assert sorted(done) == ["ask_and_refund 1", "ask_and_refund 2"]
@@ -218,9 +218,9 @@ def test_a_supervisors_agents_ask_at_once_from_graphs_that_nobody_can_see(
     register_langgraph("desk")(agents.build_supervisor)
     run = start("desk", GIVEN)
     advance()
-    by_node = {question.node: question for question in waiting(run)}
+    by_node = {pending.node: pending for pending in waiting(run)}
     assert set(by_node) == {"HumanInTheLoopMiddleware.after_model", "tools"}
-    assert {question.checkpoint_ns.partition(":")[0] for question in waiting(run)} == {
+    assert {pending.checkpoint_ns.partition(":")[0] for pending in waiting(run)} == {
         "first",
         "second",
     }
@@ -241,9 +241,9 @@ def test_tool_call_with_nul_is_shown_escaped_and_made_unchanged(
     register_langgraph("agent")(lambda: build(calls))
     run = start("agent", GIVEN)
     advance()
-    (question,) = waiting(run)
-    assert "7\\x00" in repr(question.payload).replace("\\\\", "\\")
-    decide(question.pk, "approve")
+    (pending,) = waiting(run)
+    assert "7\\x00" in repr(pending.payload).replace("\\\\", "\\")
+    decide(pending.pk, "approve")
     advance()
     assert done == ["refund 7\0"]
 
@@ -252,13 +252,13 @@ def test_the_functional_api_asks_from_tasks_and_between_them(advance: Advance) -
     register_langgraph("sell")(agents.build_functional)
     run = start("sell", "77")
     advance()
-    (question,) = waiting(run)
-    assert (question.node, question.payload) == ("sign", "who signs 77?")
-    decide(question.pk, "respond", "olga")
+    (pending,) = waiting(run)
+    assert (pending.node, pending.payload) == ("sign", "who signs 77?")
+    decide(pending.pk, "respond", "olga")
     advance()
-    (question,) = waiting(run)
-    assert (question.node, question.payload) == ("sell", {"cents": 2})
-    decide(question.pk, "respond", "sure")
+    (pending,) = waiting(run)
+    assert (pending.node, pending.payload) == ("sell", {"cents": 2})
+    decide(pending.pk, "respond", "sure")
     advance()
     assert result(run) == {"cents": 2, "signed": "signed by olga", "sure": "sure"}
     assert done == ["price 77"]
@@ -269,9 +269,9 @@ def test_a_node_asks_as_often_as_it_likes(advance: Advance) -> None:
     run = start("often", GIVEN)
     for number in range(4):
         advance()
-        (question,) = waiting(run)
-        assert (question.payload, question.index) == (f"{number}?", number)
-        decide(question.pk, "respond", number)
+        (pending,) = waiting(run)
+        assert (pending.payload, pending.index) == (f"{number}?", number)
+        decide(pending.pk, "respond", number)
     advance()
     assert last_word(run) == "0 1 2 3"
 
@@ -281,8 +281,8 @@ def test_what_can_only_be_awaited_is_awaited(advance: Advance) -> None:
     register_langgraph("agent")(lambda: agents.build_agent(calls, agents.look_up_later))
     run = start("agent", GIVEN)
     advance()
-    (question,) = waiting(run)
-    decide(question.pk, "approve")
+    (pending,) = waiting(run)
+    decide(pending.pk, "approve")
     advance()
     assert last_word(run) == "3 was there; refunded 3"
     assert sorted(done) == ["look_up_later 3", "refund 3"]
@@ -295,8 +295,8 @@ def test_a_thread_goes_on_with_another_input(advance: Advance) -> None:
         if number:
             run = start("often", {"messages": [("user", "more")]}, thread_id="talk")
         advance()
-        (question,) = waiting(run)
-        decide(question.pk, "respond", said)
+        (pending,) = waiting(run)
+        decide(pending.pk, "respond", said)
         advance()
     assert [message["content"] for message in result(run)["messages"]] == [
         "help", "one", "more", "two"
@@ -337,14 +337,14 @@ def test_a_breakpoint_asks_whether_to_go_on(advance: Advance, stop: str) -> None
     run = start("steps", {"log": []})
     for _ in range(2):
         advance()
-        (question,) = waiting(run)
-        assert (question.kind, done) == ("breakpoint", ["a"])
+        (pending,) = waiting(run)
+        assert (pending.kind, done) == ("breakpoint", ["a"])
         # As a worker that died between its last step and the pause leaves it.
         Run.objects.filter(pk=run.id).update(state="queued")
         testing.run_ids.append(str(run.id))
     testing.run_ids.clear()
     Run.objects.filter(pk=run.id).update(state="interrupted")
-    decide(question.pk, "approve")
+    decide(pending.pk, "approve")
     advance()
     assert result(run) == {"log": ["a", "b", "c"]}
     assert done == ["a", "b", "c"]
@@ -390,9 +390,9 @@ def test_a_run_has_breakpoints_of_its_own(advance: Advance, stop: str) -> None:
     register_langgraph("steps")(lambda: steps("a", "b"))
     run = start("steps", {"log": []}, options=RunOptions(**{stop: at}))  # type: ignore[arg-type]
     advance()
-    (question,) = waiting(run)
-    assert (question.kind, done) == ("breakpoint", ["a"])
-    decide(question.pk, "approve")
+    (pending,) = waiting(run)
+    assert (pending.kind, done) == ("breakpoint", ["a"])
+    decide(pending.pk, "approve")
     advance()
     assert result(run) == {"log": ["a", "b"]}
     other = start("steps", {"log": []})
@@ -424,9 +424,9 @@ def test_a_breakpoint_of_a_graph_below_asks_as_well(advance: Advance) -> None:
     register_langgraph("steps")(build)
     run = start("steps", {"log": []})
     advance()
-    (question,) = waiting(run)
-    assert (question.kind, question.node, done) == ("breakpoint", "below", ["a"])
-    decide(question.pk, "approve")
+    (pending,) = waiting(run)
+    assert (pending.kind, pending.node, done) == ("breakpoint", "below", ["a"])
+    decide(pending.pk, "approve")
     advance()
     assert result(run)["log"][-2:] == ["a", "b"]
     assert done == ["a", "b"]
@@ -530,7 +530,7 @@ def test_a_worker_that_was_replaced_writes_nothing_more(advance: Advance) -> Non
     assert done == []
 
 
-def test_an_answer_to_another_question_is_not_given_and_the_run_is_parked(
+def test_an_answer_to_another_interrupt_is_not_given_and_the_run_is_parked(
     advance: Advance,
 ) -> None:
     asks = ["refund 1?"]
@@ -544,13 +544,13 @@ def test_an_answer_to_another_question_is_not_given_and_the_run_is_parked(
     register_langgraph("fickle")(build)
     run = start("fickle", {"log": []})
     advance()
-    (question,) = waiting(run)
+    (pending,) = waiting(run)
     asks[0] = "refund 1000?"
-    decide(question.pk, "respond", "yes")
+    decide(pending.pk, "respond", "yes")
     advance()
     row = Run.objects.get(pk=run.id)
     assert row.state == "parked"
-    assert row.error.startswith("QuestionChangedError: A node asks something else")
+    assert row.error.startswith("InterruptChangedError: A node asks something else")
     asks[0] = "refund 1?"
     retry(run.id)
     advance()
@@ -558,7 +558,7 @@ def test_an_answer_to_another_question_is_not_given_and_the_run_is_parked(
     assert result(run) == {"log": ["yes"]}
 
 
-def test_a_question_that_nobody_could_answer_parks_the_run(advance: Advance) -> None:
+def test_an_interrupt_that_nobody_could_answer_parks_the_run(advance: Advance) -> None:
     def build() -> Any:
         def ask(state: Steps) -> Steps:
             return {"log": [interrupt("?")]}
@@ -623,38 +623,38 @@ def test_a_graph_that_changed_under_a_waiting_thread_parks_it(advance: Advance) 
     register_langgraph("steps")(lambda: steps("a", "b", interrupt_before=["b"]))
     run = start("steps", {"log": []})
     advance()
-    (question,) = waiting(run)
+    (pending,) = waiting(run)
     registry.unregister("steps")
     register_langgraph("steps")(lambda: steps("a", "c"))
-    decide(question.pk, "approve")
+    decide(pending.pk, "approve")
     advance()
     row = Run.objects.get(pk=run.id)
     assert (row.state, "node 'b' is gone" in row.error) == ("parked", True)
 
 
-def test_open_questions_are_not_lost_to_another_input(advance: Advance) -> None:
+def test_open_interrupts_are_not_lost_to_another_input(advance: Advance) -> None:
     register_langgraph("often")(agents.ask_for(1))
     start("often", GIVEN, thread_id="talk")
     advance()
-    with pytest.raises(OpenQuestionsError):
+    with pytest.raises(PendingInterruptsError):
         start("often", GIVEN, thread_id="talk")
     run = start("often", GIVEN, thread_id="talk", on_pending="discard")
     advance()
-    (question,) = waiting(run)
-    decide(question.pk, "respond", "yes")
+    (pending,) = waiting(run)
+    decide(pending.pk, "respond", "yes")
     advance()
     assert last_word(run) == "yes"
 
 
-def test_an_input_waits_for_an_open_question(advance: Advance) -> None:
+def test_an_input_waits_for_an_open_interrupt(advance: Advance) -> None:
     register_langgraph("often")(agents.ask_for(1))
     first = start("often", GIVEN, thread_id="talk")
     advance()
     later = start("often", GIVEN, thread_id="talk", on_pending="wait")
     assert later.state == "waiting"
     for run, answer in ((first, "yes"), (later, "no")):
-        (question,) = waiting(run)
-        decide(question.pk, "respond", answer)
+        (pending,) = waiting(run)
+        decide(pending.pk, "respond", answer)
         advance()
     assert [last_word(run) for run in (first, later)] == ["yes", "no"]
     assert len(result(later)["messages"]) == 2 * len(result(first)["messages"])
@@ -699,10 +699,10 @@ def test_a_graph_below_asks_wherever_it_keeps_its_history(advance: Advance, keep
     run = start("deep", {"log": []})
     for said in ("1", "2"):
         advance()
-        (question,) = waiting(run)
-        assert question.node == "ask"
+        (pending,) = waiting(run)
+        assert pending.node == "ask"
         assert thread_position(run.thread_id).paused == {"below", "below:ask"}
-        decide(question.pk, "respond", said)
+        decide(pending.pk, "respond", said)
     advance()
     assert result(run)["log"][-2:] == ["1", "2"]
 
@@ -716,8 +716,8 @@ def test_the_database_keeps_what_the_graphs_own_package_defines(advance: Advance
     )
     run = start("held", {"held": Sum(cents=1)})
     advance()
-    (question,) = waiting(run)
-    decide(question.pk, "respond", 2)
+    (pending,) = waiting(run)
+    decide(pending.pk, "respond", 2)
     advance()
     assert result(run) == {"held": {"cents": 3}}
 

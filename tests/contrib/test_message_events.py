@@ -23,9 +23,9 @@ from typing_extensions import TypedDict
 from hitl_django import END, START, StateGraph, register, start
 from hitl_django.contrib.langchain import message_buffer
 from hitl_django.contrib.langgraph import register_langgraph
-from hitl_django.contrib.langgraph.chunk_ledger import ChunkLedger
+from hitl_django.contrib.langgraph.cross_thread_calls import CrossThreadCalls
 from hitl_django.contrib.langgraph.run_saver import RunSaver
-from hitl_django.contrib.langgraph.served_calls import ServedCalls
+from hitl_django.contrib.langgraph.uncommitted_chunks import UncommittedChunks
 from hitl_django.engine.savers.checkpoint import Commit
 from hitl_django.engine.savers.memory import InMemorySaver
 from hitl_django.engine.task.node_api import transact
@@ -294,8 +294,8 @@ def test_what_a_model_says_faster_than_it_is_stored_is_put_together() -> None:
         def commit(self, commit: Commit) -> None:
             stored.extend(chunk[2][0].content for chunk in commit.chunks)
 
-    calls = ServedCalls(lambda function, *args: function(*args))
-    ledger = ChunkLedger(frozenset({"messages"}), subgraphs=True, keep=None)
+    calls = CrossThreadCalls(lambda function, *args: function(*args))
+    ledger = UncommittedChunks(frozenset({"messages"}), subgraphs=True, keep=None)
     saver = RunSaver(Saver(), calls, "thread", ledger, at_exit=False)
     kept: WeakValueDictionary[int, AIMessageChunk] = WeakValueDictionary()
 

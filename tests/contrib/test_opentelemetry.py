@@ -11,7 +11,8 @@ from uuid import UUID, uuid4
 
 import pytest
 from django.apps import AppConfig
-from opentelemetry import metrics, trace
+from opentelemetry import metrics as otel_metrics
+from opentelemetry import trace
 from opentelemetry.sdk.metrics import MeterProvider
 from opentelemetry.sdk.metrics.export import InMemoryMetricReader
 from opentelemetry.sdk.trace import ReadableSpan, TracerProvider
@@ -21,8 +22,8 @@ from opentelemetry.sdk.trace.sampling import ParentBased, TraceIdRatioBased
 from opentelemetry.trace import StatusCode
 
 from hitl_django import services, signals
-from hitl_django.contrib.opentelemetry import figures
-from hitl_django.contrib.opentelemetry.stretches import observe_stretch
+from hitl_django.contrib.opentelemetry import metrics
+from hitl_django.contrib.opentelemetry.segments import observe_segment
 from hitl_django.contrib.opentelemetry.trace_ids import format_trace_id, make_ids
 from hitl_django.engine.constants import END, START
 from hitl_django.engine.graph.functional import entrypoint, task
@@ -87,14 +88,14 @@ def install(monkeypatch: pytest.MonkeyPatch) -> Iterator[Install]:
         tracers, meters = TracerProvider(**options), MeterProvider([reader])
         tracers.add_span_processor(SimpleSpanProcessor(exporter))
         monkeypatch.setattr(trace, "_TRACER_PROVIDER", tracers)
-        monkeypatch.setattr(metrics._internal, "_METER_PROVIDER", meters)
-        figures.get_instruments.cache_clear()
+        monkeypatch.setattr(otel_metrics._internal, "_METER_PROVIDER", meters)
+        metrics.get_instruments.cache_clear()
         AppConfig.create("hitl_django.contrib.opentelemetry").ready()
         return Telemetry(exporter, reader)
 
     yield install
-    figures.get_instruments.cache_clear()
-    observers.remove_observer(observe_stretch)
+    metrics.get_instruments.cache_clear()
+    observers.remove_observer(observe_segment)
     for signal in (signals.interrupt_decided, signals.interrupt_expired):
         signal.disconnect(dispatch_uid=UID)
     for signal in (signals.run_succeeded, signals.run_failed, signals.run_cancelled):
@@ -119,18 +120,18 @@ class State(TypedDict, total=False):
     answer: Any
 
 
-def test_a_run_is_one_trace_before_and_after_its_question(
+def test_a_run_is_one_trace_before_and_after_its_interrupt(
     hitl: GraphEnvironment, install: Install
 ) -> None:
     told = install()
     run = hitl.start("approval", {"text": SECRET})
-    question = hitl.question(run=run)
+    interrupt = hitl.interrupt(run=run)
     with trace.get_tracer("product").start_as_current_span("request") as request:
         hitl.decide(run=run, type="approve")
     spans = [span for span in told.list_spans() if span.name != "request"]
     names = sorted(span.name for span in spans)
-    stretch = ["advance", "super-step", "node ask"]
-    assert names == sorted([*stretch, "question", "decision", *stretch, "run"])
+    segment = ["advance", "super-step", "node ask"]
+    assert names == sorted([*segment, "interrupt", "decision", *segment, "run"])
     trace_id, run_span = make_ids(run.id)
     assert {span.context.trace_id for span in spans} == {trace_id}
     assert format_trace_id(run.id) == f"{trace_id:032x}"
@@ -156,14 +157,14 @@ def test_a_run_is_one_trace_before_and_after_its_question(
     assert all(node.attributes["hitl.node"] == "ask" for node in nodes)
     assert all(node.attributes["hitl.attempt"] == 1 for node in nodes)
 
-    asked, decided = told.get_span("question"), told.get_span("decision")
+    asked, decided = told.get_span("interrupt"), told.get_span("decision")
     assert find_parent_id(asked) == run_span
     assert find_parent_id(decided) == get_id(asked)
     assert asked.attributes["hitl.outcome"] == "decided"
     assert decided.attributes["hitl.decision.type"] == "approve"
-    assert decided.attributes["hitl.question.id"] == str(question.id)
+    assert decided.attributes["hitl.interrupt.id"] == str(interrupt.id)
     assert [link.context.span_id for link in decided.links] == [request.get_span_context().span_id]
-    created = int(question.created_at.timestamp() * 1e6) * 1000
+    created = int(interrupt.created_at.timestamp() * 1e6) * 1000
     assert asked.start_time == created
     assert asked.end_time == decided.start_time
     assert SECRET not in "".join(span.to_json() for span in told.list_spans())
@@ -193,14 +194,14 @@ def test_the_figures_are_by_graph_node_and_outcome(
     ]
 
 
-def test_a_question_that_waited_for_days_is_a_span_of_days(
+def test_an_interrupt_that_waited_for_days_is_a_span_of_days(
     hitl: GraphEnvironment, install: Install
 ) -> None:
     told = install()
     run = hitl.start("approval", {"text": "x"})
     hitl.advance_time(days=3)
     hitl.decide(run=run, type="approve")
-    asked = told.get_span("question")
+    asked = told.get_span("interrupt")
     assert (asked.end_time - asked.start_time) / 1e9 == pytest.approx(3 * 86400, abs=60)
     (wait,) = told.list_points("hitl.decision.wait")
     assert wait.sum == pytest.approx(3 * 86400, abs=60)
@@ -277,7 +278,7 @@ def test_tasks_side_by_side_share_their_super_step(
     assert {find_parent_id(node) for node in nodes} == {get_id(step)}
 
 
-def test_a_question_that_expires_is_traced_as_expired(
+def test_an_interrupt_that_expires_is_traced_as_expired(
     hitl: GraphEnvironment, install: Install
 ) -> None:
     told = install()
@@ -287,7 +288,7 @@ def test_a_question_that_expires_is_traced_as_expired(
 
     start(hitl, StateGraph(State).add_node("ask", ask).add_edge(START, "ask").compile(), {})
     hitl.advance_time(minutes=2)
-    assert told.get_span("question").attributes["hitl.outcome"] == "expired"
+    assert told.get_span("interrupt").attributes["hitl.outcome"] == "expired"
     (runs,) = told.list_points("hitl.runs")
     assert runs.attributes["hitl.outcome"] == "parked"
     assert told.list_spans("run") == []  # it may go on

@@ -48,17 +48,17 @@ def test_the_gauges_follow_what_is_asked_and_run(operator: Client) -> None:
     with GraphEnvironment() as hitl:
         first = hitl.start("approval", {"text": "A"})
         hitl.start("approval", {"text": "B"})
-        question = hitl.make_question("Late?", due=timedelta(hours=1))
+        interrupt = hitl.make_interrupt("Late?", due=timedelta(hours=1))
         hitl.advance_time(hours=2)
         gauges = read(operator)
-        assert gauges["hitl_questions_waiting", "approval"] == 2
-        assert gauges["hitl_questions_overdue", "approval"] == 0
-        assert gauges["hitl_questions_overdue", question.graph] == 1
+        assert gauges["hitl_interrupts_waiting", "approval"] == 2
+        assert gauges["hitl_interrupts_overdue", "approval"] == 0
+        assert gauges["hitl_interrupts_overdue", interrupt.graph] == 1
         assert gauges["hitl_runs", "interrupted"] == 3
-        asked = hitl.question(run=first).created_at.timestamp()
-        assert gauges["hitl_question_oldest_timestamp_seconds", "approval"] == pytest.approx(asked)
+        asked = hitl.interrupt(run=first).created_at.timestamp()
+        assert gauges["hitl_interrupt_oldest_timestamp_seconds", "approval"] == pytest.approx(asked)
         hitl.decide(run=first, type="approve")
-        assert read(operator)["hitl_questions_waiting", "approval"] == 1
+        assert read(operator)["hitl_interrupts_waiting", "approval"] == 1
         Run.objects.filter(state="interrupted").update(state="parked")
         assert read(operator)["hitl_runs", "parked"] == 2
 

@@ -87,7 +87,7 @@ def test_a_prometheus_reads_the_page_and_evaluates_the_rules(
         )
     try:
         api = f"http://{HOST}:{port}/api/v1"
-        query = quote('hitl_questions_waiting{graph="approval"}')
+        query = quote('hitl_interrupts_waiting{graph="approval"}')
         (waiting,) = ask_until(f"{api}/query?query={query}", lambda data: data["result"])
         assert waiting["value"][1] == "1"
         assert waiting["metric"]["job"] == "hitl"

@@ -13,7 +13,7 @@ from sentry_sdk.integrations.logging import LoggingIntegration
 from sentry_sdk.transport import Transport
 
 from hitl_django import run_leases
-from hitl_django.contrib.sentry.stretches import observe_stretch
+from hitl_django.contrib.sentry.segments import observe_segment
 from hitl_django.engine.constants import START
 from hitl_django.engine.graph.state_graph import StateGraph
 from hitl_django.engine.types import RetryPolicy
@@ -54,7 +54,7 @@ def sent() -> Iterator[list[dict[str, Any]]]:
     )
     AppConfig.create("hitl_django.contrib.sentry").ready()
     yield transport.events
-    observers.remove_observer(observe_stretch)
+    observers.remove_observer(observe_segment)
     sentry_sdk.get_global_scope().set_client(before)
     registry.unregister("reported")
 

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from hitl_django.contrib.langgraph.served_calls import ServedCalls
+from hitl_django.contrib.langgraph.cross_thread_calls import CrossThreadCalls
 
 
 def call(function: Callable[..., Any], *args: Any) -> Any:
@@ -17,7 +17,7 @@ def call(function: Callable[..., Any], *args: Any) -> Any:
 
 
 def test_a_call_is_made_on_the_serving_thread_and_its_failure_is_the_askers() -> None:
-    calls, here = ServedCalls(call), threading.get_ident()
+    calls, here = CrossThreadCalls(call), threading.get_ident()
 
     def work() -> tuple[int, str]:
         with pytest.raises(ZeroDivisionError):
@@ -28,7 +28,7 @@ def test_a_call_is_made_on_the_serving_thread_and_its_failure_is_the_askers() ->
 
 
 def test_who_asks_a_thread_that_a_signal_has_ended_is_told_so() -> None:
-    calls, has_left = ServedCalls(call), threading.Event()
+    calls, has_left = CrossThreadCalls(call), threading.Event()
     told: list[BaseException | None] = []
     workers: list[threading.Thread] = []
 
@@ -54,7 +54,7 @@ def test_who_asks_a_thread_that_a_signal_has_ended_is_told_so() -> None:
 
 def test_who_no_longer_waits_for_a_call_leaves_the_others_served() -> None:
     """A task of an event loop that is cancelled takes the call along that it waits for."""
-    calls = ServedCalls(call)
+    calls = CrossThreadCalls(call)
     made: list[str] = []
 
     def work() -> Any:

@@ -141,7 +141,7 @@ def ended(*answers: str) -> Run:
 
 def test_a_thread_is_forgotten_whole_or_not_at_all() -> None:
     run = ended()
-    cut_everywhere(lambda: services.forget(run.thread.thread_id), least=10)
+    cut_everywhere(lambda: services.erase_thread(run.thread.thread_id), least=10)
 
 
 def test_the_events_of_a_run_go_as_it_says_that_they_are_gone() -> None:

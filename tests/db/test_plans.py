@@ -88,8 +88,8 @@ def take_a_run() -> None:
 
 
 def sweep() -> None:
-    question = Interrupt.objects.filter(status="pending")[0]
-    Interrupt.objects.filter(pk=question.pk).update(due_at=Now(), expires_at=Now())
+    interrupt = Interrupt.objects.filter(status="pending")[0]
+    Interrupt.objects.filter(pk=interrupt.pk).update(due_at=Now(), expires_at=Now())
     started = filled_rows.begin()
     Run.objects.filter(pk=started.id).update(hinted_at=Now() - timedelta(hours=1))
     sweeper.sweep()

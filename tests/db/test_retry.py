@@ -119,7 +119,7 @@ def test_who_decides_while_another_touches_the_thread_decides_all_the_same(
 ) -> None:
     run = services.start("approval", {"text": "x"}).id
     runner.advance(str(run))
-    question = Interrupt.objects.get()
+    interrupt = Interrupt.objects.get()
     Interrupt.objects.update(quorum=2)  # so that the thread is locked first
     seen: list[int] = []
     lock = leases.lock_thread
@@ -131,7 +131,7 @@ def test_who_decides_while_another_touches_the_thread_decides_all_the_same(
         return lock(**which)
 
     monkeypatch.setattr(leases, "lock_thread", look_and_lock)
-    assert not services.decide(question.pk, "approve").complete
+    assert not services.decide(interrupt.pk, "approve").complete
     assert len(seen) == 3
     assert Decision.objects.count() == 1
     assert invariants.faults() == []
@@ -145,8 +145,8 @@ def test_a_worker_whose_thread_is_touched_commits_all_the_same(
 ) -> None:
     run = services.start("panel", {"log": []}).id
     runner.advance(str(run))
-    for question in Interrupt.objects.order_by("task_path")[:1]:
-        services.decide(question.pk, "respond", "L")
+    for interrupt in Interrupt.objects.order_by("task_path")[:1]:
+        services.decide(interrupt.pk, "respond", "L")
     seen: list[int] = []
     guard = run_leases.RunFence.guard
 

@@ -136,13 +136,13 @@ payloads = {
 }
 
 
-def value_for(draw: Any, question: AnswerOptions, decision: str) -> Any:
+def value_for(draw: Any, interrupt: AnswerOptions, decision: str) -> Any:
     """Return a value that a person could give with a decision."""
-    if question.dialect == "hitl_request" and decision in ("edit", "respond"):
-        return decisions_for(draw, question, decision)
+    if interrupt.dialect == "hitl_request" and decision in ("edit", "respond"):
+        return decisions_for(draw, interrupt, decision)
     if decision == "edit":
-        edited = copy.deepcopy(question.start)
-        has_frame = question.dialect in ("human_interrupt", "approval_request")
+        edited = copy.deepcopy(interrupt.start)
+        has_frame = interrupt.dialect in ("human_interrupt", "approval_request")
         inner = edited["args"] if has_frame else edited
         changes = draw(arguments)
         inner.update({k: v for k, v in changes.items() if k not in ("action", "message")})
@@ -152,15 +152,15 @@ def value_for(draw: Any, question: AnswerOptions, decision: str) -> Any:
     return UNSET
 
 
-def decisions_for(draw: Any, question: AnswerOptions, decision: str) -> Any:
-    actions = question.payload["action_requests"]
+def decisions_for(draw: Any, interrupt: AnswerOptions, decision: str) -> Any:
+    actions = interrupt.payload["action_requests"]
     if len(actions) == 1 and draw(st.booleans()):
         if decision == "respond":
             return draw(texts)
         return {"name": actions[0]["name"], "args": draw(arguments)}
     made: list[dict[str, Any]] = []
     edits = 0
-    for action, config in zip(actions, question.payload["review_configs"], strict=True):
+    for action, config in zip(actions, interrupt.payload["review_configs"], strict=True):
         may = set(config["allowed_decisions"])
         if decision == "edit":
             may &= {"edit"} if "edit" in may else {"approve"}
@@ -185,23 +185,23 @@ def test_every_decision_that_is_offered_has_an_answer_in_the_dialects_shape(
     payload = data.draw(payloads[dialect])
     named = "tool_approval" if dialect == "tool_approval" else None
     assert recognise_dialect(payload, named=named) == dialect
-    question = AnswerOptions(payload=payload, dialect=dialect)
-    assert question.allowed
+    interrupt = AnswerOptions(payload=payload, dialect=dialect)
+    assert interrupt.allowed
     before = json.dumps(payload)
-    for decision in question.allowed:
-        value = value_for(data.draw, question, decision)
-        answer = make_resume_value(question, decision, value)
+    for decision in interrupt.allowed:
+        value = value_for(data.draw, interrupt, decision)
+        answer = make_resume_value(interrupt, decision, value)
         ANSWERS[dialect].validate_json(json.dumps(answer))
-        assert answer == make_resume_value(question, decision, value)
-        meant = infer_decision(question, answer)
-        assert make_resume_value(question, meant.type, meant.value) == answer
+        assert answer == make_resume_value(interrupt, decision, value)
+        meant = infer_decision(interrupt, answer)
+        assert make_resume_value(interrupt, meant.type, meant.value) == answer
         if dialect == "hitl_request":
             assert len(answer["decisions"]) == len(payload["action_requests"])
             for made, config in zip(answer["decisions"], payload["review_configs"], strict=True):
                 assert made["type"] in config["allowed_decisions"]
-    for decision in {"approve", "edit", "reject", "respond"} - set(question.allowed):
+    for decision in {"approve", "edit", "reject", "respond"} - set(interrupt.allowed):
         with pytest.raises(InvalidAnswerError):
-            make_resume_value(question, decision, {})
+            make_resume_value(interrupt, decision, {})
     assert json.dumps(payload) == before
 
 
@@ -210,18 +210,18 @@ def test_every_decision_that_is_offered_has_an_answer_in_the_dialects_shape(
 def test_no_value_whatever_makes_an_answer_of_another_shape(
     dialect: str, data: st.DataObject
 ) -> None:
-    question = AnswerOptions(payload=data.draw(payloads[dialect]), dialect=dialect)
-    decision = data.draw(st.sampled_from(question.allowed))
-    value = data.draw(values | st.just(question.start) | st.just([{"type": "approve"}]))
+    interrupt = AnswerOptions(payload=data.draw(payloads[dialect]), dialect=dialect)
+    decision = data.draw(st.sampled_from(interrupt.allowed))
+    value = data.draw(values | st.just(interrupt.start) | st.just([{"type": "approve"}]))
     faults: Any = ()
     try:
-        ANSWERS[dialect].validate_json(json.dumps(make_resume_value(question, decision, value)))
+        ANSWERS[dialect].validate_json(json.dumps(make_resume_value(interrupt, decision, value)))
     except InvalidAnswerError as error:
         faults = error.faults or None
     assert faults is not None
     assert all(pointer == "" or pointer.startswith("/") for pointer, _ in faults)
     with contextlib.suppress(InvalidAnswerError):
-        infer_decision(question, value)
+        infer_decision(interrupt, value)
         ANSWERS[dialect].validate_json(json.dumps(value))
 
 
@@ -324,9 +324,9 @@ def test_an_approval_request_takes_what_its_response_schema_has(allowed: tuple[s
     schema = decision_schema(*allowed)
     assert recognise_dialect(APPROVAL, schema) == "approval_request"
     assert recognise_dialect(HUMAN, schema) == "raw"
-    question = AnswerOptions(payload=APPROVAL, schema=schema, dialect="approval_request")
-    assert set(question.allowed) == set(allowed)
-    assert make_resume_value(question, "approve") == {"type": "approve"}
+    interrupt = AnswerOptions(payload=APPROVAL, schema=schema, dialect="approval_request")
+    assert set(interrupt.allowed) == set(allowed)
+    assert make_resume_value(interrupt, "approve") == {"type": "approve"}
 
 
 @pytest.mark.parametrize(
@@ -339,16 +339,16 @@ def test_an_approval_request_takes_what_its_response_schema_has(allowed: tuple[s
     ],
 )
 def test_faults_of_an_edited_call_point_into_it(value: Any, pointers: list[str]) -> None:
-    question = AnswerOptions(
+    interrupt = AnswerOptions(
         payload=APPROVAL, schema=decision_schema("approve", "edit"), dialect="approval_request"
     )
     with pytest.raises(InvalidAnswerError) as caught:
-        make_resume_value(question, "edit", value)
+        make_resume_value(interrupt, "edit", value)
     assert [pointer for pointer, _ in caught.value.faults] == pointers
     edited = {"name": "send", "args": {"to": "b"}}
     answer = {"type": "edit", "edited_action": edited}
-    assert make_resume_value(question, "edit", edited) == answer
-    assert infer_decision(question, answer) == ("edit", edited, "/edited_action")
+    assert make_resume_value(interrupt, "edit", edited) == answer
+    assert infer_decision(interrupt, answer) == ("edit", edited, "/edited_action")
 
 
 def test_each_action_takes_the_configuration_of_its_name() -> None:
@@ -359,11 +359,11 @@ def test_each_action_takes_the_configuration_of_its_name() -> None:
     ]
     payload = {"action_requests": [send, read, send], "review_configs": configs}
     assert recognise_dialect(payload) == "hitl_request"
-    question = AnswerOptions(payload=payload, dialect="hitl_request")
-    assert question.allowed == ("approve", "edit", "respond")
+    interrupt = AnswerOptions(payload=payload, dialect="hitl_request")
+    assert interrupt.allowed == ("approve", "edit", "respond")
     edit = {"type": "edit", "edited_action": {"name": "send", "args": {"to": "b"}}}
     with pytest.raises(InvalidAnswerError) as caught:
-        make_resume_value(question, "respond", [edit, edit, edit])
+        make_resume_value(interrupt, "respond", [edit, edit, edit])
     assert caught.value.faults == (("/1/type", "is none of approve, respond"),)
 
 
@@ -388,23 +388,23 @@ def test_each_action_takes_the_configuration_of_its_name() -> None:
 def test_faults_point_into_what_was_given(decision: str, value: Any, pointers: list[str]) -> None:
     schema = {"properties": {"to": {"type": "string"}}}
     config = {**REQUEST["review_configs"][0], "args_schema": schema}
-    question = AnswerOptions(
+    interrupt = AnswerOptions(
         payload={**REQUEST, "review_configs": [config]}, dialect="hitl_request"
     )
     with pytest.raises(InvalidAnswerError) as caught:
-        make_resume_value(question, decision, value)
+        make_resume_value(interrupt, decision, value)
     assert [pointer for pointer, _ in caught.value.faults] == pointers
 
 
 def test_fewer_decisions_than_actions_are_refused() -> None:
     two = {name: [*REQUEST[name]] * 2 for name in REQUEST}
-    question = AnswerOptions(payload=two, dialect="hitl_request")
+    interrupt = AnswerOptions(payload=two, dialect="hitl_request")
     for value in ([{"type": "approve"}], [{"type": "approve"}] * 3, "no", {}):
         with pytest.raises(InvalidAnswerError, match="decide every action"):
-            make_resume_value(question, "respond", value)
+            make_resume_value(interrupt, "respond", value)
     mixed = [{"type": "approve"}, {"type": "reject", "message": "not twice"}]
-    assert make_resume_value(question, "respond", mixed) == {"decisions": mixed}
-    assert make_resume_value(question, "reject", "no") == {
+    assert make_resume_value(interrupt, "respond", mixed) == {"decisions": mixed}
+    assert make_resume_value(interrupt, "reject", "no") == {
         "decisions": [{"type": "reject", "message": "no"}] * 2
     }
 
@@ -422,7 +422,7 @@ def test_fewer_decisions_than_actions_are_refused() -> None:
         ({"a": 1}, "raw", "ask asks for a decision", "approve", UNSET, True),
     ],
 )  # fmt: skip
-def test_a_question_is_stored_with_its_dialect_and_answered_in_it(
+def test_an_interrupt_is_stored_with_its_dialect_and_answered_in_it(
     advance: Callable[[], int],
     payload: Any,
     dialect: str,
@@ -431,25 +431,25 @@ def test_a_question_is_stored_with_its_dialect_and_answered_in_it(
     value: Any,
     answer: Any,
 ) -> None:
-    question = asked("plain", {"payload": payload}, advance)
-    assert question.dialect == dialect
-    assert question.title == title
-    assert question.allowed_decisions[0] == "approve"
-    info = services.decide(question.pk, decision, value, reason="Not today.")
+    interrupt = asked("plain", {"payload": payload}, advance)
+    assert interrupt.dialect == dialect
+    assert interrupt.title == title
+    assert interrupt.allowed_decisions[0] == "approve"
+    info = services.decide(interrupt.pk, decision, value, reason="Not today.")
     assert info.value == answer
     advance()
     assert Run.objects.get(pk=info.run_id).state == "succeeded"
-    assert values_of(question.thread)["answer"] == answer
+    assert values_of(interrupt.thread)["answer"] == answer
 
 
 def test_why_a_call_is_rejected_goes_to_the_model(advance: Callable[[], int]) -> None:
-    question = asked("plain", {"payload": REQUEST}, advance)
-    info = services.decide(question.pk, "reject", "Wrong address.", reason="For the record.")
+    interrupt = asked("plain", {"payload": REQUEST}, advance)
+    info = services.decide(interrupt.pk, "reject", "Wrong address.", reason="For the record.")
     assert info.value == {"decisions": [{"type": "reject", "message": "Wrong address."}]}
     assert info.reason == "For the record."
 
 
-def test_what_a_question_of_an_agent_says_of_itself_is_why_it_is_asked(
+def test_what_an_interrupt_of_an_agent_says_of_itself_is_why_it_is_asked(
     advance: Callable[[], int],
 ) -> None:
     assert asked("plain", {"payload": HUMAN}, advance).why == "Send it?"
@@ -462,14 +462,14 @@ def test_what_a_question_of_an_agent_says_of_itself_is_why_it_is_asked(
 def test_an_edit_of_an_agents_action_is_kept_as_what_it_changes(
     advance: Callable[[], int],
 ) -> None:
-    question = asked("plain", {"payload": [HUMAN]}, advance)
+    interrupt = asked("plain", {"payload": [HUMAN]}, advance)
     changed = {"action": "send", "args": {"to": "b", "cc": "c"}}
-    info = services.decide(question.pk, "edit", changed)
+    info = services.decide(interrupt.pk, "edit", changed)
     assert info.patch == [
         {"op": "replace", "path": "/args/to", "value": "b"},
         {"op": "add", "path": "/args/cc", "value": "c"},
     ]
-    assert Interrupt.objects.get(pk=question.pk).closing().patch == info.patch  # type: ignore[union-attr]
+    assert Interrupt.objects.get(pk=interrupt.pk).closing().patch == info.patch  # type: ignore[union-attr]
 
 
 def test_a_title_of_no_dialect_is_the_payloads_own() -> None:

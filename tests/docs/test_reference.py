@@ -80,8 +80,8 @@ def test_every_error_is_documented_with_its_answer() -> None:
     page = errors.tree()
     for error in errors.classes():
         assert f".. autoexception:: {errors.public_path(error)}\n" in page
-    assert "Over HTTP: 409 Conflict, ``held``." in page
-    assert "`held`" in errors.problems()
+    assert "Over HTTP: 409 Conflict, ``claimed``." in page
+    assert "`claimed`" in errors.problems()
 
 
 def test_every_check_is_documented_with_its_severity() -> None:
@@ -94,7 +94,7 @@ def test_every_check_is_documented_with_its_severity() -> None:
 
 
 def test_every_permission_is_one_that_the_policy_asks_for() -> None:
-    asked = permissions.questions_of_the_policy()
+    asked = permissions.interrupts_of_the_policy()
     assert permissions.labels().keys() <= asked.keys()
     assert "view_interrupt" in asked
 

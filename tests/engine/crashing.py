@@ -38,16 +38,16 @@ class Frail(InMemorySaver):
 
 def store_answer(graph: Pregel, outcome: Outcome, value: Any, number: int = 0) -> None:
     """Does what a decision does: writes an answer to the task that asked, and runs nothing."""
-    question = outcome.questions[number]
+    interrupt = outcome.pending_interrupts[number]
     place = {
         "configurable": {
             "thread_id": "thread",
-            "checkpoint_ns": question.checkpoint_ns,
-            "checkpoint_id": question.checkpoint_id,
+            "checkpoint_ns": interrupt.checkpoint_ns,
+            "checkpoint_id": interrupt.checkpoint_id,
         }
     }
     saver: Any = graph.checkpointer
     pending: list[PendingWrite] = saver.get_tuple(place).pending_writes
-    status = read_task_statuses(pending).get(question.task_id)
-    answers = record_answer(status.answers if status else [], question.index, value)
-    saver.put_writes(place, [(RESUME, answers)], question.task_id, question.task_path)
+    status = read_task_statuses(pending).get(interrupt.task_id)
+    answers = record_answer(status.answers if status else [], interrupt.index, value)
+    saver.put_writes(place, [(RESUME, answers)], interrupt.task_id, interrupt.task_path)

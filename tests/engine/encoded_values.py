@@ -20,7 +20,7 @@ from langchain_core.messages import AIMessage, HumanMessage, SystemMessage, Tool
 
 from hitl_django.engine.bridges import find_langchain
 from hitl_django.engine.serde import Codec, digest, register_model
-from hitl_django.engine.types import Command, Interrupt, Send, Unanswered
+from hitl_django.engine.types import Command, Interrupt, MissingResume, Send
 from tests.engine.test_serde import EXACT
 
 FILE = Path(__file__).with_suffix(".json")
@@ -114,7 +114,7 @@ VALUES: dict[str, Any] = {f"exact {at}": value for at, value in enumerate(EXACT)
         Send("node", {"items": (1, 2)}),
         Command(update={"a": 1}, goto="x", resume={"id": [True]}),
         Interrupt({"question": "Really?", "amount": Decimal("9.99")}, "b" * 32),
-        Unanswered(),
+        MissingResume(),
     ],
 }
 

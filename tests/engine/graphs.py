@@ -66,7 +66,7 @@ def log_of(graph: Pregel) -> list[Any]:
     return list(graph.get_state(CONFIG).values.get("log", []))
 
 
-def open_questions(graph: Pregel) -> dict[Any, str]:
+def open_interrupts(graph: Pregel) -> dict[Any, str]:
     """Returns the ids of the open questions by payload."""
     return {asked.value: asked.id for asked in graph.get_state(CONFIG).interrupts}
 

@@ -25,10 +25,10 @@ class State(TypedDict, total=False):
 
 @dataclass(frozen=True)
 class NodeSpec:
-    """What one node does: it logs, asks ``questions`` times, and may run a graph or jump."""
+    """What one node does: it logs, asks ``interrupts`` times, and may run a graph or jump."""
 
     name: str
-    questions: int = 0
+    interrupts: int = 0
     child: GraphSpec | None = None
     called: bool = False
     jumps: tuple[str, ...] = ()
@@ -86,7 +86,7 @@ def action(engine: Engine, node: NodeSpec) -> Any:
 
     def run(state: Any) -> Any:
         log = [node.name]
-        for position in range(node.questions):
+        for position in range(node.pending_interrupts):
             log.append(engine.interrupt(f"{node.name}.{position} at {len(state['log'])}"))
         if child is not None:
             log += child.invoke({"log": [], "total": 0})["log"]
@@ -175,12 +175,12 @@ def node_specs(draw: st.DrawFn, name: str, later: list[str], depth: int) -> Node
     """Draws what one node does."""
     kind = draw(st.integers(0, 9))
     if kind <= 2:
-        return NodeSpec(name, questions=draw(st.integers(1, 2)))
+        return NodeSpec(name, interrupts=draw(st.integers(1, 2)))
     if kind == 3 and depth:
         child = draw(graphs(depth=depth - 1, prefix=f"{name}x"))
         called = draw(st.booleans())
         asked = draw(st.integers(0, 1)) if called else 0
-        return NodeSpec(name, questions=asked, child=child, called=called)
+        return NodeSpec(name, interrupts=asked, child=child, called=called)
     if kind == 4 and later:
         jumps = draw(st.lists(st.sampled_from(later), min_size=1, max_size=2, unique=True))
         return NodeSpec(name, jumps=tuple(jumps))

@@ -118,7 +118,7 @@ def test_a_run_that_has_failed_for_good_is_tried_as_often_again() -> None:
     assert node.attempts == [1, 2, 1, 2]
 
 
-def test_a_question_between_failures_begins_the_count_anew() -> None:
+def test_an_interrupt_between_failures_begins_the_count_anew() -> None:
     calls: list[int] = []
 
     def node(state: State) -> dict[str, Any]:

@@ -8,7 +8,7 @@ import pytest
 
 from hitl_django import Command
 
-from .graphs import CONFIG, asks, line, log_of, open_questions, paused, saved, says, side_by_side
+from .graphs import CONFIG, asks, line, log_of, open_interrupts, paused, saved, says, side_by_side
 
 
 def abc() -> Any:
@@ -44,10 +44,10 @@ def test_any_value_goes_on_past_a_breakpoint(word: Any) -> None:
     assert graph.invoke(Command(resume=word), CONFIG)["log"] == ["a", "b", "c"]
 
 
-def test_the_value_that_goes_on_answers_no_question() -> None:
+def test_the_value_that_goes_on_answers_no_interrupt() -> None:
     graph = paused(line(a=asks("q")), interrupt_before=["a"])
     graph.invoke(Command(resume="go"), CONFIG)
-    assert (list(open_questions(graph)), log_of(graph)) == (["q"], [])
+    assert (list(open_interrupts(graph)), log_of(graph)) == (["q"], [])
 
 
 def test_breakpoints_may_be_given_for_one_call() -> None:
@@ -66,12 +66,12 @@ def test_none_inherits_the_breakpoints_and_an_empty_list_turns_them_off() -> Non
         assert graph.get_state(CONFIG).next == left
 
 
-def test_a_stop_is_no_question_for_callers_and_one_for_reviewers() -> None:
+def test_a_stop_is_no_interrupt_for_callers_and_one_for_reviewers() -> None:
     graph = saved(abc(), interrupt_before=["b"])
     graph.submit({"x": 1}, CONFIG)
     outcome = graph.advance(CONFIG)
-    [question] = outcome.questions
-    assert (outcome.status, question.kind, question.node) == ("interrupted", "breakpoint", "b")
+    [interrupt] = outcome.pending_interrupts
+    assert (outcome.status, interrupt.kind, interrupt.node) == ("interrupted", "breakpoint", "b")
     assert graph.get_state(CONFIG).interrupts == ()
     assert "__interrupt__" not in saved(abc(), interrupt_before=["b"]).invoke({"x": 1}, CONFIG)
 
@@ -80,22 +80,22 @@ def test_a_worker_that_comes_back_stops_at_the_same_breakpoint() -> None:
     graph = saved(abc(), interrupt_before=["b"])
     graph.submit({"x": 1}, CONFIG)
     first = graph.advance(CONFIG)
-    assert graph.advance(CONFIG).questions == first.questions
+    assert graph.advance(CONFIG).pending_interrupts == first.pending_interrupts
     assert log_of(graph) == ["a"]
 
 
 def test_a_breakpoint_that_was_passed_does_not_stop_again() -> None:
     graph = saved(abc(), interrupt_before=["b"])
     graph.submit({"x": 1}, CONFIG)
-    [question] = graph.advance(CONFIG).questions
+    [interrupt] = graph.advance(CONFIG).pending_interrupts
     place = {
         "configurable": {
             "thread_id": "thread",
-            "checkpoint_ns": question.checkpoint_ns,
-            "checkpoint_id": question.checkpoint_id,
+            "checkpoint_ns": interrupt.checkpoint_ns,
+            "checkpoint_id": interrupt.checkpoint_id,
         }
     }
-    graph.checkpointer.put_writes(place, [("__resume__", True)], question.task_id)
+    graph.checkpointer.put_writes(place, [("__resume__", True)], interrupt.task_id)
     assert graph.advance(CONFIG).status == "finished"
     assert log_of(graph) == ["a", "b", "c"]
 

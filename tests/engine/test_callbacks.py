@@ -19,7 +19,7 @@ class Listener(GraphCallbackHandler):
         self.heard: list[tuple[Any, ...]] = []
 
     def on_interrupt(self, event: Any) -> None:
-        asked = [question.value for question in event.interrupts]
+        asked = [interrupt.value for interrupt in event.interrupts]
         self.heard.append(("interrupt", event.status, event.run_id, asked))
 
     def on_resume(self, event: Any) -> None:

@@ -173,14 +173,14 @@ def test_a_dict_that_only_resembles_an_overwrite_is_a_value(plain: Any) -> None:
 def test_a_join_opens_when_all_have_written_and_closes_when_it_was_used() -> None:
     barrier = NamedBarrierValue(str, {"a", "b"})
     partly = barrier.fold(MISSING, ["a"])
-    assert not barrier.is_held(partly)
-    assert barrier.consume_held(partly) is SAME
+    assert not barrier.is_set(partly)
+    assert barrier.consume_value(partly) is SAME
     whole = barrier.fold(partly, ["b"])
-    assert barrier.is_held(whole)
+    assert barrier.is_set(whole)
     assert barrier.read(whole) is None
     assert barrier.fold(whole, ["b"]) is SAME
-    assert barrier.consume_held(whole) == set()
-    assert not barrier.is_held(set())
+    assert barrier.consume_value(whole) == set()
+    assert not barrier.is_set(set())
 
 
 @pytest.mark.parametrize(
@@ -194,23 +194,23 @@ def test_a_channel_that_waits_opens_at_the_finish_and_closes_when_it_was_used(
     channel: BaseChannel, writes: Any
 ) -> None:
     written = channel.fold(MISSING, writes)
-    assert not channel.is_held(written)
-    assert channel.consume_held(written) is SAME
-    finished = channel.finish_held(written)
-    assert channel.is_held(finished)
-    assert channel.finish_held(finished) is SAME
-    assert not channel.is_held(channel.consume_held(finished))
+    assert not channel.is_set(written)
+    assert channel.consume_value(written) is SAME
+    finished = channel.finish_value(written)
+    assert channel.is_set(finished)
+    assert channel.finish_value(finished) is SAME
+    assert not channel.is_set(channel.consume_value(finished))
 
 
 def test_a_join_that_waits_does_not_open_before_all_have_written() -> None:
     channel = NamedBarrierValueAfterFinish(str, {"a", "b"})
-    assert channel.finish_held(channel.fold(MISSING, ["a"])) is SAME
+    assert channel.finish_value(channel.fold(MISSING, ["a"])) is SAME
 
 
 def test_most_channels_have_nothing_to_finish_or_consume() -> None:
     for channel in (LastValue(int), Topic(int), EphemeralValue(int), AnyValue(int)):
-        assert channel.finish_held(1) is SAME
-        assert channel.consume_held(1) is SAME
+        assert channel.finish_value(1) is SAME
+        assert channel.consume_value(1) is SAME
 
 
 def test_channels_are_equal_by_kind_and_parameters() -> None:
@@ -318,8 +318,8 @@ def test_a_part_that_a_class_overrides_counts() -> None:
     assert Counted(int).read(MISSING) is MISSING
     with pytest.raises(InvalidUpdateError):
         Doubled(int).fold(MISSING, [1, 2])
-    assert (Once(int).consumable, Once(int).consume_held(3)) == (True, MISSING)
-    assert Once(int).consume_held(MISSING) is SAME
+    assert (Once(int).consumable, Once(int).consume_value(3)) == (True, MISSING)
+    assert Once(int).consume_value(MISSING) is SAME
     assert not Doubled(int).finishes
 
 

@@ -55,9 +55,9 @@ def played(
             continue
         if outcome.status != "interrupted":
             return outcome.status, graph.get_state(CONFIG).values
-        numbers = range(len(outcome.questions))
+        numbers = range(len(outcome.pending_interrupts))
         for number in {"all": numbers, "first": numbers[:1], "last": numbers[-1:]}[order]:
-            asked = outcome.questions[number].interrupt.value
+            asked = outcome.pending_interrupts[number].interrupt.value
             store_answer(graph, outcome, f"re {asked}", number)
     raise AssertionError("The run came to no end.")
 

@@ -269,7 +269,7 @@ def test_async_siblings_of_a_failed_task_are_cancelled() -> None:
     assert ended == ["cancelled"]
 
 
-def test_a_question_does_not_cancel_its_siblings() -> None:
+def test_an_interrupt_does_not_cancel_its_siblings() -> None:
     async def slow(state: State) -> dict[str, Any]:
         await asyncio.sleep(0.01)
         return {"log": ["slow"]}
@@ -336,7 +336,7 @@ def test_a_thread_may_be_taken_on_by_the_other_driver() -> None:
 
 
 @WAYS
-def test_a_question_asked_in_a_thread_of_the_node_reaches_the_task(run: Run) -> None:
+def test_an_interrupt_asked_in_a_thread_of_the_node_reaches_the_task(run: Run) -> None:
     from concurrent.futures import ThreadPoolExecutor
     from contextvars import copy_context
 

@@ -15,7 +15,7 @@ from hitl_django.engine.errors import PayloadError, UnserializableError
 from hitl_django.engine.savers.memory import InMemorySaver
 
 from .crashing import Crash
-from .graphs import CONFIG, asks, line, log_of, open_questions, saved, says, side_by_side
+from .graphs import CONFIG, asks, line, log_of, open_interrupts, saved, says, side_by_side
 
 
 class Counting(InMemorySaver):
@@ -51,11 +51,11 @@ def test_at_the_exit_only_the_last_checkpoint_is_stored() -> None:
     assert graph.get_state(CONFIG).metadata["step"] == 2
 
 
-def test_a_run_that_stores_at_the_exit_goes_on_from_a_question() -> None:
+def test_a_run_that_stores_at_the_exit_goes_on_from_an_interrupt() -> None:
     saver = Counting()
     graph = saved(line(a=says("a"), b=asks("q"), c=says("c")), saver)
     graph.invoke({"x": 1}, CONFIG, durability="exit")
-    assert (checkpoints(saver), list(open_questions(graph))) == (1, ["q"])
+    assert (checkpoints(saver), list(open_interrupts(graph))) == (1, ["q"])
     assert graph.invoke(Command(resume="yes"), CONFIG, durability="exit")["log"] == [
         "a",
         "yes",
@@ -64,7 +64,7 @@ def test_a_run_that_stores_at_the_exit_goes_on_from_a_question() -> None:
     assert checkpoints(saver) == 2
 
 
-def test_what_finished_beside_a_question_is_stored_at_the_exit() -> None:
+def test_what_finished_beside_an_interrupt_is_stored_at_the_exit() -> None:
     calls = []
 
     def node(state: Any) -> dict[str, Any]:
@@ -94,11 +94,11 @@ def test_a_failure_is_stored_at_the_exit() -> None:
     assert graph.invoke(None, CONFIG)["log"] == ["a", "b"]
 
 
-def test_a_childs_question_is_stored_at_the_exit() -> None:
+def test_a_childs_interrupt_is_stored_at_the_exit() -> None:
     child = line(ca=says("ca"), cb=asks("child?")).compile()
     graph = saved(line(p=says("p"), sub=lambda s: {"log": child.invoke({"log": []})["log"]}))
     graph.invoke({"x": 1}, CONFIG, durability="exit")
-    assert list(open_questions(graph)) == ["child?"]
+    assert list(open_interrupts(graph)) == ["child?"]
     graph.invoke(Command(resume="yes"), CONFIG, durability="exit")
     assert log_of(graph) == ["p", "ca", "yes"]
 
@@ -411,7 +411,7 @@ def test_a_pause_is_stored_after_the_step_that_is_being_stored(
     slow.held = 1
     graph = saved(line(a=says("a"), b=asking), slow)
     run(graph, {"x": 1}, "async")
-    assert list(open_questions(graph)) == ["q"]
+    assert list(open_interrupts(graph)) == ["q"]
     assert run(graph, Command(resume="yes"), "async")["log"] == ["a", "yes"]
 
 

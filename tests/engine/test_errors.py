@@ -15,14 +15,14 @@ from hitl_django.engine.errors import (
     GraphRecursionError,
     InvalidUpdateError,
     NothingPendingError,
-    OpenQuestionsError,
+    PendingInterruptsError,
     ThreadNotFound,
 )
 from hitl_django.engine.loop.node_cache import InMemoryCache
 from hitl_django.engine.savers.memory import InMemorySaver
 from hitl_django.engine.types import CachePolicy
 
-from .graphs import CONFIG, State, asks, line, open_questions, paused, saved, says, side_by_side
+from .graphs import CONFIG, State, asks, line, open_interrupts, paused, saved, says, side_by_side
 
 ELSEWHERE = {"configurable": {"thread_id": "elsewhere"}}
 LOST = "1f000000-0000-6000-8000-000000000000"
@@ -37,12 +37,12 @@ def refused(kind: type[Exception], call: Callable[[], Any]) -> dict[str, Any]:
 
 def test_a_refused_call_names_its_thread() -> None:
     graph = paused(line(a=asks("q")))
-    open_ids = tuple(open_questions(graph).values())
+    open_ids = tuple(open_interrupts(graph).values())
     for call in (
         lambda: graph.invoke({"x": 2}, CONFIG),
         lambda: graph.update_state(CONFIG, {"x": 2}),
     ):
-        told = refused(OpenQuestionsError, call)
+        told = refused(PendingInterruptsError, call)
         assert told == {"pending_ids": open_ids, "thread_id": "thread"}
     changed = saved(line(b=says("b")), graph.checkpointer)
     told = refused(GraphChangedError, lambda: changed.invoke(None, CONFIG))

@@ -34,8 +34,8 @@ def says(name: str) -> Callable[[Any], Any]:
     return lambda state: {"log": [name]}
 
 
-def asks(*questions: str) -> Callable[[Any], Any]:
-    return lambda state: {"log": [interrupt(question) for question in questions][-1:]}
+def asks(*pending_interrupts: str) -> Callable[[Any], Any]:
+    return lambda state: {"log": [interrupt(payload) for payload in pending_interrupts][-1:]}
 
 
 class Plan:
@@ -114,11 +114,11 @@ def without(plan: Plan, name: str) -> None:
 
 EDITS: dict[str, tuple[Edit, str | None]] = {
     "nothing": (lambda plan: None, None),
-    "another body of the pending node": (
+    "another body of the payload node": (
         lambda plan: plan.nodes.update(review=asks("review, please?")),
         None,
     ),
-    "a question before the pending one": (
+    "a question before the payload one": (
         lambda plan: plan.nodes.update(review=asks("sure?", "review?")),
         None,
     ),
@@ -136,7 +136,7 @@ EDITS: dict[str, tuple[Edit, str | None]] = {
     "a node gone that comes later": (lambda plan: without(plan, "done"), None),
     "a node renamed that has run": (lambda plan: renamed(plan, "prepare", "ready"), None),
     "edges in another order": (lambda plan: plan.edges.reverse(), None),
-    "another edge from the pending node": (lambda plan: plan.edges.append(("review", END)), None),
+    "another edge from the payload node": (lambda plan: plan.edges.append(("review", END)), None),
     "a new channel": (lambda plan: plan.state.update(more=int), None),
     "a channel gone that held nothing": (lambda plan: plan.state.pop("note"), None),
     "a wider type": (lambda plan: plan.state.update(amount=float | None), None),
@@ -146,16 +146,16 @@ EDITS: dict[str, tuple[Edit, str | None]] = {
     ),
     "a breakpoint": (lambda plan: plan.options.update(interrupt_before=["done"]), None),
     "a new node in the graph below": (lambda plan: plan.inner.update(tell=says("tell")), None),
-    "the pending node renamed": (
+    "the payload node renamed": (
         lambda plan: renamed(plan, "review", "check"),
         "node 'review' is gone",
     ),
-    "the pending node gone": (lambda plan: without(plan, "review"), "node 'review' is gone"),
-    "the pending node waits for others": (
+    "the payload node gone": (lambda plan: without(plan, "review"), "node 'review' is gone"),
+    "the payload node waits for others": (
         lambda plan: plan.edges.append((["audit", "prepare"], "review")),
         "node 'review' is started by other edges now",
     ),
-    "the pending node deferred": (
+    "the payload node deferred": (
         lambda plan: plan.deferred.add("review"),
         "node 'review' is started at another time now",
     ),
@@ -179,7 +179,7 @@ EDITS: dict[str, tuple[Edit, str | None]] = {
         lambda plan: plan.state.update(amount=str),
         "channel 'amount' was int, and what it holds is no str",
     ),
-    "the pending node renamed in the graph below": (
+    "the payload node renamed in the graph below": (
         lambda plan: rename(plan.inner, "ask", "query"),
         "node 'ask' in 'inner' is gone",
     ),
@@ -257,7 +257,7 @@ def test_what_the_nodes_do_is_no_part_of_the_shape() -> None:
 def test_each_other_edit_gives_another_fingerprint() -> None:
     bodies = {name for name in EDITS if "body" in name or "question" in name or "order" in name}
     same = {*bodies, "nothing", "a breakpoint", "a reducer of the same name elsewhere"}
-    same.add("another edge from the pending node")  # END starts nothing
+    same.add("another edge from the payload node")  # END starts nothing
     for name in EDITS.keys() - same:
         plan = Plan()
         EDITS[name][0](plan)

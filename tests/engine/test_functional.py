@@ -28,7 +28,7 @@ from .graphs import CONFIG, State, line, saved
 
 def asked(graph: Pregel) -> list[Any]:
     """Returns the payloads of the open questions."""
-    return [question.value for question in graph.get_state(CONFIG).interrupts]
+    return [payload.value for payload in graph.get_state(CONFIG).interrupts]
 
 
 # Crashes.
@@ -43,9 +43,9 @@ def essay(ran: Counter[str]) -> Any:
         return name.upper()
 
     @task
-    def ask(question: str) -> str:
-        ran[f"ask {question}"] += 1
-        return f"{step('within ' + question).result()}: {interrupt(question)}"
+    def ask(payload: str) -> str:
+        ran[f"ask {payload}"] += 1
+        return f"{step('within ' + payload).result()}: {interrupt(payload)}"
 
     def flow(x: int) -> list[Any]:
         first = step("first").result()
@@ -74,8 +74,8 @@ def driven(saver: Frail, ran: Counter[str], config: dict[str, Any]) -> Any:
         if outcome.status != "interrupted":
             assert outcome.status == "finished", outcome
             return graph.get_state(CONFIG).values
-        for number, question in enumerate(outcome.questions):
-            store_answer(graph, outcome, f"re {question.interrupt.value}", number)
+        for number, payload in enumerate(outcome.pending_interrupts):
+            store_answer(graph, outcome, f"re {payload.interrupt.value}", number)
     raise AssertionError("The run came to no end.")
 
 
@@ -286,7 +286,7 @@ def test_a_task_that_was_cut_off_runs_again_with_what_it_did_once(timeout: float
 # Questions.
 
 
-def test_questions_of_tasks_side_by_side_are_asked_at_once_and_answered_in_any_order() -> None:
+def test_interrupts_of_tasks_side_by_side_are_asked_at_once_and_answered_in_any_order() -> None:
     @task
     def ask(name: str) -> str:
         return f"{name} {interrupt(name)}"
@@ -297,7 +297,7 @@ def test_questions_of_tasks_side_by_side_are_asked_at_once_and_answered_in_any_o
 
     flow.invoke(1, CONFIG)
     assert asked(flow) == ["a", "b", "c"]
-    ids = {question.value: question.id for question in flow.get_state(CONFIG).interrupts}
+    ids = {payload.value: payload.id for payload in flow.get_state(CONFIG).interrupts}
     flow.invoke(Command(resume={ids["b"]: "2"}), CONFIG)
     assert asked(flow) == ["a", "c"]
     assert flow.invoke(Command(resume={ids["c"]: "3", ids["a"]: "1"}), CONFIG) == [
@@ -321,11 +321,11 @@ def test_a_workflow_that_goes_on_without_an_answer_pauses_all_the_same(swallow: 
                 pass
         return "went on"
 
-    assert [question.value for question in flow.invoke(1, CONFIG)["__interrupt__"]] == ["q"]
+    assert [payload.value for payload in flow.invoke(1, CONFIG)["__interrupt__"]] == ["q"]
     assert flow.invoke(Command(resume="yes"), CONFIG) == "went on"
 
 
-def test_a_failure_beside_a_question_leaves_none_open() -> None:
+def test_a_failure_beside_an_interrupt_leaves_none_open() -> None:
     failing = [True]
 
     @task
@@ -487,8 +487,8 @@ def test_an_async_workflow_runs_under_a_sync_caller_with_its_tasks() -> None:
         return 2 * x
 
     @task
-    def ask(question: str) -> Any:
-        return interrupt(question)
+    def ask(payload: str) -> Any:
+        return interrupt(payload)
 
     @entrypoint(Frail())
     async def flow(x: int) -> list[Any]:

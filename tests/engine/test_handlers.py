@@ -19,7 +19,7 @@ from hitl_django.engine.task.runtime import RunControl
 from hitl_django.engine.types import NodeError, RetryPolicy
 
 from .crashing import Crash, Frail, store_answer
-from .graphs import CONFIG, State, log_of, open_questions, saved, says
+from .graphs import CONFIG, State, log_of, open_interrupts, saved, says
 
 
 def invoked(graph: Pregel, value: Any, **options: Any) -> Any:
@@ -296,17 +296,17 @@ def handled_by_a_person() -> StateGraph:
     return graph.add_edge(START, "a")
 
 
-def test_a_handlers_question_is_open_until_it_is_answered() -> None:
+def test_a_handlers_interrupt_is_open_until_it_is_answered() -> None:
     graph = saved(handled_by_a_person())
     graph.invoke({"x": 1}, CONFIG)
-    assert list(open_questions(graph)) == ["a failed: no ValueError('no')"]
+    assert list(open_interrupts(graph)) == ["a failed: no ValueError('no')"]
     with pytest.raises(RuntimeError, match="waits for answers"):
         graph.update_state(CONFIG, {"x": 2}, "a")
     assert graph.invoke(Command(resume="ignore it"), CONFIG)["log"] == ["ignore it"]
-    assert open_questions(graph) == {}
+    assert open_interrupts(graph) == {}
 
 
-def test_what_the_failed_node_was_told_is_not_asked_beside_its_handlers_question() -> None:
+def test_what_the_failed_node_was_told_is_not_asked_beside_its_handlers_interrupt() -> None:
     def node(state: State) -> None:
         raise ValueError(interrupt("why?"))
 
@@ -314,7 +314,7 @@ def test_what_the_failed_node_was_told_is_not_asked_beside_its_handlers_question
     compiled = saved(graph.add_edge(START, "a"))
     compiled.invoke({"x": 1}, CONFIG)
     compiled.invoke(Command(resume="so"), CONFIG)
-    assert list(open_questions(compiled)) == ["a failed: so ValueError('so')"]
+    assert list(open_interrupts(compiled)) == ["a failed: so ValueError('so')"]
     assert compiled.invoke(Command(resume="ignore it"), CONFIG)["log"] == ["ignore it"]
 
 
@@ -325,7 +325,7 @@ def test_an_answer_stored_from_outside_reaches_the_handler() -> None:
     assert (outcome.status, outcome.next) == ("interrupted", ("a",))
     store_answer(graph, outcome, "go on")
     # The question names the failure, which has been stored meanwhile: it is still the same one.
-    strict = {"configurable": {**CONFIG["configurable"], "on_question_change": "error"}}
+    strict = {"configurable": {**CONFIG["configurable"], "on_interrupt_change": "error"}}
     assert graph.advance(strict).status == "finished"
     assert log_of(graph) == ["go on"]
 

@@ -49,7 +49,7 @@ TASKS = [
 
 
 @pytest.mark.parametrize(
-    ("checkpoint", "ns", "step", "name", "place", "task", "asked", "question"), TASKS
+    ("checkpoint", "ns", "step", "name", "place", "task", "asked", "interrupt"), TASKS
 )
 def test_ids_are_langgraphs(
     checkpoint: str,
@@ -59,12 +59,12 @@ def test_ids_are_langgraphs(
     place: tuple[str, ...],
     task: str,
     asked: int,
-    question: str,
+    interrupt: str,
 ) -> None:
     assert (
         ids.make_task_id(ids.encode_checkpoint_id(checkpoint), ns, str(step), name, *place) == task
     )
-    assert ids.make_interrupt_id(f"{ns}:{task}", asked) == question
+    assert ids.make_interrupt_id(f"{ns}:{task}", asked) == interrupt
 
 
 def test_checkpoint_ids_are_uuids_of_version_6() -> None:
@@ -113,11 +113,11 @@ def test_the_id_of_a_task_depends_on_every_part_of_its_place() -> None:
     assert len({ids.make_task_id(*place) for place in places}) == len(places)
 
 
-def test_questions_of_one_task_have_ids_of_their_own() -> None:
+def test_interrupts_of_one_task_have_ids_of_their_own() -> None:
     assert len({ids.make_interrupt_id("a:1", index) for index in range(50)}) == 50
 
 
-def test_a_question_with_a_key_keeps_its_id_whatever_is_asked_before() -> None:
+def test_an_interrupt_with_a_key_keeps_its_id_whatever_is_asked_before() -> None:
     assert ids.make_keyed_id("a:1", "k") == ids.make_keyed_id("a:1", "k")
     positions = {ids.make_interrupt_id("a:1", index) for index in range(20)}
     assert ids.make_keyed_id("a:1", "1") not in positions

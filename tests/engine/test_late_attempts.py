@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from hitl_django import interrupt, once, task
-from hitl_django.engine.errors import AttemptOverError
+from hitl_django.engine.errors import AttemptTimedOutError
 from hitl_django.engine.types import RetryPolicy, TimeoutPolicy
 
 from .crashing import Crash
@@ -80,7 +80,7 @@ def test_what_an_attempt_would_do_after_its_time_is_left_to_the_next(run: Run, a
         try:
             return await for_ever(state)
         except asyncio.CancelledError:
-            with pytest.raises(AttemptOverError) as raised:
+            with pytest.raises(AttemptTimedOutError) as raised:
                 await act()
             refused.append((str(raised.value), [*done]))
             return {"log": ["late"]}
@@ -109,7 +109,7 @@ def test_what_was_under_way_when_the_time_was_over_is_not_kept(run: Run) -> None
         begun.append(1)
         if len(begun) > 1:
             return {"log": [await once("it", at_once)]}
-        with pytest.raises(AttemptOverError) as raised:
+        with pytest.raises(AttemptTimedOutError) as raised:
             await once("it", slow)
         refused.append(raised.value.attempt)
         return {}

@@ -10,13 +10,13 @@ import pytest
 
 from hitl_django import Command, StateGraph, interrupt, once, transact
 from hitl_django.engine.constants import KEYED, RESUME
-from hitl_django.engine.errors import QuestionChangedError
+from hitl_django.engine.errors import InterruptChangedError
 from hitl_django.engine.types import RetryPolicy
 
-from .graphs import CONFIG, State, answer, line, log_of, open_questions, paused, saved, says
+from .graphs import CONFIG, State, answer, line, log_of, open_interrupts, paused, saved, says
 
 
-def test_a_side_effect_before_a_question_happens_once() -> None:
+def test_a_side_effect_before_an_interrupt_happens_once() -> None:
     sent = []
 
     def send(text: str, *, to: str) -> int:
@@ -128,7 +128,7 @@ def test_a_result_outlives_a_crash_of_a_later_line() -> None:
 # Questions with keys.
 
 
-def test_questions_with_keys_are_answered_by_key_whatever_their_order() -> None:
+def test_interrupts_with_keys_are_answered_by_key_whatever_their_order() -> None:
     order = ["x", "y"]
 
     def node(state: State) -> dict[str, Any]:
@@ -138,14 +138,14 @@ def test_questions_with_keys_are_answered_by_key_whatever_their_order() -> None:
         return {"log": [given["x"], given["y"]]}
 
     graph = paused(line(a=node))
-    answer(graph, {open_questions(graph)["x?"]: "X"})
+    answer(graph, {open_interrupts(graph)["x?"]: "X"})
     order.reverse()
     graph.invoke(None, CONFIG)
-    answer(graph, {open_questions(graph)["y?"]: "Y"})
+    answer(graph, {open_interrupts(graph)["y?"]: "Y"})
     assert log_of(graph) == ["X", "Y"]
 
 
-def test_questions_with_keys_asked_side_by_side_are_answered_in_any_order() -> None:
+def test_interrupts_with_keys_asked_side_by_side_are_answered_in_any_order() -> None:
     async def ask(key: str) -> Any:
         return interrupt(f"{key}?", key=key)
 
@@ -154,10 +154,10 @@ def test_questions_with_keys_asked_side_by_side_are_answered_in_any_order() -> N
 
     graph = saved(line(a=node))
     asyncio.run(graph.ainvoke({"x": 1}, CONFIG))
-    ids = open_questions(graph)
+    ids = open_interrupts(graph)
     assert set(ids) == {"x?", "y?"}
     asyncio.run(graph.ainvoke(Command(resume={ids["y?"]: "Y"}), CONFIG))
-    assert set(open_questions(graph)) == {"x?"}
+    assert set(open_interrupts(graph)) == {"x?"}
     asyncio.run(graph.ainvoke(Command(resume={ids["x?"]: "X"}), CONFIG))
     assert log_of(graph) == ["X", "Y"]
 
@@ -174,7 +174,7 @@ def changing() -> tuple[Any, list[str]]:
     return node, asked
 
 
-def test_a_question_that_changed_after_it_was_answered_is_noticed(
+def test_an_interrupt_that_changed_after_it_was_answered_is_noticed(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     node, asked = changing()
@@ -185,19 +185,19 @@ def test_a_question_that_changed_after_it_was_answered_is_noticed(
     assert "Node 'a' asks something else than was answered" in caplog.text
 
 
-def test_a_question_that_changed_may_be_an_error_and_the_thread_goes_on() -> None:
+def test_an_interrupt_that_changed_may_be_an_error_and_the_thread_goes_on() -> None:
     node, asked = changing()
     graph = paused(line(a=node))
-    strict = {"configurable": {**CONFIG["configurable"], "on_question_change": "error"}}
+    strict = {"configurable": {**CONFIG["configurable"], "on_interrupt_change": "error"}}
     asked[0] = "transfer 10000"
-    with pytest.raises(QuestionChangedError, match="asks something else"):
+    with pytest.raises(InterruptChangedError, match="asks something else"):
         graph.invoke(Command(resume="yes"), strict)
     assert log_of(graph) == []
     asked[0] = "transfer 10"
     assert graph.invoke(None, strict)["log"] == ["yes"]
 
 
-def test_a_question_that_stays_the_same_is_not_noticed(caplog: pytest.LogCaptureFixture) -> None:
+def test_an_interrupt_that_stays_the_same_is_not_noticed(caplog: pytest.LogCaptureFixture) -> None:
     node, _ = changing()
     with caplog.at_level(logging.WARNING, "hitl_django"):
         answer(paused(line(a=node)), "yes")
@@ -206,7 +206,7 @@ def test_a_question_that_stays_the_same_is_not_noticed(caplog: pytest.LogCapture
 
 @pytest.mark.parametrize("key", [None, "k"])
 @pytest.mark.parametrize("again", ["second", "first"])
-def test_an_answer_belongs_to_the_question_as_it_was_last_asked(
+def test_an_answer_belongs_to_the_interrupt_as_it_was_last_asked(
     again: str, key: str | None, caplog: pytest.LogCaptureFixture
 ) -> None:
     texts = ["first", "second", again, again]
@@ -217,7 +217,7 @@ def test_an_answer_belongs_to_the_question_as_it_was_last_asked(
 
     graph = paused(line(a=node))
     graph.invoke(None, CONFIG)
-    assert list(open_questions(graph)) == ["second"]
+    assert list(open_interrupts(graph)) == ["second"]
     with caplog.at_level(logging.WARNING, "hitl_django"):
         answer(graph, "yes")
         assert answer(graph, "and more")["log"] == ["yes", "and more"]
@@ -225,7 +225,7 @@ def test_an_answer_belongs_to_the_question_as_it_was_last_asked(
 
 
 @pytest.mark.parametrize("key", [None, "k"])
-def test_a_question_that_is_asked_anew_for_a_wrong_answer_is_the_one_that_counts(
+def test_an_interrupt_that_is_asked_anew_for_a_wrong_answer_is_the_one_that_counts(
     key: str | None, caplog: pytest.LogCaptureFixture
 ) -> None:
     """An attempt that has failed has noted what the same answer was given to before."""
@@ -263,4 +263,4 @@ def test_a_run_from_an_addressed_update_asks_what_was_answered_on_it_again(key: 
     with pytest.raises(ValueError, match="yes"):
         graph.invoke(Command(resume={asked[0].id: "yes"}), CONFIG)
     again = graph.invoke(None, graph.get_state(CONFIG).config)
-    assert [question.value for question in again["__interrupt__"]] == ["q"]
+    assert [pending.value for pending in again["__interrupt__"]] == ["q"]

@@ -12,7 +12,7 @@ import pytest
 
 from hitl_django import once
 from hitl_django.engine.constants import ONCE
-from hitl_django.engine.errors import AlreadyUnderWayError
+from hitl_django.engine.errors import ConcurrentOnceError
 from hitl_django.engine.savers.checkpoint import Commit
 from hitl_django.engine.savers.memory import InMemorySaver
 
@@ -71,7 +71,7 @@ def test_two_threads_that_do_the_same_at_once_are_told_so() -> None:
 
     def node(state: State) -> dict[str, Any]:
         def second() -> None:
-            with pytest.raises(AlreadyUnderWayError) as refused:
+            with pytest.raises(ConcurrentOnceError) as refused:
                 once("mail", calls.append, "second")
             told.append(str(refused.value))
 
@@ -98,7 +98,7 @@ def test_two_that_are_awaited_together_need_a_key_each() -> None:
     async def node(state: State) -> dict[str, Any]:
         two = [once("mail", send, "one"), once("mail", send, "two"), once("other", send, "three")]
         got = await asyncio.gather(*two, return_exceptions=True)
-        assert isinstance(got[1], AlreadyUnderWayError)
+        assert isinstance(got[1], ConcurrentOnceError)
         return {"log": [got[0], got[2], await once("mail", send, "four")]}
 
     graph = line(a=node).compile(InMemorySaver())

@@ -13,7 +13,7 @@ from hitl_django.engine.errors import (
     GraphInterrupt,
     NoSaverError,
     NothingPendingError,
-    OpenQuestionsError,
+    PendingInterruptsError,
     ThreadNotFound,
     UnknownInterruptError,
 )
@@ -26,7 +26,7 @@ from .graphs import (
     asks,
     line,
     log_of,
-    open_questions,
+    open_interrupts,
     paused,
     saved,
     says,
@@ -36,7 +36,7 @@ from .graphs import (
 UNKNOWN = "0" * 32
 
 
-def test_a_question_stops_the_run_and_its_answer_takes_it_on() -> None:
+def test_an_interrupt_stops_the_run_and_its_answer_takes_it_on() -> None:
     graph = saved(line(a=asks("q"), b=says("b")))
     stopped = graph.invoke({"x": 1}, CONFIG)
     assert [asked.value for asked in stopped["__interrupt__"]] == ["q"]
@@ -58,25 +58,25 @@ def test_a_node_runs_again_from_its_first_line() -> None:
     assert calls == ["before", "before", "after"]
 
 
-def test_each_question_of_a_node_gets_its_own_answer() -> None:
+def test_each_interrupt_of_a_node_gets_its_own_answer() -> None:
     graph = paused(line(a=asks("one", "two", "three")))
-    for question, given in (("one", "1"), ("two", "2"), ("three", "3")):
-        assert list(open_questions(graph)) == [question]
+    for payload, given in (("one", "1"), ("two", "2"), ("three", "3")):
+        assert list(open_interrupts(graph)) == [payload]
         answer(graph, given)
     assert log_of(graph) == ["1", "2", "3"]
 
 
-def test_a_question_may_be_asked_until_the_answer_is_right() -> None:
+def test_an_interrupt_may_be_asked_until_the_answer_is_right() -> None:
     def node(state: State) -> dict[str, Any]:
-        question = "age?"
-        while not isinstance(given := interrupt(question), int):
-            question = f"{given!r} is no age"
+        payload = "age?"
+        while not isinstance(given := interrupt(payload), int):
+            payload = f"{given!r} is no age"
         return {"x": given}
 
     graph = paused(line(a=node))
-    assert list(open_questions(graph)) == ["age?"]
+    assert list(open_interrupts(graph)) == ["age?"]
     answer(graph, "old")
-    assert list(open_questions(graph)) == ["'old' is no age"]
+    assert list(open_interrupts(graph)) == ["'old' is no age"]
     assert answer(graph, 7)["x"] == 7
 
 
@@ -85,33 +85,33 @@ def test_any_value_but_none_is_an_answer(value: Any) -> None:
     assert answer(paused(line(a=asks("q"))), value)["log"] == [value]
 
 
-def test_none_is_an_answer_where_the_question_is_named() -> None:
+def test_none_is_an_answer_where_the_interrupt_is_named() -> None:
     graph = paused(line(a=asks("q")))
-    assert answer(graph, {open_questions(graph)["q"]: None})["log"] == [None]
+    assert answer(graph, {open_interrupts(graph)["q"]: None})["log"] == [None]
 
 
-def test_parallel_questions_are_answered_at_once_or_one_by_one() -> None:
+def test_parallel_interrupts_are_answered_at_once_or_one_by_one() -> None:
     for together in (True, False):
         graph = paused(side_by_side(a=asks("qa"), b=asks("qb"), c=says("c")))
-        ids = open_questions(graph)
+        ids = open_interrupts(graph)
         assert list(ids) == ["qa", "qb"]
         if together:
             answer(graph, {ids["qa"]: "A", ids["qb"]: "B"})
         else:
             answer(graph, {ids["qb"]: "B"})
-            assert list(open_questions(graph)) == ["qa"]
+            assert list(open_interrupts(graph)) == ["qa"]
             answer(graph, "A")
         assert log_of(graph) == ["A", "B", "c"]
 
 
-def test_questions_come_in_the_order_of_their_tasks() -> None:
+def test_interrupts_come_in_the_order_of_their_tasks() -> None:
     graph = line(a=lambda state: Command(goto=[Send("w", i) for i in range(12)]))
     graph.add_node("w", lambda arg: {"log": [interrupt(arg)]})
     stopped = saved(graph).invoke({"x": 1}, CONFIG)
     assert [asked.value for asked in stopped["__interrupt__"]] == list(range(12))
 
 
-def test_what_finished_beside_a_question_does_not_run_again() -> None:
+def test_what_finished_beside_an_interrupt_does_not_run_again() -> None:
     calls = []
 
     def node(state: State) -> dict[str, Any]:
@@ -126,32 +126,32 @@ def test_what_finished_beside_a_question_does_not_run_again() -> None:
 
 def test_a_task_that_was_only_asked_about_runs_again_with_its_own_answer() -> None:
     graph = paused(side_by_side(a=asks("a1", "a2"), b=asks("b1", "b2")))
-    answer(graph, {open_questions(graph)["a1"]: "A1"})
-    assert set(open_questions(graph)) == {"a2", "b1"}
-    answer(graph, {name: f"{q}!" for q, name in open_questions(graph).items()})
+    answer(graph, {open_interrupts(graph)["a1"]: "A1"})
+    assert set(open_interrupts(graph)) == {"a2", "b1"}
+    answer(graph, {name: f"{q}!" for q, name in open_interrupts(graph).items()})
     answer(graph, "B2")
     assert log_of(graph) == ["A1", "a2!", "b1!", "B2"]
 
 
-def test_going_on_without_an_answer_asks_the_same_question() -> None:
+def test_going_on_without_an_answer_asks_the_same_interrupt() -> None:
     graph = paused(line(a=asks("q")))
-    before = open_questions(graph)
+    before = open_interrupts(graph)
     assert "__interrupt__" in graph.invoke(None, CONFIG)
-    assert open_questions(graph) == before
+    assert open_interrupts(graph) == before
 
 
-def test_new_questions_of_a_later_run_have_ids_of_their_own() -> None:
+def test_new_interrupts_of_a_later_run_have_ids_of_their_own() -> None:
     graph = paused(line(a=asks("q")))
-    first = open_questions(graph)["q"]
+    first = open_interrupts(graph)["q"]
     answer(graph, "yes")
     graph.invoke({"x": 2}, CONFIG)
-    assert open_questions(graph)["q"] != first
+    assert open_interrupts(graph)["q"] != first
 
 
 # What can't be answered, and how it is said.
 
 
-def test_an_unknown_id_reaches_no_question_and_writes_nothing() -> None:
+def test_an_unknown_id_reaches_no_interrupt_and_writes_nothing() -> None:
     graph = paused(line(a=asks("q")))
     before = list(graph.checkpointer.list(CONFIG))
     with pytest.raises(UnknownInterruptError, match="Unknown or already-consumed interrupt"):
@@ -162,20 +162,20 @@ def test_an_unknown_id_reaches_no_question_and_writes_nothing() -> None:
 
 def test_an_id_that_was_answered_is_no_longer_open() -> None:
     graph = paused(line(a=asks("one", "two")))
-    first = open_questions(graph)["one"]
+    first = open_interrupts(graph)["one"]
     answer(graph, {first: "1"})
     with pytest.raises(UnknownInterruptError) as raised:
         answer(graph, {first: "again"})
-    assert raised.value.pending_ids == (open_questions(graph)["two"],)
+    assert raised.value.pending_ids == (open_interrupts(graph)["two"],)
     assert answer(graph, "2")["log"] == ["1", "2"]
 
 
-def test_one_value_does_not_say_which_of_two_questions_it_answers() -> None:
+def test_one_value_does_not_say_which_of_two_interrupts_it_answers() -> None:
     graph = paused(side_by_side(a=asks("qa"), b=asks("qb")))
     with pytest.raises(UnknownInterruptError) as raised:
         answer(graph, "yes")
     assert raised.value.reason == "ambiguous"
-    assert raised.value.pending_ids == tuple(sorted(open_questions(graph).values()))
+    assert raised.value.pending_ids == tuple(sorted(open_interrupts(graph).values()))
     assert log_of(graph) == []
 
 
@@ -195,10 +195,10 @@ def test_a_late_answer_never_reaches_the_next_run() -> None:
     with pytest.raises(NothingPendingError):
         answer(graph, "double click")
     graph.invoke({"x": 2}, CONFIG)
-    assert list(open_questions(graph)) == ["q"]
+    assert list(open_interrupts(graph)) == ["q"]
 
 
-def test_a_thread_that_never_ran_has_no_question() -> None:
+def test_a_thread_that_never_ran_has_no_interrupt() -> None:
     graph = saved(line(a=asks("q")))
     with pytest.raises(ThreadNotFound, match="'thread'"):
         answer(graph, "yes")
@@ -210,25 +210,25 @@ def test_an_empty_command_answers_nothing(empty: Command[Any]) -> None:
     graph = paused(line(a=asks("q")))
     with pytest.raises(EmptyInputError):
         graph.invoke(empty, CONFIG)
-    assert list(open_questions(graph)) == ["q"]
+    assert list(open_interrupts(graph)) == ["q"]
 
 
-def test_new_input_is_refused_while_a_question_is_open() -> None:
+def test_new_input_is_refused_while_an_interrupt_is_open() -> None:
     graph = paused(line(a=asks("q")))
-    with pytest.raises(OpenQuestionsError) as raised:
+    with pytest.raises(PendingInterruptsError) as raised:
         graph.invoke({"x": 2}, CONFIG)
-    assert raised.value.pending_ids == tuple(open_questions(graph).values())
+    assert raised.value.pending_ids == tuple(open_interrupts(graph).values())
     discarding = {"configurable": {**CONFIG["configurable"], "discard_pending": True}}
     assert graph.invoke({"x": 2}, discarding)["x"] == 2
 
 
-def test_an_update_is_refused_while_a_question_is_open_though_the_checkpoint_is_named() -> None:
+def test_an_update_is_refused_while_an_interrupt_is_open_though_the_checkpoint_is_named() -> None:
     graph = paused(line(a=asks("q")))
     named = graph.get_state(CONFIG).config
     for place in (CONFIG, named):
-        with pytest.raises(OpenQuestionsError) as raised:
+        with pytest.raises(PendingInterruptsError) as raised:
             graph.update_state(place, {"x": 2})
-        assert raised.value.pending_ids == tuple(open_questions(graph).values())
+        assert raised.value.pending_ids == tuple(open_interrupts(graph).values())
     answer(graph, "yes")
     graph.update_state(named, {"x": 2}, as_node="a")
     assert graph.get_state(CONFIG).values == {"x": 2, "log": []}
@@ -251,12 +251,12 @@ def test_an_answer_needs_a_saver() -> None:
         line(a=asks("q")).compile().invoke(Command(resume=1))
 
 
-def test_a_question_needs_a_saver() -> None:
+def test_an_interrupt_needs_a_saver() -> None:
     with pytest.raises(NoSaverError, match="Node 'a' asked a question"):
         line(a=asks("q")).compile().invoke({"x": 1})
 
 
-def test_a_question_needs_a_graph() -> None:
+def test_an_interrupt_needs_a_graph() -> None:
     with pytest.raises(RuntimeError, match="Called get_config outside of a runnable context"):
         interrupt("q")
 
@@ -287,11 +287,11 @@ def test_a_corrected_answer_replaces_one_that_made_the_node_fail() -> None:
     graph = paused(line(a=lambda state: {"log": [10 // interrupt("q")]}))
     with pytest.raises(ZeroDivisionError):
         answer(graph, 0)
-    assert list(open_questions(graph)) == ["q"]
+    assert list(open_interrupts(graph)) == ["q"]
     assert answer(graph, 5)["log"] == [2]
 
 
-def test_only_the_answer_to_the_last_question_can_be_corrected() -> None:
+def test_only_the_answer_to_the_last_interrupt_can_be_corrected() -> None:
     def node(state: State) -> dict[str, Any]:
         first = interrupt("one")
         second = interrupt(f"after {first}")
@@ -300,7 +300,7 @@ def test_only_the_answer_to_the_last_question_can_be_corrected() -> None:
         return {"log": [first, second]}
 
     graph = paused(line(a=node))
-    one = open_questions(graph)["one"]
+    one = open_interrupts(graph)["one"]
     answer(graph, "A")
     with pytest.raises(ValueError, match="bad"):
         answer(graph, "bad")
@@ -309,7 +309,7 @@ def test_only_the_answer_to_the_last_question_can_be_corrected() -> None:
     assert answer(graph, "good")["log"] == ["A", "good"]
 
 
-def test_a_question_is_no_failure_and_is_not_tried_again() -> None:
+def test_an_interrupt_is_no_failure_and_is_not_tried_again() -> None:
     calls = []
 
     def node(state: State) -> dict[str, Any]:
@@ -340,7 +340,7 @@ def test_a_retried_node_is_given_its_answers_again() -> None:
     assert calls == [["1", "2"]] * 3
 
 
-def test_a_question_beside_a_failure_stays_open() -> None:
+def test_an_interrupt_beside_a_failure_stays_open() -> None:
     graph = saved(side_by_side(a=asks("qa"), b=lambda state: 1 / 0))
     with pytest.raises(ZeroDivisionError):
         graph.invoke({"x": 1}, CONFIG)
@@ -365,7 +365,7 @@ def test_a_node_that_catches_its_pause_pauses_all_the_same(
     caught: type[BaseException], caplog: pytest.LogCaptureFixture
 ) -> None:
     graph = paused(line(a=swallowing(caught)))
-    assert (log_of(graph), list(open_questions(graph))) == ([], ["q"])
+    assert (log_of(graph), list(open_interrupts(graph))) == ([], ["q"])
     assert ("Node a returned after an unanswered interrupt()" in caplog.text) == (
         caught is not Exception
     )
@@ -385,18 +385,18 @@ def test_a_node_that_fails_while_it_pauses_fails() -> None:
     assert graph.get_state(CONFIG).next == ("a",)
 
 
-def test_questions_asked_side_by_side_in_one_node_are_answered_in_any_order() -> None:
-    async def ask(question: str) -> Any:
-        return interrupt(question)
+def test_interrupts_asked_side_by_side_in_one_node_are_answered_in_any_order() -> None:
+    async def ask(payload: str) -> Any:
+        return interrupt(payload)
 
     async def node(state: State) -> dict[str, Any]:
         return {"log": list(await asyncio.gather(ask("p"), ask("q")))}
 
     graph = saved(line(a=node))
     asyncio.run(graph.ainvoke({"x": 1}, CONFIG))
-    ids = open_questions(graph)
+    ids = open_interrupts(graph)
     assert set(ids) == {"p", "q"}
     asyncio.run(graph.ainvoke(Command(resume={ids["q"]: "Q"}), CONFIG))
-    assert set(open_questions(graph)) == {"p"}
+    assert set(open_interrupts(graph)) == {"p"}
     asyncio.run(graph.ainvoke(Command(resume={ids["p"]: "P"}), CONFIG))
     assert log_of(graph) == ["P", "Q"]

@@ -23,7 +23,7 @@ from hitl_django.engine.loop.channel_state import (
 from hitl_django.engine.loop.plan import find_breakpoints, plan_tasks
 from hitl_django.engine.savers.checkpoint import BaseCheckpointSaver
 from hitl_django.engine.task.graph_spec import GraphSpec
-from hitl_django.engine.task.task import Origin
+from hitl_django.engine.task.task import StepOrigin
 from hitl_django.engine.types import Send
 
 CHECKPOINT = "1f1e575e-a973-6cc3-8000-845cd20a5d8a"
@@ -59,7 +59,7 @@ class Stepper:
         return self.spec.nodes[START].collect(value)
 
     def plan(self) -> list[str]:
-        origin = Origin(self.spec, self.state.values, CHECKPOINT, "", self.step, 99)
+        origin = StepOrigin(self.spec, self.state.values, CHECKPOINT, "", self.step, 99)
         self.tasks = plan_tasks(self.spec, self.state, origin)
         return [task.name for task in self.tasks]
 

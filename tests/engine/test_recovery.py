@@ -12,7 +12,7 @@ from hitl_django import START, Command, StateGraph, interrupt
 from hitl_django.engine.constants import INTERRUPT
 from hitl_django.engine.errors import (
     EmptyInputError,
-    OpenQuestionsError,
+    PendingInterruptsError,
     ThreadNotFound,
     UnserializableError,
 )
@@ -23,7 +23,7 @@ from hitl_django.engine.task.runtime import RunControl
 from hitl_django.engine.types import Send
 
 from .crashing import Crash, Frail, store_answer
-from .graphs import CONFIG, State, asks, line, log_of, open_questions, saved, says, side_by_side
+from .graphs import CONFIG, State, asks, line, log_of, open_interrupts, saved, says, side_by_side
 
 
 class Counted:
@@ -90,7 +90,7 @@ def played(graph: Pregel, saver: Frail) -> int:
         assert outcome.status in ("finished", "interrupted")
         if outcome.status == "finished":
             return crashes
-        for number in range(len(outcome.questions)):
+        for number in range(len(outcome.pending_interrupts)):
             store_answer(graph, outcome, "yes", number)
     raise AssertionError("The run came to no end.")
 
@@ -192,11 +192,11 @@ def test_submitting_nothing_stores_nothing() -> None:
     assert saver.count == 0
 
 
-def test_submitting_is_refused_while_a_question_is_open() -> None:
+def test_submitting_is_refused_while_an_interrupt_is_open() -> None:
     graph = saved(line(a=asks("q")))
     graph.submit({"x": 1}, CONFIG)
     graph.advance(CONFIG)
-    with pytest.raises(OpenQuestionsError):
+    with pytest.raises(PendingInterruptsError):
         graph.submit({"x": 2}, CONFIG)
     discarding = {"configurable": {**CONFIG["configurable"], "discard_pending": True}}
     graph.submit({"x": 2}, discarding)
@@ -220,24 +220,26 @@ def test_advancing_a_finished_thread_changes_nothing() -> None:
     assert counted.ended == ["a", "b", "c"]
 
 
-def test_advancing_without_an_answer_asks_the_same_question() -> None:
+def test_advancing_without_an_answer_asks_the_same_interrupt() -> None:
     graph = saved(line(a=asks("q")))
     graph.submit({"x": 1}, CONFIG)
     first, second = graph.advance(CONFIG), graph.advance(CONFIG)
-    assert first.questions == second.questions
-    assert [question.interrupt.value for question in first.questions] == ["q"]
+    assert first.pending_interrupts == second.pending_interrupts
+    assert [interrupt.interrupt.value for interrupt in first.pending_interrupts] == ["q"]
 
 
-def test_a_question_says_where_its_answer_goes() -> None:
+def test_an_interrupt_says_where_its_answer_goes() -> None:
     graph = saved(line(a=says("a"), b=asks("one", "two")))
     graph.submit({"x": 1}, CONFIG)
-    [question] = graph.advance(CONFIG).questions
+    [interrupt] = graph.advance(CONFIG).pending_interrupts
     [task] = graph.get_state(CONFIG).tasks
-    assert (question.node, question.task_id, question.kind) == ("b", task.id, "interrupt")
-    assert question.checkpoint_id == graph.get_state(CONFIG).config["configurable"]["checkpoint_id"]
-    assert (question.index, question.checkpoint_ns) == (0, "")
+    assert (interrupt.node, interrupt.task_id, interrupt.kind) == ("b", task.id, "interrupt")
+    assert (
+        interrupt.checkpoint_id == graph.get_state(CONFIG).config["configurable"]["checkpoint_id"]
+    )
+    assert (interrupt.index, interrupt.checkpoint_ns) == (0, "")
     store_answer(graph, graph.advance(CONFIG), "1")
-    assert [question.index for question in graph.advance(CONFIG).questions] == [1]
+    assert [interrupt.index for interrupt in graph.advance(CONFIG).pending_interrupts] == [1]
 
 
 def test_an_answer_stored_while_others_are_open_is_used_at_the_next_advance() -> None:
@@ -246,18 +248,18 @@ def test_an_answer_stored_while_others_are_open_is_used_at_the_next_advance() ->
     outcome = graph.advance(CONFIG)
     store_answer(graph, outcome, "B", 1)
     outcome = graph.advance(CONFIG)
-    assert [question.interrupt.value for question in outcome.questions] == ["qa"]
+    assert [interrupt.interrupt.value for interrupt in outcome.pending_interrupts] == ["qa"]
     store_answer(graph, outcome, "A")
     assert graph.advance(CONFIG).status == "finished"
     assert log_of(graph) == ["A", "B"]
 
 
-def test_a_childs_question_is_answered_in_the_childs_namespace() -> None:
+def test_a_childs_interrupt_is_answered_in_the_childs_namespace() -> None:
     child = line(c=asks("child?")).compile()
     graph = saved(line(a=says("a"), sub=lambda s: {"log": child.invoke({"log": []})["log"]}))
     graph.submit({"x": 1}, CONFIG)
     outcome = graph.advance(CONFIG)
-    assert outcome.questions[0].checkpoint_ns.startswith("sub:")
+    assert outcome.pending_interrupts[0].checkpoint_ns.startswith("sub:")
     store_answer(graph, outcome, "yes")
     assert graph.advance(CONFIG).status == "finished"
     assert log_of(graph) == ["a", "yes"]
@@ -363,7 +365,7 @@ def test_answers_are_found_where_a_command_would_put_them() -> None:
     graph.submit({"x": 1}, CONFIG)
     store_answer(graph, graph.advance(CONFIG), "1")
     graph.advance(CONFIG)
-    assert list(open_questions(graph)) == ["two"]
+    assert list(open_interrupts(graph)) == ["two"]
     assert graph.invoke(Command(resume="2"), CONFIG)["log"] == ["1", "2"]
     assert INTERRUPT not in graph.get_state(CONFIG).values
 

@@ -11,7 +11,7 @@ from hitl_django import END, Command, StateGraph
 from hitl_django.engine.errors import GraphChangedError
 from hitl_django.engine.types import Send
 
-from .graphs import CONFIG, State, asks, line, log_of, open_questions, paused, saved, says
+from .graphs import CONFIG, State, asks, line, log_of, open_interrupts, paused, saved, says
 
 DISCARDING = {"configurable": {**CONFIG["configurable"], "discard_pending": True}}
 
@@ -53,12 +53,12 @@ def test_it_is_refused_with_the_nodes_name_and_goes_on_where_the_node_is_back(
     before: StateGraph, after: StateGraph, gone: str, way: Any
 ) -> None:
     graph = paused(before)
-    asked = open_questions(graph)
+    asked = open_interrupts(graph)
     changed = saved(after, graph.checkpointer)
     with pytest.raises(GraphChangedError, match=f"stopped before '{gone}'") as raised:
         way(changed, asked.values())
     assert raised.value.changes == (f"node '{gone}' is gone",)
-    assert open_questions(graph) == asked
+    assert open_interrupts(graph) == asked
     answers = dict.fromkeys(asked.values(), "yes")
     assert graph.invoke(Command(resume=answers), CONFIG)["log"][-1] == "yes"
 
@@ -79,7 +79,7 @@ def test_who_clears_or_discards_it_has_a_thread_that_goes_on(
     assert log_of(graph)
 
 
-def test_a_node_that_had_finished_beside_a_question_is_missed_too() -> None:
+def test_a_node_that_had_finished_beside_an_interrupt_is_missed_too() -> None:
     graph = StateGraph(State).add_node("a", says("a")).add_node("q", asks("q"))
     graph = paused(graph.add_edge("__start__", "a").add_edge("__start__", "q"))
     changed = saved(line(q=asks("q")), graph.checkpointer)

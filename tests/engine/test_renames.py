@@ -172,7 +172,7 @@ class Calls:
         return graph.invoke(given, CONFIG)
 
 
-def questions_of(graph: Any) -> dict[str, str]:
+def interrupts_of(graph: Any) -> dict[str, str]:
     return {
         str(asked.value): asked.id for asked in graph.get_state(CONFIG, subgraphs=True).interrupts
     }
@@ -182,7 +182,7 @@ def run_to_the_end(calls: Calls, graphs: list[Any], answered_first: int) -> Any:
     """Answers what is asked, each time with the next of the graphs, whose last one goes on."""
     calls.invoke(graphs[0], {"log" if "log" in graphs[0].channels else "notes": []})
     step = 0
-    while asked := questions_of(graphs[min(step, len(graphs) - 1)]):
+    while asked := interrupts_of(graphs[min(step, len(graphs) - 1)]):
         graph = graphs[min(step, len(graphs) - 1)]
         chosen = list(asked.items())[:answered_first]
         calls.invoke(graph, Command(resume={key: f"yes to {word}" for word, key in chosen}))
@@ -207,10 +207,10 @@ def test_a_paused_thread_goes_on_under_the_new_names_as_it_would_have_under_the_
         graphs = [calls.compiled(build, old)] * rename_after
         first = calls.compiled(build, old)
         calls.invoke(first, {"log": []})
-        before = questions_of(first)
+        before = interrupts_of(first)
         renamed = calls.compiled(build, new)
         # They are the same questions, though the nodes that ask them have other names.
-        assert questions_of(renamed) == before
+        assert interrupts_of(renamed) == before
         changes = list_changes(describe_shape(first), renamed, calls.load)
         assert changes == []
         fresh = Calls(is_async)
@@ -218,14 +218,14 @@ def test_a_paused_thread_goes_on_under_the_new_names_as_it_would_have_under_the_
         assert run_to_the_end(fresh, graphs, answered) == expected
 
 
-def test_without_renames_each_kind_of_pause_is_refused_or_asks_another_question() -> None:
+def test_without_renames_each_kind_of_pause_is_refused_or_asks_another_interrupt() -> None:
     """What the tests above rely on: the names do matter."""
     for build in KINDS:
         calls = Calls(False)
         first = calls.compiled(build, old)
         calls.invoke(first, {"log": []})
         unaware = build(new, None).compile(calls.saver)
-        assert questions_of(unaware) != questions_of(first)
+        assert interrupts_of(unaware) != interrupts_of(first)
 
 
 @pytest.mark.parametrize("when", ["before", "after"])
@@ -236,7 +236,7 @@ def test_a_breakpoint_is_passed_under_the_new_name(when: str) -> None:
     renamed = calls.compiled(in_a_row, new, **{f"interrupt_{when}": ["draft"]})
     assert renamed.get_state(CONFIG).next == (("draft",) if when == "before" else ("ask",))
     calls.invoke(renamed, None)
-    assert questions_of(renamed).keys() == {"Well?"}
+    assert interrupts_of(renamed).keys() == {"Well?"}
     assert renamed.get_state(CONFIG).values == {"notes": ["plan"], "amount": 1}
 
 
@@ -299,25 +299,25 @@ def test_a_chain_of_renames_is_followed_from_wherever_a_thread_stands() -> None:
             known = {"a": None, "b": {"a": "b"}, "c": chain}
             graphs = [build(stage, saver, known[stage]) for stage in stages]
             graphs[0].invoke({"log": []}, CONFIG)
-            asked = questions_of(graphs[0])
+            asked = interrupts_of(graphs[0])
             for graph in graphs[1:]:
-                assert questions_of(graph) == asked
+                assert interrupts_of(graph) == asked
             graphs[-1].invoke(Command(resume=dict.fromkeys(asked.values(), "yes")), CONFIG)
-            asked = questions_of(graphs[-1])
+            asked = interrupts_of(graphs[-1])
             assert asked.keys() == {"End?"}
             graphs[-1].invoke(Command(resume="done"), CONFIG)
             assert graphs[-1].get_state(CONFIG).values["log"] == ["yes", 0, "done", 0]
 
 
-def test_a_thread_of_a_version_that_renamed_without_saying_so_keeps_its_questions() -> None:
+def test_a_thread_of_a_version_that_renamed_without_saying_so_keeps_its_interrupts() -> None:
     saver = InMemorySaver()
     silent = in_a_row(new, None).compile(saver)
     silent.invoke({"notes": []}, CONFIG)
-    asked = questions_of(silent)
+    asked = interrupts_of(silent)
     aware = in_a_row(new, None).compile(
         saver, renamed={"plan": "draft", "review": "ask", "pay": "settle", "total": "amount"}
     )
-    assert questions_of(aware) == asked
+    assert interrupts_of(aware) == asked
     assert aware.invoke(Command(resume="yes"), CONFIG)["notes"] == ["plan", "yes", 1, "pay"]
 
 
@@ -367,5 +367,5 @@ def test_channels_of_a_graph_that_is_no_state_graph_are_renamed_with_what_they_s
     saver = InMemorySaver()
     build(old, saver).invoke("well?", CONFIG)
     renamed = build(new, saver).with_renames({"total": "amount"})
-    assert questions_of(renamed) == questions_of(build(old, saver))
+    assert interrupts_of(renamed) == interrupts_of(build(old, saver))
     assert renamed.invoke(Command(resume="yes"), CONFIG) == "yes"

@@ -11,7 +11,7 @@ from hitl_django import Command, StateGraph
 from hitl_django.engine.task.runtime import Runtime
 from hitl_django.engine.types import Interrupt
 
-from .graphs import CONFIG, State, asks, line, open_questions, paused, saved
+from .graphs import CONFIG, State, asks, line, open_interrupts, paused, saved
 
 
 def test_what_waits_for_an_answer_may_be_left_alone_while_another_is_answered() -> None:
@@ -30,9 +30,9 @@ def test_what_waits_for_an_answer_may_be_left_alone_while_another_is_answered() 
     stopped = paused(graph)
     ran.clear()
     place = {"configurable": {**CONFIG["configurable"], "rerun_unanswered": False}}
-    stopped.invoke(Command(resume={open_questions(stopped)["a"]: "yes"}), place)
+    stopped.invoke(Command(resume={open_interrupts(stopped)["a"]: "yes"}), place)
     assert ran == ["a"]
-    assert list(open_questions(stopped)) == ["b"]
+    assert list(open_interrupts(stopped)) == ["b"]
 
 
 def test_a_step_has_a_time_of_its_own() -> None:
@@ -52,5 +52,5 @@ def test_of_two_runtimes_the_other_ones_own_values_count() -> None:
     assert base.merge(Runtime()).context == "base"
 
 
-def test_a_question_without_an_id_says_so() -> None:
+def test_an_interrupt_without_an_id_says_so() -> None:
     assert Interrupt("q").id == "placeholder-id"

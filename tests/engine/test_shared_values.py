@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from hitl_django.engine.constants import TASKS
 from hitl_django.engine.errors import PayloadLimitError, UnserializableError
-from hitl_django.engine.savers.checkpoint import Added, Commit, TaskWrites
+from hitl_django.engine.savers.checkpoint import AddedEntries, Commit, TaskWrites
 from hitl_django.engine.savers.shared_values import SharedValues
 from hitl_django.engine.serde import Codec, find_extent
 from hitl_django.engine.types import Send
@@ -57,10 +57,10 @@ def test_what_a_channel_holds_is_the_same_object_as_in_the_write() -> None:
 
 def test_what_was_added_to_a_value_is_the_same_object_as_in_the_write() -> None:
     added, whole = [{"x": 1}, "text"], Codec().encode(["before"] * 100)
-    commit = commit_of([("a", added)], added={"a": Added(1, added)})
+    commit = commit_of([("a", added)], added={"a": AddedEntries(1, added)})
     shared = SharedValues(Codec(), commit)
     parts = shared.encode_writes([["a", added]])
-    encoded = shared.encode_added(find_extent(whole), Added(1, added), 102)
+    encoded = shared.encode_added(find_extent(whole), AddedEntries(1, added), 102)
     assert encoded is not None
     assert any(part is encoded[0] for part in parts)
     # All but the last, how many containers there are at most.
@@ -78,7 +78,7 @@ def test_parts_that_are_too_much_together_are_refused() -> None:
 
 def test_a_write_that_cannot_be_stored_is_refused_by_its_place() -> None:
     added = ["fine", {"deep": object()}]
-    commit = commit_of([("a", added)], added={"a": Added(1, added)})
+    commit = commit_of([("a", added)], added={"a": AddedEntries(1, added)})
     shared = SharedValues(Codec(), commit)
     with pytest.raises(UnserializableError, match=r"^\$\[0\]\[1\]\[1\]\.deep can't be stored"):
         shared.encode_writes([["a", added]])

@@ -23,7 +23,7 @@ from hitl_django.engine.task.task_status import (
     read_task_statuses,
     record_answer,
 )
-from hitl_django.engine.types import Interrupt, Unanswered
+from hitl_django.engine.types import Interrupt, MissingResume
 
 A, B, C = ("a" * 32, "b" * 32, "c" * 32)
 
@@ -60,7 +60,7 @@ def test_a_resume_becomes_answers_by_id(resume: Any, open_ids: list[str], answer
         ({C: 1, B: 2}, [A], "not_pending", (B, C)),
     ],
 )
-def test_a_resume_that_reaches_no_question_says_why(
+def test_a_resume_that_reaches_no_interrupt_says_why(
     resume: Any, open_ids: list[str], reason: str, named: tuple[str, ...]
 ) -> None:
     with pytest.raises(UnknownInterruptError) as raised:
@@ -97,7 +97,7 @@ def test_the_errors_say_what_would_be_right() -> None:
         (A, False),
     ],
 )
-def test_a_map_is_a_dict_of_question_ids(resume: Any, is_map: bool) -> None:
+def test_a_map_is_a_dict_of_interrupt_ids(resume: Any, is_map: bool) -> None:
     assert is_resume_map(resume) is is_map
 
 
@@ -112,8 +112,8 @@ def test_a_corrected_answer_drops_those_that_followed_from_the_old_one() -> None
     assert record_answer(["a"], 0, "x") == ["x"]
 
 
-def test_answers_to_questions_asked_side_by_side_may_come_in_any_order() -> None:
-    gap = Unanswered()
+def test_answers_to_interrupts_asked_side_by_side_may_come_in_any_order() -> None:
+    gap = MissingResume()
     later = record_answer([], 2, "c")
     assert later == [gap, gap, "c"]
     assert record_answer(later, 0, "a") == ["a", gap, "c"]
@@ -139,7 +139,7 @@ def given(**at: Any) -> dict[str, Any]:
     return {ids.make_interrupt_id("a:1", int(place[1:])): value for place, value in at.items()}
 
 
-def test_a_task_gets_the_answer_to_its_open_question() -> None:
+def test_a_task_gets_the_answer_to_its_open_interrupt() -> None:
     assert collect_answers("a:1", status([], 0), given(p0="x")) == ["x"]
     assert collect_answers("a:1", status(["x"], 1), given(p1="y")) == ["x", "y"]
 
@@ -149,9 +149,9 @@ def test_a_task_gets_no_answer_that_was_given_to_another() -> None:
     assert list(collect_answers("a:1", None, given(p1="x"))) == []
 
 
-def test_one_map_may_answer_several_questions_of_one_task() -> None:
+def test_one_map_may_answer_several_interrupts_of_one_task() -> None:
     assert collect_answers("a:1", status([], 0, 1), given(p0="x", p1="y")) == ["x", "y"]
-    assert collect_answers("a:1", status([], 0, 1), given(p1="y")) == [Unanswered(), "y"]
+    assert collect_answers("a:1", status([], 0, 1), given(p1="y")) == [MissingResume(), "y"]
 
 
 def test_an_answer_given_now_corrects_a_stored_one() -> None:
@@ -179,7 +179,7 @@ def test_a_status_is_read_from_stored_writes() -> None:
     assert statuses["t4"].finished
 
 
-def test_a_finished_task_has_no_open_question() -> None:
+def test_a_finished_task_has_no_open_interrupt() -> None:
     statuses = read_task_statuses([("t", INTERRUPT, (Interrupt("q", A),)), ("t", "key", 1)])
     assert statuses["t"].open == ()
     assert statuses["t"].interrupts != ()

@@ -38,7 +38,7 @@ def held_up_until(event: threading.Event) -> Any:
 
 def test_the_calling_thread_runs_short_tasks_itself(monkeypatch: pytest.MonkeyPatch) -> None:
     # On a busy machine a short task may take long, too; here nobody looks how long.
-    monkeypatch.setattr(SyncDriver, "look_after", lambda driver: None)
+    monkeypatch.setattr(SyncDriver, "monitor", lambda driver: None)
     graph = side_by_side(a=here, b=here, c=here).compile()
     assert graph.invoke({"x": 1})["log"] == [threading.get_ident()] * 3
 
@@ -160,7 +160,7 @@ class Looked:
         self.count = 0
         self.seen = threading.Event()
 
-    def look_after(self) -> None:
+    def monitor(self) -> None:
         self.count += 1
         self.seen.set()
 

@@ -81,7 +81,7 @@ def test_nobody_listening_is_no_reason_to_fail() -> None:
     assert told(saved(line(a=node)), {"x": 1}, stream_mode="updates") == [{"a": None}]
 
 
-def test_a_question_is_told_as_an_update_and_with_the_values() -> None:
+def test_an_interrupt_is_told_as_an_update_and_with_the_values() -> None:
     chunks = list(
         saved(line(a=asks("q"))).stream({"x": 1}, CONFIG, stream_mode=["updates", "values"])
     )

@@ -18,7 +18,7 @@ from .graphs import (
     asks,
     line,
     log_of,
-    open_questions,
+    open_interrupts,
     paused,
     saved,
     says,
@@ -48,10 +48,10 @@ def test_a_graph_may_be_a_node() -> None:
     ]
 
 
-def test_a_childs_question_is_its_parents_question() -> None:
+def test_a_childs_interrupt_is_its_parents_interrupt() -> None:
     graph = paused(line(p=says("p"), sub=calling(line(c=asks("child?")).compile()), q=says("q")))
     assert graph.get_state(CONFIG).next == ("sub",)
-    assert list(open_questions(graph)) == ["child?"]
+    assert list(open_interrupts(graph)) == ["child?"]
     answer(graph, "yes")
     assert log_of(graph) == ["p", "yes", "q"]
 
@@ -71,7 +71,7 @@ def test_the_parents_node_runs_again_and_the_childs_finished_nodes_do_not() -> N
 
 
 @pytest.mark.parametrize("levels", [2, 3, 4])
-def test_a_question_comes_up_through_any_number_of_levels(levels: int) -> None:
+def test_an_interrupt_comes_up_through_any_number_of_levels(levels: int) -> None:
     graph = line(c=asks("deep?"), after=says("after"))
     for level in range(levels):
         graph = line(**{f"p{level}": says(f"p{level}"), "sub": calling(graph.compile())})
@@ -87,16 +87,16 @@ def test_parallel_children_are_answered_in_any_order() -> None:
     children = {name: calling(line(c=asks(f"{name}?"), d=says(name)).compile()) for name in "abc"}
     graph = paused(side_by_side(**children))
     for name in "cab":
-        answer(graph, {open_questions(graph)[f"{name}?"]: f"{name}!"})
+        answer(graph, {open_interrupts(graph)[f"{name}?"]: f"{name}!"})
     assert log_of(graph) == ["a!", "a", "b!", "b", "c!", "c"]
 
 
-def test_several_questions_of_one_child_are_each_open() -> None:
+def test_several_interrupts_of_one_child_are_each_open() -> None:
     graph = paused(line(sub=calling(side_by_side(a=asks("qa"), b=asks("qb")).compile())))
-    ids = open_questions(graph)
+    ids = open_interrupts(graph)
     assert set(ids) == {"qa", "qb"}
     answer(graph, {ids["qb"]: "B"})
-    assert set(open_questions(graph)) == {"qa"}
+    assert set(open_interrupts(graph)) == {"qa"}
     answer(graph, "A")
     assert log_of(graph) == ["A", "B"]
 
@@ -110,9 +110,9 @@ def test_a_node_may_ask_before_and_after_its_child() -> None:
         return {"log": [first, *given, interrupt("last?")]}
 
     graph = paused(line(a=node))
-    for question in ("first?", "child?", "last?"):
-        assert list(open_questions(graph)) == [question]
-        answer(graph, question.upper())
+    for pending in ("first?", "child?", "last?"):
+        assert list(open_interrupts(graph)) == [pending]
+        answer(graph, pending.upper())
     assert log_of(graph) == ["FIRST?", "CHILD?", "LAST?"]
 
 
@@ -242,7 +242,7 @@ def test_a_child_in_a_loop_asks_each_time() -> None:
     graph.add_conditional_edges("sub", lambda s: "sub" if s["x"] < 4 else "__end__")
     compiled = paused(graph)
     for number in (1, 2, 3):
-        assert list(open_questions(compiled)) == [f"round {number}"]
+        assert list(open_interrupts(compiled)) == [f"round {number}"]
         answer(compiled, number)
     assert compiled.get_state(CONFIG).next == ()
 
@@ -257,9 +257,9 @@ def test_sent_children_ask_each_for_itself() -> None:
 
     graph.add_conditional_edges("p", lambda s: [Send("sub", i) for i in range(3)], ["sub"])
     compiled = paused(graph)
-    ids = open_questions(compiled)
+    ids = open_interrupts(compiled)
     assert set(ids) == {"child 0?", "child 1?", "child 2?"}
-    answer(compiled, {name: question for question, name in ids.items()})
+    answer(compiled, {name: pending for pending, name in ids.items()})
     assert log_of(compiled) == ["p", "child 0?", "child 1?", "child 2?"]
 
 

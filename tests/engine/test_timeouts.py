@@ -401,7 +401,7 @@ def test_the_next_attempt_waits_for_the_last_one_to_clean_up() -> None:
 
 @WAYS
 @LEAPS
-def test_a_question_and_what_was_done_once_outlive_a_timeout(run: Run) -> None:
+def test_an_interrupt_and_what_was_done_once_outlive_a_timeout(run: Run) -> None:
     done: list[str] = []
     slow = [True]
 

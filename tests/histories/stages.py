@@ -40,13 +40,13 @@ def answer(thread_id: str, advance: Callable[[], int], *, most: int) -> None:
     """Answers that many questions of a thread, in the order in which they stand in the graph."""
     asked = Interrupt.objects.filter(thread__thread_id=thread_id, status="pending")
     for _ in range(most):
-        question = asked.order_by("title").first()
-        if question is None:
+        interrupt = asked.order_by("title").first()
+        if interrupt is None:
             return
-        if question.kind == "breakpoint":
-            services.decide(question.pk, "approve")
+        if interrupt.kind == "breakpoint":
+            services.decide(interrupt.pk, "approve")
         else:
-            services.decide(question.pk, "respond", graphs.reply(question.title))
+            services.decide(interrupt.pk, "respond", graphs.reply(interrupt.title))
         advance()
 
 

@@ -394,12 +394,12 @@ def test_each_verdict_is_the_one_of_jsonschema(schema: Any, value: Any) -> None:
 
 @pytest.mark.promise("P21")
 def test_a_request_that_decides_has_a_bound_whatever_the_schema(
-    question: Interrupt, reviewer: User
+    interrupt: Interrupt, reviewer: User
 ) -> None:
     client = Client()
     client.force_login(reviewer)
-    rows = Interrupt.objects.filter(pk=question.pk)
-    path = reverse("hitl_django:decisions", args=[question.pk])
+    rows = Interrupt.objects.filter(pk=interrupt.pk)
+    path = reverse("hitl_django:decisions", args=[interrupt.pk])
 
     @settings(max_examples=40, suppress_health_check=list(HealthCheck))
     @given(schema=SCHEMAS, value=json_values(2_000))

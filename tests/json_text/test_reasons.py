@@ -12,7 +12,7 @@ from pydantic import BaseModel, Field
 
 from hitl_django.json_text import text_formats
 from hitl_django.json_text.json_schema import find_faults
-from hitl_django.json_text.reasons import Reason, describe_limits, say
+from hitl_django.json_text.reasons import ValidationMessage, describe_limits, say
 
 
 @pytest.mark.parametrize(
@@ -100,7 +100,7 @@ def test_limits_that_say_nothing_are_not_told() -> None:
 def test_a_reason_quotes_no_more_than_fits_a_line() -> None:
     [(_, reason)] = find_faults({"enum": ["x" * 500] * 500}, "y")
     assert len(reason) < 150
-    assert isinstance(reason, Reason)
+    assert isinstance(reason, ValidationMessage)
 
 
 VALID = {

@@ -34,7 +34,7 @@ from hitl_django.engine.savers.checkpoint import (
     TaskWrites,
 )
 from hitl_django.engine.savers.memory import InMemorySaver
-from hitl_django.errors import LeaseHeldError, LeaseLostError, OpenQuestionsError
+from hitl_django.errors import LeaseHeldError, LeaseLostError, PendingInterruptsError
 from hitl_django.leases import direct_call_lease
 from hitl_django.models import Thread
 from tests import processes
@@ -216,7 +216,7 @@ def test_whatever_ends_a_run_gives_the_thread_back(savers: MakeSaver, end: str) 
     else:
         build(savers(), ask).invoke({"log": ["in"]}, CONFIG)
         if end == "is refused":
-            with pytest.raises(OpenQuestionsError):
+            with pytest.raises(PendingInterruptsError):
                 build(savers(), ask).invoke({"log": ["in"]}, CONFIG)
     assert not Thread.objects.exclude(lease_until=None).exists()
     graph = build(savers(), lambda state: {"log": ["other"]})

@@ -11,7 +11,7 @@ from django.db import OperationalError
 from django.test import override_settings
 
 from hitl_django.leases import renewal
-from hitl_django.leases.renewal import LeaseRenewal, Renewals
+from hitl_django.leases.renewal import LeaseRenewal, LeaseRenewer
 
 
 class Lease:
@@ -34,12 +34,12 @@ class Renewal(LeaseRenewal):
 
 
 @pytest.fixture
-def renewals() -> Iterator[Renewals]:
+def renewals() -> Iterator[LeaseRenewer]:
     with override_settings(HITL={**settings.HITL, "HEARTBEAT_SECONDS": 0.01}):
-        yield Renewals()
+        yield LeaseRenewer()
 
 
-def test_one_thread_renews_all_leases_and_ends_when_there_are_none(renewals: Renewals) -> None:
+def test_one_thread_renews_all_leases_and_ends_when_there_are_none(renewals: LeaseRenewer) -> None:
     leases = [Renewal(), Renewal()]
     for lease in leases:
         renewals.add(lease)
@@ -57,14 +57,14 @@ def test_one_thread_renews_all_leases_and_ends_when_there_are_none(renewals: Ren
     renewals.remove(another)
 
 
-def test_a_forked_process_begins_without_the_thread(renewals: Renewals) -> None:
+def test_a_forked_process_begins_without_the_thread(renewals: LeaseRenewer) -> None:
     renewals._thread, renewals._leases = threading.current_thread(), {Renewal()}
     renewals.reset()  # what the fork calls in the child
     assert (renewals._thread, renewals._leases) == (None, set())
 
 
 def test_a_connection_that_can_not_be_closed_ends_no_renewing(
-    renewals: Renewals, monkeypatch: pytest.MonkeyPatch
+    renewals: LeaseRenewer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def refuse() -> None:
         raise OperationalError("the server has gone away")
@@ -78,7 +78,7 @@ def test_a_connection_that_can_not_be_closed_ends_no_renewing(
     renewals.remove(lease)
 
 
-def test_a_lease_that_was_removed_is_not_renewed_any_more(renewals: Renewals) -> None:
+def test_a_lease_that_was_removed_is_not_renewed_any_more(renewals: LeaseRenewer) -> None:
     removed, other = Renewal(), Renewal()
     renewals.add(removed)
     renewals.remove(removed)
@@ -89,7 +89,9 @@ def test_a_lease_that_was_removed_is_not_renewed_any_more(renewals: Renewals) ->
     assert len(removed.seen) == count
 
 
-def test_a_lease_that_is_due_sooner_than_the_others_wakes_the_thread(renewals: Renewals) -> None:
+def test_a_lease_that_is_due_sooner_than_the_others_wakes_the_thread(
+    renewals: LeaseRenewer,
+) -> None:
     with override_settings(HITL={**settings.HITL, "HEARTBEAT_SECONDS": 3600}):
         late, soon = Renewal(), Renewal(beat=0)
         renewals.add(late)

@@ -1,4 +1,4 @@
-"""``hitl backup-check``: what a restored database lacks is named before anything runs on it."""
+"""``hitl verify-backup``: what a restored database lacks is named before anything runs on it."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def check(*arguments: str) -> tuple[str, str]:
     """Returns what is printed, and why it failed."""
     out = io.StringIO()
     try:
-        call_command("hitl", "backup-check", *arguments, stdout=out, stderr=io.StringIO())
+        call_command("hitl", "verify-backup", *arguments, stdout=out, stderr=io.StringIO())
     except CommandError as error:
         return out.getvalue(), str(error)
     return out.getvalue(), ""
@@ -49,7 +49,7 @@ def damage_a_checkpoint() -> None:
     Checkpoint.objects.filter(thread__thread_id="waits").update(data=b"\xc1")
 
 
-def lose_the_question() -> None:
+def lose_the_interrupt() -> None:
     Interrupt.objects.filter(thread__thread_id="waits").delete()
 
 
@@ -66,7 +66,7 @@ def change_the_record() -> None:
     [
         (damage_a_blob, "waits", "its state can't be read: CorruptPayloadError"),
         (damage_a_checkpoint, "waits", "its state can't be read: CorruptPayloadError"),
-        (lose_the_question, "waits", " waits, and nothing is asked"),
+        (lose_the_interrupt, "waits", " waits, and nothing is asked"),
         (ask_after_the_end, "ended", " is open, and its run has ended"),
         (change_the_record, "waits", "its record is broken at entry 1"),
     ],

@@ -89,7 +89,7 @@ def test_of_what_is_well_it_says_so(worker: WorkerHeartbeat) -> None:
     assert "error" not in said
 
 
-@override_settings(HITL={"EVENT_WAITERS": 0})
+@override_settings(HITL={"EVENT_MAX_WAITING_THREADS": 0})
 def test_where_nobody_waits_no_threads_are_needed(worker: WorkerHeartbeat) -> None:
     assert "wait for events" not in examined()[1]
 
@@ -104,13 +104,13 @@ def test_a_worker_that_is_missed_is_an_error_with_what_to_do(worker: WorkerHeart
     assert "No worker has ever reported" in examined()[1]
 
 
-@pytest.mark.parametrize("verb", ["worker", "sweep", "retain", "start"])
+@pytest.mark.parametrize("verb", ["worker", "sweep", "purge", "start"])
 @pytest.mark.parametrize("app", ["hitl_django", "django_q"])
 def test_where_migrations_are_missing_every_command_says_so(
     verb: str, app: str, tmp_path: Path
 ) -> None:
     (tmp_path / "none").touch()
-    options = {"retain": ["--days", "3"], "start": ["--input", str(tmp_path / "none")]}
+    options = {"purge": ["--days", "3"], "start": ["--input", str(tmp_path / "none")]}
     applied = MigrationRecorder.Migration.objects.filter(app=app)
     newest = applied.order_by("-name")[0]
     newest.delete()
@@ -166,7 +166,7 @@ def test_runs_that_nobody_sweeps_are_noticed(worker: WorkerHeartbeat) -> None:
     assert "Nobody sweeps" not in examined()[1]
 
 
-def test_questions_that_nobody_lets_expire_are_noticed(worker: WorkerHeartbeat) -> None:
+def test_interrupts_that_nobody_lets_expire_are_noticed(worker: WorkerHeartbeat) -> None:
     with testing.inline() as advance:
         services.start("approval", {"text": "x"})
         advance()
@@ -318,8 +318,8 @@ class TestTheAudit:
             for number in range(5):
                 services.start("approval", {"text": "x"}, thread_id=f"thread {number}")
             advance()
-            for question in Interrupt.objects.all():
-                services.decide(question.pk, "approve")
+            for interrupt in Interrupt.objects.all():
+                services.decide(interrupt.pk, "approve")
             yield
 
     def of(self, number: int, seq: int = 2) -> Any:
@@ -381,7 +381,7 @@ def test_the_months_of_the_archive_count_as_one_table() -> None:
     partitions.make_partitions("default", [at])
     before = tables.measure_tables("default").bytes
     ArchivedThread.objects.create(
-        id=1, runs=1, questions=0, started_at=at, ended_at=at, document=os.urandom(300_000)
+        id=1, runs=1, interrupts=0, started_at=at, ended_at=at, document=os.urandom(300_000)
     )
     assert tables.measure_tables("default").bytes - before > 300_000
 

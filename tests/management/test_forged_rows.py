@@ -14,7 +14,7 @@ from hitl_django import audit, services, testing
 from hitl_django.management.diagnosis import examine_installation
 from hitl_django.models import Decision, Interrupt
 from hitl_django.models.fields import digest_json
-from hitl_django.services.record_comparison import find_forged_rows
+from hitl_django.services.audit_comparison import find_forged_rows
 
 
 @pytest.fixture
@@ -39,7 +39,7 @@ def words() -> str:
 def test_rows_as_they_were_recorded_are_sound(advance: Callable[[], int]) -> None:
     item = decided(advance)
     assert words() == ""
-    services.forget(item.thread.thread_id)
+    services.erase_thread(item.thread.thread_id)
     assert words() == ""
 
 

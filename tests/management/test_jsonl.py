@@ -7,7 +7,7 @@ import re
 import pytest
 
 from hitl_django.management.jsonl import BadLine, StartLine, StartRequest, parse_line, read_lines
-from hitl_django.services import SubjectKey
+from hitl_django.services import SubjectRef
 
 
 def read(text: str | bytes, graph: str | None = "refund") -> StartRequest:
@@ -28,7 +28,7 @@ def test_envelope_with_subject_context_and_configurable_returns_them() -> None:
         '{"input": {}, "subject": {"type": "shop.order", "id": "7"},'
         ' "context": {"user": "ann"}, "configurable": {"tenant": "t1"}}'
     )
-    subject = SubjectKey("shop.order", "7")
+    subject = SubjectRef("shop.order", "7")
     expected = StartRequest("refund", {}, None, subject, {"user": "ann"}, {"tenant": "t1"})
     assert request == expected
 

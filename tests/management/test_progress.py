@@ -89,10 +89,10 @@ def threads() -> None:
     ("arguments", "note"),
     [
         (["archive", "--older-than", "0"], "1 thread"),
-        (["backup-check"], "3 threads"),
+        (["verify-backup"], "3 threads"),
         (["export-audit", "--since", "2020-01-01"], "2 entries"),
         (["preflight"], "1 run"),
-        (["retain", "--days", "0"], "1 thread"),
+        (["purge", "--days", "0"], "1 thread"),
         (["retry", "--state", "failed"], "1 run"),
     ],
     ids=lambda value: value[0] if isinstance(value, list) else None,

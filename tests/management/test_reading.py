@@ -33,17 +33,17 @@ def lines(*arguments: Any) -> list[dict[str, Any]]:
     return [json.loads(line) for line in call(*arguments, "--json").splitlines()]
 
 
-def test_questions_that_wait_are_listed_the_longest_asked_first(hitl: GraphEnvironment) -> None:
+def test_interrupts_that_wait_are_listed_the_longest_asked_first(hitl: GraphEnvironment) -> None:
     assert call("list") == "There are none.\n"
     first = hitl.start("approval", {"text": "A"})
     hitl.start("approval", {"text": "B"})
-    hitl.decide(hitl.make_question("C"), "respond", "yes")
+    hitl.decide(hitl.make_interrupt("C"), "respond", "yes")
     head, one, other = call("list").splitlines()
     assert head.split() == ["id", "asked_at", "graph", "title"]
     assert one.endswith("approval  Publish A?")
     assert other.endswith("approval  Publish B?")
-    asked = hitl.question(run=first)
-    found = lines("list", "questions", "--graph", "approval", "--limit", 1)
+    asked = hitl.interrupt(run=first)
+    found = lines("list", "interrupts", "--graph", "approval", "--limit", 1)
     assert [row["id"] for row in found] == [str(asked.pk)]
     assert found[0]["run_id"] == str(first.id)
     assert found[0]["decisions"] == asked.allowed_decisions
@@ -65,27 +65,29 @@ def test_runs_are_listed_the_newest_first_and_by_state(hitl: GraphEnvironment) -
         call("list", "runs", "--state", "open")
 
 
-def test_a_question_is_shown_with_its_payload_and_decisions(hitl: GraphEnvironment) -> None:
-    question = hitl.make_question({"sum": 3, "to": "Dana\u202e\x1b[2J"}, title="Pay?", why="Late.")
-    text = call("show", question.pk)
+def test_an_interrupt_is_shown_with_its_payload_and_decisions(hitl: GraphEnvironment) -> None:
+    interrupt = hitl.make_interrupt(
+        {"sum": 3, "to": "Dana\u202e\x1b[2J"}, title="Pay?", why="Late."
+    )
+    text = call("show", interrupt.pk)
     assert "title              Pay?\n" in text
     assert '"sum": 3,' in text
     assert "\x1b" not in text
     assert "\u202e" not in text
-    hitl.decide(question, "respond", {"sum": 4}, reason="As agreed.")
-    (shown,) = lines("show", question.pk)
+    hitl.decide(interrupt, "respond", {"sum": 4}, reason="As agreed.")
+    (shown,) = lines("show", interrupt.pk)
     assert shown["payload"] == {"sum": 3, "to": "Dana\u202e\x1b[2J"}
     (made,) = shown["decisions"]
     assert (made["type"], made["value"], made["reason"]) == ("respond", {"sum": 4}, "As agreed.")
 
 
-def test_a_run_is_shown_with_its_questions_and_an_id_of_nothing_is_refused(
+def test_a_run_is_shown_with_its_interrupts_and_an_id_of_nothing_is_refused(
     hitl: GraphEnvironment,
 ) -> None:
     run = hitl.start("approval", {"text": "A"})
     (shown,) = lines("show", run.id)
     assert (shown["state"], shown["graph"]) == ("interrupted", "approval")
-    assert [asked["title"] for asked in shown["questions"]] == ["Publish A?"]
+    assert [asked["title"] for asked in shown["interrupts"]] == ["Publish A?"]
     assert "Publish A?" in call("show", run.id)
     with pytest.raises(CommandError, match="There is no question and no run"):
         call("show", "0" * 32)
@@ -93,12 +95,12 @@ def test_a_run_is_shown_with_its_questions_and_an_id_of_nothing_is_refused(
         call("show", "nonsense")
 
 
-def test_a_question_is_decided_for_nobody_or_for_a_user(
+def test_an_interrupt_is_decided_for_nobody_or_for_a_user(
     hitl: GraphEnvironment, django_user_model: Any
 ) -> None:
     django_user_model.objects.create_superuser("rita")
     django_user_model.objects.create_user("eve")
-    one, other = hitl.make_question("A?"), hitl.make_question("B?")
+    one, other = hitl.make_interrupt("A?"), hitl.make_interrupt("B?")
     assert call("decide", one.pk, "respond", "--value", '{"n": 1}', "--reason", "So.") == (
         f"Decided: respond. Run {one.run_id} goes on.\n"
     )
@@ -125,20 +127,20 @@ def test_one_approval_of_several_says_how_many_are_missing(
     hitl: GraphEnvironment, django_user_model: Any
 ) -> None:
     django_user_model.objects.create_superuser("rita")
-    question = hitl.make_question({"n": 1}, quorum=3)
-    said = call("decide", question.pk, "approve", "--by", "rita")
+    interrupt = hitl.make_interrupt({"n": 1}, quorum=3)
+    said = call("decide", interrupt.pk, "approve", "--by", "rita")
     assert said == "Recorded: approve. 2 more have to approve.\n"
 
 
 def test_a_claim_of_somebody_else_s_is_respected_where_that_is_asked(
     hitl: GraphEnvironment, django_user_model: Any
 ) -> None:
-    question = hitl.make_question("A?")
-    services.claim(question.pk, by=django_user_model.objects.create_superuser("rita"))
+    interrupt = hitl.make_interrupt("A?")
+    services.claim(interrupt.pk, by=django_user_model.objects.create_superuser("rita"))
     with pytest.raises(CommandError, match="rita"):
-        call("decide", question.pk, "respond", "--value", "1", "--not-over-claim")
-    call("decide", question.pk, "respond", "--value", "1")
-    assert Run.objects.get(pk=question.run_id).state == "queued"
+        call("decide", interrupt.pk, "respond", "--value", "1", "--not-over-claim")
+    call("decide", interrupt.pk, "respond", "--value", "1")
+    assert Run.objects.get(pk=interrupt.run_id).state == "queued"
 
 
 def test_a_graph_is_drawn(tmp_path: Path) -> None:

@@ -43,14 +43,14 @@ NOT_FOUND = [
 
 @pytest.mark.parametrize(("asked", "text"), FOUND)
 def test_letters_are_found_within_words_and_fewer_than_three_where_a_word_begins(
-    asked: Any, text: str, question: Interrupt
+    asked: Any, text: str, interrupt: Interrupt
 ) -> None:
-    assert _finds(question, asked, text)
+    assert _finds(interrupt, asked, text)
 
 
 @pytest.mark.parametrize(("asked", "text"), NOT_FOUND)
-def test_what_no_word_has_is_not_found(asked: Any, text: str, question: Interrupt) -> None:
-    assert not _finds(question, asked, text)
+def test_what_no_word_has_is_not_found(asked: Any, text: str, interrupt: Interrupt) -> None:
+    assert not _finds(interrupt, asked, text)
 
 
 def test_a_search_text_is_bounded_whatever_is_asked() -> None:
@@ -61,8 +61,8 @@ def test_a_search_text_is_bounded_whatever_is_asked() -> None:
         assert len(build_grams(text)) < 6 * LENGTH
 
 
-def _finds(question: Interrupt, asked: Any, text: str) -> bool:
-    rows, written = Interrupt.objects.filter(pk=question.pk), build_search_text(asked)
+def _finds(interrupt: Interrupt, asked: Any, text: str) -> bool:
+    rows, written = Interrupt.objects.filter(pk=interrupt.pk), build_search_text(asked)
     rows.update(search_text=written, search_grams=build_grams(written))
     for common in (False, True):
         found = rows.filter(queue_filters.match_words(text, common=common)).exists()

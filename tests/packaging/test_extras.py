@@ -21,14 +21,14 @@ OWN_MODULES = {
     "langgraph": ("hitl_django.contrib.langchain", "hitl_django.contrib.langgraph.*"),
     "openapi": ("hitl_django.api.openapi",),
     "opentelemetry": (
-        "hitl_django.contrib.opentelemetry.figures",
+        "hitl_django.contrib.opentelemetry.metrics",
         "hitl_django.contrib.opentelemetry.reviews",
-        "hitl_django.contrib.opentelemetry.stretches",
+        "hitl_django.contrib.opentelemetry.segments",
         "hitl_django.contrib.opentelemetry.trace_ids",
     ),
     "procrastinate": ("hitl_django.contrib.procrastinate",),
     "prometheus": ("hitl_django.contrib.prometheus",),
-    "sentry": ("hitl_django.contrib.sentry.stretches",),
+    "sentry": ("hitl_django.contrib.sentry.segments",),
     "tasks": ("hitl_django.contrib.django_tasks",),
     "test": ("hitl_django.contrib.pytest_plugin",),
 }

@@ -180,9 +180,9 @@ def test_a_claim_is_settled_by_its_processes_though_a_worker_is_killed(
     claim = f"/api/claims/{number}"
     assert clerk.call(claim, {})["data"]["state"] == "queued"
     listed = "/api/review/api/v1/interrupts/?status=pending"
-    (question,) = office.wait_for(lambda: rita.call(listed)["results"])
-    assert question["title"] == "Settle Eva?"
-    rita.call(f"/api/review/api/v1/interrupts/{question['id']}/decisions/", {"type": "approve"})
+    (interrupt,) = office.wait_for(lambda: rita.call(listed)["results"])
+    assert interrupt["title"] == "Settle Eva?"
+    rita.call(f"/api/review/api/v1/interrupts/{interrupt['id']}/decisions/", {"type": "approve"})
 
     office.kill(worker)
     page = chromium.new_page(base_url=found[1], locale="de")

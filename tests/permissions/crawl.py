@@ -110,7 +110,7 @@ def pages_of(things: Things, world: World) -> Iterator[str]:
         if method == "GET" and row.kind:
             yield path_of(name, row.at(things, world.hooks))
     api = "hitl_django:"
-    for item in (things.question, things.decided, things.erased):
+    for item in (things.interrupt, things.decided, things.erased):
         for page in ("interrupt", "decisions", "comments", "links"):
             yield path_of(api + page, (item.pk,))
         for page in ("change", "file", "history", "payload", "status"):
@@ -123,7 +123,7 @@ def pages_of(things: Things, world: World) -> Iterator[str]:
             yield path_of(f"admin:hitl_django_run_{page}", (run.pk,))
         yield path_of("admin:hitl_django_thread_change", (run.thread.pk,))
     thread = quote(things.thread.thread_id)
-    yield path_of(f"{api}graph-diagram", (things.question.graph,)) + f"?thread={thread}"
+    yield path_of(f"{api}graph-diagram", (things.interrupt.graph,)) + f"?thread={thread}"
     for name, page in ADMIN.items():
         if not name.endswith("_row") and page.lists is None and isinstance(page, Page):
             yield path_of(name, page.at(things, world.hooks)) + page.query(things)

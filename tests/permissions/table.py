@@ -98,7 +98,7 @@ _API: dict[tuple[str, str], Row] = {
     ("thread", "DELETE"): Row(
         "operated", "operate_run", at=of("decided.thread.thread_id"), changes=True
     ),
-    ("thread-record", "GET"): Row("thread", "read the record", at=of("thread.thread_id")),
+    ("thread-audit", "GET"): Row("thread", "read the record", at=of("thread.thread_id")),
     ("thread-state", "GET"): Row("thread", "view_thread_state", at=of("thread.thread_id")),
     ("thread-history", "GET"): Row("thread", at=of("thread.thread_id")),
     ("thread-fork", "POST"): Row(

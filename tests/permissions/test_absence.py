@@ -157,8 +157,8 @@ def variants(name: str, page: Page, world: World, things: Things) -> Iterator[An
 def test_a_hidden_thing_within_one_that_is_seen_is_not_there_either(world: World) -> None:
     opened, vault = world.areas["open"], world.areas["vault"]
     client = world.client(PEOPLE["minter"])
-    path = path_of("hitl_django:link-detail", (opened.question.pk, vault.link.pk))
-    other = path_of("hitl_django:link-detail", (opened.question.pk, nowhere()))
+    path = path_of("hitl_django:link-detail", (opened.interrupt.pk, vault.link.pk))
+    other = path_of("hitl_django:link-detail", (opened.interrupt.pk, nowhere()))
     assert told(client.delete(path), ()) == told(client.delete(other), ())
     for page in ("graph", "graph-diagram"):
         shut = world.areas["shut"].thread.thread_id
@@ -169,7 +169,7 @@ def test_a_hidden_thing_within_one_that_is_seen_is_not_there_either(world: World
 
 
 @pytest.mark.promise("P18")
-def test_of_many_decisions_those_on_hidden_questions_are_on_none(world: World) -> None:
+def test_of_many_decisions_those_on_hidden_interrupts_are_on_none(world: World) -> None:
     client = world.client(PEOPLE["minter"])
     path, vault = path_of("hitl_django:decisions-bulk", ()), world.areas["vault"]
     seen = str(world.areas["open"].free.pk)
@@ -184,7 +184,7 @@ def test_of_many_decisions_those_on_hidden_questions_are_on_none(world: World) -
     assert results == [results[0]] * 3
 
 
-def test_a_page_of_many_decisions_names_no_hidden_question(world: World) -> None:
+def test_a_page_of_many_decisions_names_no_hidden_interrupt(world: World) -> None:
     client, vault = world.client(PEOPLE["minter"]), world.areas["vault"]
     path = path_of("admin:hitl_django_reviewitem_bulk", ())
     pages = []
@@ -240,7 +240,7 @@ def test_starting_a_run_tells_of_no_hidden_thread_or_key(world: World) -> None:
 
 
 @pytest.mark.promise("P18")
-def test_a_run_that_would_lose_questions_names_those_only_that_one_sees(world: World) -> None:
+def test_a_run_that_would_lose_interrupts_names_those_only_that_one_sees(world: World) -> None:
     vault = world.areas["vault"]
     thread = vault.thread.thread_id
     body = {"graph": "vault", "input": {"area": "vault"}, "thread_id": thread}
@@ -249,5 +249,5 @@ def test_a_run_that_would_lose_questions_names_those_only_that_one_sees(world: W
         who: send(world.client(PEOPLE[who]), "POST", path, body) for who in ("minter", "superuser")
     }
     assert {one.status_code for one in answers.values()} == {409}
-    assert str(vault.question.pk) in answers["superuser"].content.decode()
-    assert str(vault.question.pk) not in answers["minter"].content.decode()
+    assert str(vault.interrupt.pk) in answers["superuser"].content.decode()
+    assert str(vault.interrupt.pk) not in answers["minter"].content.decode()

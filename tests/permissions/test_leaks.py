@@ -19,7 +19,7 @@ pytestmark = pytest.mark.long
 CANARY = re.compile("zq(open|vault|shut|hook)([a-z]+?)qz")
 
 #: Which kind of thing a text belongs to: who sees such a thing may read it.
-QUESTION = {"title", "payload", "why", "value", "reason", "remark", "decider", "undoer",
+INTERRUPT = {"title", "payload", "why", "value", "reason", "remark", "decider", "undoer",
             "commenter", "assignee", "assigner", "holder", "group"}  # fmt: skip
 STARTED = ("question", "free", "decided", "undoable", "erased", "failed")
 THREAD = {f"thread{what}" for what in STARTED}
@@ -53,7 +53,7 @@ def may_read(person: Person, area: str, kind: str) -> bool:
         return asked or state
     if kind == "group":  # whoever assigns is offered all groups
         return asked or person.may("assign_interrupt")
-    if kind in QUESTION:
+    if kind in INTERRUPT:
         return asked
     if kind in THREAD:
         return asked or run or thread
@@ -98,7 +98,7 @@ def test_no_answer_holds_what_its_reader_may_not_see(world: World, people: list[
                     faults.setdefault(f"{who}: a secret", path)
     assert not faults, "\n".join(f"{what}, at {path}" for what, path in faults.items())
     # What nobody at all is shown would be no canary.
-    expected = {(area, kind) for area in AREAS for kind in QUESTION | THREAD | RUN | {"error"}}
+    expected = {(area, kind) for area in AREAS for kind in INTERRUPT | THREAD | RUN | {"error"}}
     assert not {one for one in expected if one not in seen and one[1] != "assigner"}
 
 
@@ -126,7 +126,7 @@ def test_what_is_hidden_changes_no_list_count_search_or_order(empty_world: World
         "lead of questions": "vault",
         "blindfolded": "shut",
     }
-    people = {**PEOPLE, "lead of questions": QUESTIONS_ONLY}
+    people = {**PEOPLE, "lead of questions": INTERRUPTS_ONLY}
     clients = {name: world.client(people[name]) for name in who}
 
     def look(area: str) -> dict[tuple[str, str], Any]:
@@ -149,7 +149,7 @@ def test_what_is_hidden_changes_no_list_count_search_or_order(empty_world: World
     assert not differing, "\n".join(map(str, differing))
 
 
-QUESTIONS_ONLY = Person(
+INTERRUPTS_ONLY = Person(
     "lead of questions",
     frozenset({"view_interrupt", "decide_interrupt", "assign_interrupt", "take_over_interrupt",
                "add_comment", "link_interrupt"}),

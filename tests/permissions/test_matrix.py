@@ -11,7 +11,7 @@ import pytest
 from django.db import transaction
 from django.test import Client
 
-from hitl_django.contrib.links.services import make_link
+from hitl_django.contrib.links.services import create_review_link
 from tests.api import document
 
 from .addresses import addresses
@@ -260,7 +260,7 @@ def test_a_graph_that_a_policy_keeps_to_itself_is_none(world: World) -> None:
 
 @pytest.mark.usefixtures("db")
 @pytest.mark.parametrize("who", ["nobody", "only operate_run", "only decide_interrupt"])
-def test_where_no_graph_is_reserved_lists_of_questions_are_for_who_may_see_some(who: str) -> None:
+def test_where_no_graph_is_reserved_lists_of_interrupts_are_for_who_may_see_some(who: str) -> None:
     client = Crowd().client(PEOPLE[who])
     for model in ("reviewitem", "interrupt", "decision"):
         path = path_of(f"admin:hitl_django_{model}_changelist", ())
@@ -272,7 +272,7 @@ def test_a_links_page_asks_for_its_secret_and_for_nothing_else(
     world: World, people: list[Person]
 ) -> None:
     maker = world.crowd.user(PEOPLE["superuser"])
-    made = make_link(world.areas["open"].free.pk, name="Max", by=maker)
+    made = create_review_link(world.areas["open"].free.pk, name="Max", by=maker)
     nowhere = path_of("hitl_django:link", ("nonsense",))
     before = everything_of_ours()
     for person in people:

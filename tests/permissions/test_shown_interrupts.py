@@ -34,8 +34,8 @@ class State(TypedDict, total=False):
 
 
 def ask(state: State) -> State:
-    question = {"title": "zqtitleqz", "text": "zqpayloadqz"}
-    return {"answer": interrupt(question, response_schema=SCHEMA)}
+    payload = {"title": "zqtitleqz", "text": "zqpayloadqz"}
+    return {"answer": interrupt(payload, response_schema=SCHEMA)}
 
 
 def build() -> StateGraph:

@@ -23,7 +23,7 @@ from hitl_django.contrib.archive import moves
 from hitl_django.contrib.archive.models import ArchivedThread
 from hitl_django.contrib.insights.models import SpotCheck
 from hitl_django.contrib.links.models import ReviewLink
-from hitl_django.contrib.links.services import make_link
+from hitl_django.contrib.links.services import create_review_link
 from hitl_django.contrib.notifications import slack_channel
 from hitl_django.contrib.notifications.models import SlackChannel
 from hitl_django.contrib.schedules.models import Schedule
@@ -63,12 +63,12 @@ def canary(area: str, kind: str) -> str:
 
 def ask(state: State) -> State:
     area = state["area"]
-    question = {
+    payload = {
         "title": f"Pay {canary(area, 'title')}?",
         "text": canary(area, "payload"),
         "why": canary(area, "why"),
     }
-    return {"answer": interrupt(question)}
+    return {"answer": interrupt(payload)}
 
 
 def fail(state: State) -> State:
@@ -101,7 +101,7 @@ class Things:
     """What there is in one area."""
 
     area: str
-    question: Interrupt
+    payload: Interrupt
     #: One that nobody holds.
     free: Interrupt
     decided: Interrupt
@@ -121,11 +121,11 @@ class Things:
 
     @property
     def run(self) -> Run:
-        return self.question.run
+        return self.interrupt.run
 
     @property
     def thread(self) -> Thread:
-        return self.question.thread
+        return self.interrupt.thread
 
 
 @dataclass
@@ -146,7 +146,7 @@ def user(area: str, kind: str) -> Any:
 def fill(area: str) -> Things:
     """Fills an area; the graphs are registered."""
     with testing.inline() as advance:
-        question = asked(area, "question", advance)
+        payload = asked(area, "question", advance)
         free = asked(area, "free", advance)
         decided = asked(area, "decided", advance)
         decision = services.decide(
@@ -165,30 +165,30 @@ def fill(area: str) -> Things:
         services.decide(erased.pk, "approve")
         advance()
         failed = started(area, "failed", advance, graph="broken")
-    services.comment(question.pk, canary(area, "remark"), by=user(area, "commenter"))
+    services.comment(payload.pk, canary(area, "remark"), by=user(area, "commenter"))
     services.assign(
-        question.pk,
+        payload.pk,
         to=user(area, "assignee"),
         group=Group.objects.create(name=canary(area, "group")),
         by=user(area, "assigner"),
     )
-    services.claim(question.pk, by=user(area, "holder"), take_over=True)
-    link = make_link(
-        question.pk, name=canary(area, "guest"), email=f"{canary(area, 'email')}@x.example"
+    services.claim(payload.pk, by=user(area, "holder"), take_over=True)
+    link = create_review_link(
+        payload.pk, name=canary(area, "guest"), email=f"{canary(area, 'email')}@x.example"
     )
-    services.forget(erased.thread.thread_id)
+    services.erase_thread(erased.thread.thread_id)
     row = ReviewLink.objects.get(pk=link.id)
     archived_id = f"{SHUT if area == 'shut' else ''}archived-{area}"
     services.cancel(services.start(GRAPHS[area], {"area": area}, thread_id=archived_id).id)
     ended = Thread.objects.filter(thread_id=archived_id)
     moves.make_room(ended)
     (archived,) = moves.archive_threads(ended)
-    checkpoints = Checkpoint.objects.filter(thread=question.thread)
-    blobs = ChannelBlob.objects.filter(thread=question.thread)
-    writes = PendingWrite.objects.filter(thread__in=[question.thread_id, failed.thread_id])
+    checkpoints = Checkpoint.objects.filter(thread=payload.thread)
+    blobs = ChannelBlob.objects.filter(thread=payload.thread)
+    writes = PendingWrite.objects.filter(thread__in=[payload.thread_id, failed.thread_id])
     return Things(
         area=area,
-        question=Interrupt.objects.select_related("run", "thread").get(pk=question.pk),
+        payload=Interrupt.objects.select_related("run", "thread").get(pk=payload.pk),
         free=free,
         decided=Interrupt.objects.select_related("run", "thread").get(pk=decided.pk),
         undoable=undoable,
@@ -231,7 +231,7 @@ def hook() -> Hooks:
     made = webhook_services.create_webhook(
         f"https://{canary('hook', 'url')}.example/", description=canary("hook", "description")
     )
-    sent = webhook_services.try_webhook(made.id)
+    sent = webhook_services.send_test_event(made.id)
     Delivery.objects.filter(pk=sent.id).update(
         state=Delivery.State.DEAD, fault=canary("hook", "fault"), finished_at=timezone.now()
     )

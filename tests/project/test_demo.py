@@ -156,15 +156,15 @@ def test_it_fills_the_queue_runs_what_is_decided_and_carries_on_the_next_time(
     with urllib.request.urlopen(f"http://127.0.0.1:{demo.port}/", timeout=PATIENCE) as page:
         assert "Review queue" in page.read().decode()
 
-    question = eventually(
+    interrupt = eventually(
         lambda: demo.call("interrupts/?graph=refund")["results"], "a question in the queue"
     )[0]
-    decision = demo.call(f"interrupts/{question['id']}/decisions/", {"type": "approve"})
+    decision = demo.call(f"interrupts/{interrupt['id']}/decisions/", {"type": "approve"})
     assert decision["by"] == "rita"
     eventually(
-        lambda: demo.call(f"runs/{question['run']}/")["state"] == "succeeded", "the run's end"
+        lambda: demo.call(f"runs/{interrupt['run']}/")["state"] == "succeeded", "the run's end"
     )
-    thread = demo.call(f"threads/{question['thread_id']}/")
+    thread = demo.call(f"threads/{interrupt['thread_id']}/")
     assert thread["subject"] == {"type": "project.customer", "id": "1001"}
     said = curl_of_the_guide(demo.port).splitlines()
     assert any("Paid 50.00 EUR for R-1." in line for line in said)
@@ -175,7 +175,7 @@ def test_it_fills_the_queue_runs_what_is_decided_and_carries_on_the_next_time(
 
     again = start().ready()
     assert "0 started, 201 there before, 0 refused." in again.said
-    assert again.call(f"runs/{question['run']}/")["state"] == "succeeded"
+    assert again.call(f"runs/{interrupt['run']}/")["state"] == "succeeded"
     assert again.end(signal.SIGTERM) == 0
 
 
@@ -207,12 +207,12 @@ def test_hosts_that_are_left_go_on_when_others_are_killed(
         eventually(lambda name=name: f"The {name} ended with code -9." in demo.said, name)
 
     demo.port += 2
-    question = eventually(
+    interrupt = eventually(
         lambda: demo.call("interrupts/?graph=refund")["results"], "a question in the queue"
     )[0]
-    demo.call(f"interrupts/{question['id']}/decisions/", {"type": "approve"})
+    demo.call(f"interrupts/{interrupt['id']}/decisions/", {"type": "approve"})
     eventually(
-        lambda: demo.call(f"runs/{question['run']}/")["state"] == "succeeded", "the run's end"
+        lambda: demo.call(f"runs/{interrupt['run']}/")["state"] == "succeeded", "the run's end"
     )
     assert demo.end(signal.SIGINT) == 0
 

@@ -41,7 +41,7 @@ class Thread:
         self.state = self.graph.invoke(given, self.config)
 
     @property
-    def questions(self) -> list[Any]:
+    def interrupts(self) -> list[Any]:
         return list(self.graph.get_state(self.config).interrupts)
 
     def answer(self, value: Any) -> None:
@@ -50,20 +50,20 @@ class Thread:
 
 def test_a_small_refund_is_paid_without_asking() -> None:
     thread = Thread(refund.refund, {**ORDER, "amount": 1500})
-    assert thread.questions == []
+    assert thread.interrupts == []
     assert thread.state["outcome"] == "Paid 15.00 EUR for A-1."
 
 
 def test_a_large_refund_asks_and_pays_what_the_reviewer_says() -> None:
     thread = Thread(refund.refund, ORDER)
-    (question,) = thread.questions
-    assert question.value["title"] == "Refund 120.00 EUR to Dana K.?"
-    assert question.value["amount"] == 12000
-    assert set(question.response_schema["properties"]) == {"approved", "amount", "note"}
+    (interrupt,) = thread.interrupts
+    assert interrupt.value["title"] == "Refund 120.00 EUR to Dana K.?"
+    assert interrupt.value["amount"] == 12000
+    assert set(interrupt.response_schema["properties"]) == {"approved", "amount", "note"}
 
     thread.answer({"approved": True, "amount": 6000, "note": "Half, as agreed."})
     assert thread.state["outcome"] == "Paid 60.00 EUR for A-1."
-    assert thread.questions == []
+    assert thread.interrupts == []
 
 
 def test_a_rejected_refund_is_declined() -> None:
@@ -84,7 +84,7 @@ def test_a_rejected_refund_is_declined() -> None:
 )
 def test_each_doubt_asks_and_is_named(change: dict[str, Any], doubt: str) -> None:
     thread = Thread(refund.refund, {**ORDER, "amount": 1500, **change})
-    assert doubt in thread.questions[0].value["why"]
+    assert doubt in thread.interrupts[0].value["why"]
 
 
 @pytest.mark.parametrize(
@@ -110,7 +110,7 @@ def test_input_that_does_not_fit_is_refused(change: dict[str, Any]) -> None:
 
 def test_a_newsletter_goes_out_as_edited() -> None:
     thread = Thread(newsletter.newsletter, LETTER)
-    assert thread.questions[0].value["text"] == "Water off on the 9th."
+    assert thread.interrupts[0].value["text"] == "Water off on the 9th."
     thread.answer({"approved": True, "text": "Water off on the 10th."})
     assert thread.state["text"] == "Water off on the 10th."
     assert thread.state["outcome"].startswith("Sent 22 characters")
@@ -119,15 +119,15 @@ def test_a_newsletter_goes_out_as_edited() -> None:
 def test_a_text_that_can_not_be_sent_is_asked_again_as_edited() -> None:
     thread = Thread(newsletter.newsletter, {**LETTER, "limit": 50})
     thread.answer({"approved": True, "text": "x" * 51})
-    (second,) = thread.questions
+    (second,) = thread.interrupts
     assert second.value["why"] == "It can't be sent yet: the text has 51 characters, 1 too many."
     assert second.value["text"] == "x" * 51
 
     thread.answer({"approved": True, "text": "See [LINK]"})
-    assert "placeholder [LINK]" in thread.questions[0].value["why"]
+    assert "placeholder [LINK]" in thread.interrupts[0].value["why"]
 
     thread.answer({"approved": True, "text": "See you."})
-    assert thread.questions == []
+    assert thread.interrupts == []
     assert thread.state["rounds"] == 3
 
 
@@ -139,12 +139,12 @@ def test_a_rejected_newsletter_is_kept_whatever_its_length() -> None:
 
 def test_each_tool_call_asks_by_itself_and_the_report_keeps_their_order() -> None:
     thread = Thread(agent.agent, {"request": "Tidy up.", "calls": CALLS})
-    first, second = thread.questions
+    first, second = thread.interrupts
     assert first.value["title"] == "Send an e-mail to dana@example.com?"
     assert second.value["title"] == "Delete /tmp/old?"
 
     thread.answer({second.id: False})
-    assert [question.id for question in thread.questions] == [first.id]
+    assert [interrupt.id for interrupt in thread.interrupts] == [first.id]
     thread.answer({first.id: {**first.value, "args": {"to": "ann@example.com"}}})
     assert thread.state["report"].splitlines() == [
         'send_email was called with {"to": "ann@example.com"}.',
@@ -170,9 +170,9 @@ def test_an_agent_of_langchains_refunds_what_is_approved() -> None:
         register_langgraph("support")(support.build_support)
         run = start("support", given)
         advance()
-        (question,) = Interrupt.objects.filter(run=run.id)
-        assert question.payload["action_requests"][0]["args"] == {"order": "A-7", "cents": 4990}
-        decide(question.pk, "approve")
+        (interrupt,) = Interrupt.objects.filter(run=run.id)
+        assert interrupt.payload["action_requests"][0]["args"] == {"order": "A-7", "cents": 4990}
+        decide(interrupt.pk, "approve")
         advance()
         said = run_result(run.id)["messages"][-1]["content"]
     assert said == "Order A-7: 49.90 EUR are paid back."

@@ -189,13 +189,13 @@ def ask_for_the_refund(page: Page) -> None:
 
 
 def answer(page: Page) -> None:
-    question: Any = page.get_by_role("link", name="Refund 120.00 EUR to Dana K.?")
+    interrupt: Any = page.get_by_role("link", name="Refund 120.00 EUR to Dana K.?")
     deadline = time.monotonic() + PATIENCE
     page.goto("/admin/hitl_django/reviewitem/")
-    while not question.count():
+    while not interrupt.count():
         assert time.monotonic() < deadline, "nothing is asked"
         page.reload()
-    question.click()
+    interrupt.click()
     expect(page.get_by_label("Amount in cents")).to_have_value("12000")
     page.get_by_label("Amount in cents").fill("5000")
     page.get_by_label("Note to the customer").fill("Half, as agreed.")

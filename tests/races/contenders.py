@@ -18,11 +18,11 @@ from django.db.models.functions import Now
 from django.test import Client
 
 from hitl_django import run_leases, services
-from hitl_django.contrib.links.services import decide_by_link, follow_link, revoke_link
+from hitl_django.contrib.links.services import decide_by_link, resolve_link, revoke_link
 from hitl_django.contrib.schedules.start_due import start_due
 from hitl_django.contrib.webhooks import delivery
 from hitl_django.engine.errors import HitlError
-from hitl_django.errors import AlreadyDecidedError, HeldError, StaleQuestionError
+from hitl_django.errors import AlreadyDecidedError, ClaimedError, StaleInterruptError
 from hitl_django.models import Decision, Interrupt, Run
 from hitl_django.worker import runner
 from tests.admin.browsing import press, sheet_of, text_of
@@ -45,18 +45,18 @@ def contend(act: str, number: int, rounds: Iterable[str], barrier: Any, results:
     connections.close_all()
 
 
-def decide(number: int, question: str) -> str:
+def decide(number: int, interrupt: str) -> str:
     kind = "approve" if number % 2 else "reject"
-    return f"won:{services.decide(question, kind, via='api', reason=str(number)).id}"
+    return f"won:{services.decide(interrupt, kind, via='api', reason=str(number)).id}"
 
 
-def review(number: int, question: str) -> Callable[[], str]:
+def review(number: int, interrupt: str) -> Callable[[], str]:
     """Half have the page of the admin before them and press a button, half ask the API."""
-    item, client, who = Interrupt.objects.get(pk=question), Client(), person(number)
+    item, client, who = Interrupt.objects.get(pk=interrupt), Client(), person(number)
     client.force_login(who)
     kind = "approve" if number % 4 < 2 else "reject"
     if number % 2:
-        return partial(call, client, question, kind)
+        return partial(call, client, interrupt, kind)
     return partial(push, client, item, kind, sheet_of(client, item), who)
 
 
@@ -74,8 +74,8 @@ def push(client: Client, item: Interrupt, button: str, sheet: Any, who: Any) -> 
     return f"error: {answer.status_code} instead of a page on which {said}"
 
 
-def call(client: Client, question: str, kind: str) -> str:
-    url = f"/hitl/api/v1/interrupts/{question}/decisions/"
+def call(client: Client, interrupt: str, kind: str) -> str:
+    url = f"/hitl/api/v1/interrupts/{interrupt}/decisions/"
     answer = client.post(url, {"type": kind}, "application/json")
     if answer.status_code == 202:
         return f"won:{answer.json()['id']}"
@@ -83,48 +83,48 @@ def call(client: Client, question: str, kind: str) -> str:
     return f"late:{told['decision']['id']}" if answer.status_code == 409 else f"error: {told}"
 
 
-def vote(number: int, question: str) -> str:
+def vote(number: int, interrupt: str) -> str:
     """Each approves as a person of their own."""
-    made = services.decide(question, "approve", by=person(number), via="api")
+    made = services.decide(interrupt, "approve", by=person(number), via="api")
     return f"{'closed' if made.complete else 'voted'}:{made.id}"
 
 
-def propose(number: int, question: str) -> str:
+def propose(number: int, interrupt: str) -> str:
     """Half approve what was asked, half what one of them proposes."""
     who = person(number)
     kind, value = ("edit", {"text": "y"}) if number % 2 else ("approve", services.UNSET)
     try:
-        made = services.decide(question, kind, value, by=who, via="api", version=1)
-    except StaleQuestionError:
-        made = services.decide(question, "approve", by=who, via="api", key=str(number))
+        made = services.decide(interrupt, kind, value, by=who, via="api", version=1)
+    except StaleInterruptError:
+        made = services.decide(interrupt, "approve", by=who, via="api", key=str(number))
     return f"{'closed' if made.complete else 'voted'}:{made.id}"
 
 
 def last(number: int, run: str) -> str:
     """Each answers another question of the run."""
-    question = Interrupt.objects.order_by("node").filter(run=run)[number]
-    return f"answered:{services.decide(question.pk, 'respond', number).type}"
+    interrupt = Interrupt.objects.order_by("node").filter(run=run)[number]
+    return f"answered:{services.decide(interrupt.pk, 'respond', number).type}"
 
 
-def sweep(number: int, question: str) -> str:
+def sweep(number: int, interrupt: str) -> str:
     """Half decide, half come for the question because its time is up."""
-    return decide(number, question) if number % 2 else f"expired:{services.expire_due()}"
+    return decide(number, interrupt) if number % 2 else f"expired:{services.expire_due()}"
 
 
-def undo(number: int, question: str) -> str:
+def undo(number: int, interrupt: str) -> str:
     """Every tenth undoes the decision; the others let its time be over and take the run up."""
     if number % 10 == 0:
-        made = Decision.objects.get(interrupt=question)
-        return f"undone:{services.undo(question, decision_id=made.pk).id}"
-    run = Run.objects.get(interrupts=question).pk
+        made = Decision.objects.get(interrupt=interrupt)
+        return f"undone:{services.undo(interrupt, decision_id=made.pk).id}"
+    run = Run.objects.get(interrupts=interrupt).pk
     Run.objects.filter(pk=run, resumes_at__isnull=False).update(resumes_at=Now())
     services.resume_due()
     lease = run_leases.claim(run)
     return "none" if lease is None else f"claimed:{lease.thread.epoch}"
 
 
-def repeat(number: int, question: str) -> str:
-    info = services.decide(question, "respond", {"same": "content"}, key="one key")
+def repeat(number: int, interrupt: str) -> str:
+    info = services.decide(interrupt, "respond", {"same": "content"}, key="one key")
     return f"{'repeated' if info.repeated else 'won'}:{info.id}"
 
 
@@ -147,8 +147,8 @@ def advance(number: int, run: str) -> str:
 def together(number: int, run: str) -> str:
     """Two answer, the others work, all on one run: it ends, or this process gives up on it."""
     if number < 2:
-        question = Interrupt.objects.order_by("task_path").filter(run=run)[number]
-        return f"answered:{services.decide(question.pk, 'respond', question.node).type}"
+        interrupt = Interrupt.objects.order_by("task_path").filter(run=run)[number]
+        return f"answered:{services.decide(interrupt.pk, 'respond', interrupt.node).type}"
     deadline = time.monotonic() + 120
     while time.monotonic() < deadline:
         runner.advance(run)
@@ -158,18 +158,18 @@ def together(number: int, run: str) -> str:
     return f"stuck:{state}"
 
 
-def hold(number: int, question: str) -> str:
+def hold(number: int, interrupt: str) -> str:
     """Claim one question, each as somebody else."""
     try:
-        return f"held:{services.claim(question, by=person(number)).holder_label}"
-    except HeldError as error:
-        return f"late:{error.holder_label}"
+        return f"held:{services.claim(interrupt, by=person(number)).claimed_by_label}"
+    except ClaimedError as error:
+        return f"late:{error.claimed_by_label}"
 
 
 def follow(number: int, token: str) -> str:
     """Decide with one and the same link; some had it taken back."""
     if number % 10 == 9:
-        link = follow_link(token)
+        link = resolve_link(token)
         return f"revoked:{revoke_link(link.id).id}"
     return f"won:{decide_by_link(token, 'approve', reason=str(number)).id}"
 
@@ -180,11 +180,11 @@ def deliver(number: int, endpoint: str) -> str:
     return "sent:"
 
 
-def part(number: int, question: str) -> str:
+def part(number: int, interrupt: str) -> str:
     """Every fifth goes on from before the question; the others decide it."""
     if number % 5:
-        return decide(number, question)
-    asked = Interrupt.objects.select_related("thread").get(pk=question)
+        return decide(number, interrupt)
+    asked = Interrupt.objects.select_related("thread").get(pk=interrupt)
     return f"forked:{services.fork(asked.thread.thread_id, asked.checkpoint_id).id}"
 
 
@@ -198,14 +198,14 @@ def take_once(number: int, graph: str) -> str:
     return f"took:{services.take_next(by=person(0), graph=graph, key=graph)}"
 
 
-def comment_once(number: int, question: str) -> str:
+def comment_once(number: int, interrupt: str) -> str:
     """Each sends the same person's one comment."""
     person_0 = person(0)
-    outcome = services.act_once(
-        lambda: services.comment(question, "Once.", by=person_0),
+    outcome = services.run_idempotent(
+        lambda: services.comment(interrupt, "Once.", by=person_0),
         lambda made: str(made.id),
-        key=question,
-        request=["comment", question],
+        key=interrupt,
+        request=["comment", interrupt],
         by=person_0,
     )
     return f"made:{outcome.made.id}" if outcome.earlier is None else f"there:{outcome.earlier}"
@@ -226,8 +226,8 @@ def line_up(number: int, thread: str) -> str:
     return "worked:"
 
 
-def take_over(number: int, question: str) -> str:
-    return f"held:{services.claim(question, by=person(number), take_over=True).holder_label}"
+def take_over(number: int, interrupt: str) -> str:
+    return f"held:{services.claim(interrupt, by=person(number), take_over=True).claimed_by_label}"
 
 
 def person(number: int) -> Any:

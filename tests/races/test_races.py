@@ -13,7 +13,7 @@ from django_q.models import OrmQ
 
 from hitl_django import audit, services, testing
 from hitl_django.checkpoints import DjangoSaver
-from hitl_django.contrib.links.services import follow_link, make_link
+from hitl_django.contrib.links.services import create_review_link, resolve_link
 from hitl_django.contrib.schedules.models import Schedule
 from hitl_django.contrib.schedules.services import create_schedule
 from hitl_django.contrib.webhooks import services as webhook_services
@@ -64,7 +64,7 @@ def rounds(amount: Callable[[int, int], int]) -> int:
     return amount(3, 20)
 
 
-def questions(count: int) -> list[str]:
+def pending_interrupts(count: int) -> list[str]:
     with testing.inline() as advance:
         for _ in range(count):
             services.start("approval", {"text": "x"})
@@ -89,15 +89,15 @@ def sort(words: Sequence[str]) -> dict[str, set[str]]:
 def test_one_of_fifty_decides_and_the_others_learn_who(
     rounds: int, figures: Callable[[str], None]
 ) -> None:
-    asked = questions(rounds)
-    for question, words in race("decide", asked).items():
+    asked = pending_interrupts(rounds)
+    for interrupt, words in race("decide", asked).items():
         found = sort(words)
         assert set(found) == {"won", "late"}, found
         assert len([word for word in words if word.startswith("won")]) == 1
         assert len([word for word in words if word.startswith("late")]) == PROCESSES - 1
         assert found["won"] == found["late"]
 
-        row = Interrupt.objects.get(pk=question)
+        row = Interrupt.objects.get(pk=interrupt)
         decision = Decision.objects.get(interrupt=row)
         assert {str(decision.pk)} == found["won"]
         entry = AuditEntry.objects.get(thread=row.thread, verb="decide")
@@ -131,12 +131,12 @@ def test_one_of_those_at_the_admin_and_at_the_api_decides_and_the_others_see_who
 ) -> None:
     people = amount(16, PROCESSES)
     make_people(people)
-    for question, words in race("review", questions(rounds), count=people).items():
+    for interrupt, words in race("review", pending_interrupts(rounds), count=people).items():
         found = sort(words)
         assert set(found) == {"won", "late"}, found
         assert len([word for word in words if word.startswith("won")]) == 1
         assert found["won"] == found["late"]
-        row = Interrupt.objects.get(pk=question)
+        row = Interrupt.objects.get(pk=interrupt)
         assert {str(Decision.objects.get(interrupt=row).pk)} == found["won"]
         assert AuditEntry.objects.filter(thread=row.thread, verb="decide").count() == 1
         assert audit.find_first_fault(row.thread) is None
@@ -151,14 +151,14 @@ def test_of_an_undo_and_a_worker_one_wins(
 ) -> None:
     settings.HITL = {**settings.HITL, "UNDO_SECONDS": 600}
     reviewer = User.objects.create_user("rita", is_superuser=True)
-    asked, ends = questions(rounds), []
-    for question in asked:
-        services.decide(question, "approve", by=reviewer)
-    for question, words in race("undo", asked, count=VOTERS).items():
+    asked, ends = pending_interrupts(rounds), []
+    for interrupt in asked:
+        services.decide(interrupt, "approve", by=reviewer)
+    for interrupt, words in race("undo", asked, count=VOTERS).items():
         found = sort(words)
         assert found.pop("refused", set()) <= {"UndoRefusedError"}
         found.pop("none", None)
-        row = Interrupt.objects.get(pk=question)
+        row = Interrupt.objects.get(pk=interrupt)
         decision = Decision.objects.get(interrupt=row)
         (won,) = found
         ends.append(won)
@@ -185,7 +185,7 @@ VOTERS = 20
 def jointly(count: int) -> list[str]:
     """Return open questions that two people have to agree on, of as many runs."""
     make_people(VOTERS)
-    asked = questions(count)
+    asked = pending_interrupts(count)
     Interrupt.objects.update(quorum=2)
     return asked
 
@@ -194,17 +194,17 @@ def jointly(count: int) -> list[str]:
 def test_of_twenty_who_approve_at_once_two_count(
     rounds: int, figures: Callable[[str], None]
 ) -> None:
-    for question, words in race("vote", jointly(rounds), count=VOTERS).items():
+    for interrupt, words in race("vote", jointly(rounds), count=VOTERS).items():
         found = sort(words)
         assert set(found) == {"voted", "closed", "late"}, found
         assert len(words) - len([word for word in words if word.startswith("late")]) == 2
         assert found["late"] == found["closed"]
 
-        made = Decision.objects.filter(interrupt=question)
+        made = Decision.objects.filter(interrupt=interrupt)
         assert made.count() == 2
         assert {*made.values_list("effective", "approvals")} == {(None, 1), (True, 2)}
         assert made.values("by").distinct().count() == 2
-        row = Interrupt.objects.get(pk=question)
+        row = Interrupt.objects.get(pk=interrupt)
         assert (row.status, row.run.state) == ("decided", "queued")
         assert PendingWrite.objects.filter(thread=row.thread, slot=-4).count() == 1
         assert audit.find_first_fault(row.thread) is None
@@ -214,9 +214,9 @@ def test_of_twenty_who_approve_at_once_two_count(
 
 @pytest.mark.promise("P1")
 def test_votes_and_proposals_at_once_agree_on_one_text(rounds: int) -> None:
-    for question, words in race("propose", jointly(rounds), count=VOTERS).items():
+    for interrupt, words in race("propose", jointly(rounds), count=VOTERS).items():
         assert not [word for word in words if word.startswith("error")], words
-        row = Interrupt.objects.get(pk=question)
+        row = Interrupt.objects.get(pk=interrupt)
         made = row.closing()
         assert made is not None
         agreed = Decision.objects.filter(interrupt=row, version=made.version)
@@ -245,11 +245,11 @@ def test_of_answers_at_once_the_last_lets_the_run_go_on(rounds: int) -> None:
 def test_a_reviewer_or_the_clock_decides_and_never_both(
     rounds: int, figures: Callable[[str], None]
 ) -> None:
-    asked = questions(rounds)
+    asked = pending_interrupts(rounds)
     terms = {"seconds": 1, "then": "answer", "answer": False}
     Interrupt.objects.update(expires_at=Now(), expiry=terms)
-    for question, words in race("sweep", asked).items():
-        row = Interrupt.objects.get(pk=question)
+    for interrupt, words in race("sweep", asked).items():
+        row = Interrupt.objects.get(pk=interrupt)
         decision = Decision.objects.get(interrupt=row)
         won = [word for word in words if word.startswith("won")]
         assert won == ([f"won:{decision.pk}"] if row.status == "decided" else [])
@@ -267,14 +267,14 @@ def test_a_reviewer_or_the_clock_decides_and_never_both(
 def test_one_request_sent_fifty_times_is_one_decision(
     rounds: int, figures: Callable[[str], None]
 ) -> None:
-    for question, words in race("repeat", questions(rounds)).items():
+    for interrupt, words in race("repeat", pending_interrupts(rounds)).items():
         found = sort(words)
         assert set(found) == {"won", "repeated"}, found
         assert len([word for word in words if word.startswith("won")]) == 1
         assert found["won"] == found["repeated"]
-        assert Decision.objects.filter(interrupt=question).count() == 1
+        assert Decision.objects.filter(interrupt=interrupt).count() == 1
         with pytest.raises(IdempotencyKeyReusedError):
-            services.decide(question, "respond", {"other": "content"}, key="one key")
+            services.decide(interrupt, "respond", {"other": "content"}, key="one key")
     assert invariants.faults() == []
     figures(f"{PROCESSES} processes × {rounds} rounds: one decision, {PROCESSES} times told")
 
@@ -296,19 +296,19 @@ def people() -> None:
 
 
 @pytest.mark.usefixtures("people")
-def test_one_of_fifty_holds_a_question_and_the_others_learn_who(rounds: int) -> None:
-    for question, words in race("hold", questions(rounds)).items():
+def test_one_of_fifty_holds_an_interrupt_and_the_others_learn_who(rounds: int) -> None:
+    for interrupt, words in race("hold", pending_interrupts(rounds)).items():
         found = sort(words)
         assert set(found) == {"held", "late"}, found
         assert len([word for word in words if word.startswith("held")]) == 1
         assert found["held"] == found["late"]
-        assert {Interrupt.objects.get(pk=question).claimed_label} == found["held"]
+        assert {Interrupt.objects.get(pk=interrupt).claimed_label} == found["held"]
 
 
 @pytest.mark.promise("P2")
 @pytest.mark.usefixtures("people")
-def test_one_request_for_the_next_sent_many_times_takes_one_question() -> None:
-    asked = questions(8)
+def test_one_request_for_the_next_sent_many_times_takes_one_interrupt() -> None:
+    asked = pending_interrupts(8)
     Interrupt.objects.filter(pk__in=asked[:4]).update(graph="another")
     for graph, words in race("take_once", ["another", "approval"], count=10).items():
         (held,) = Interrupt.objects.filter(graph=graph, claimed_by__isnull=False)
@@ -318,15 +318,15 @@ def test_one_request_for_the_next_sent_many_times_takes_one_question() -> None:
 @pytest.mark.promise("P2")
 @pytest.mark.usefixtures("people")
 def test_one_keyed_request_sent_many_times_is_done_once(rounds: int) -> None:
-    for question, words in race("comment_once", questions(rounds), count=10).items():
-        (made,) = Comment.objects.filter(interrupt=question)
+    for interrupt, words in race("comment_once", pending_interrupts(rounds), count=10).items():
+        (made,) = Comment.objects.filter(interrupt=interrupt)
         assert sorted(words) == [f"made:{made.pk}", *[f"there:{made.pk}"] * 9]
 
 
 @pytest.mark.usefixtures("people")
-def test_fifty_take_the_next_and_each_question_goes_to_exactly_one(rounds: int) -> None:
+def test_fifty_take_the_next_and_each_interrupt_goes_to_exactly_one(rounds: int) -> None:
     graphs = [f"round-{number}" for number in range(rounds)]
-    asked = questions(30 * rounds)
+    asked = pending_interrupts(30 * rounds)
     for number, graph in enumerate(graphs):
         Interrupt.objects.filter(pk__in=asked[number * 30 : number * 30 + 30]).update(graph=graph)
     for graph, words in race("take", graphs).items():
@@ -338,9 +338,9 @@ def test_fifty_take_the_next_and_each_question_goes_to_exactly_one(rounds: int) 
 
 @pytest.mark.usefixtures("people")
 def test_each_take_over_is_recorded_with_whom_it_was_taken_from(rounds: int) -> None:
-    for question, words in race("take_over", questions(rounds), count=10).items():
+    for interrupt, words in race("take_over", pending_interrupts(rounds), count=10).items():
         assert len(set(words)) == 10
-        row = Interrupt.objects.get(pk=question)
+        row = Interrupt.objects.get(pk=interrupt)
         entries = AuditEntry.objects.filter(thread=row.thread, verb="take_over").order_by("seq")
         # One after the other: who took it over is who the next one took it from.
         lost = [entry.detail["from"] for entry in entries]
@@ -420,15 +420,15 @@ def test_starts_behind_one_another_and_workers_never_miss_each_other(rounds: int
 
 @pytest.mark.promise("P1")
 def test_a_link_is_used_once_or_taken_back_once(rounds: int) -> None:
-    links = [make_link(pk, name="Dana K.") for pk in questions(rounds)]
+    links = [create_review_link(pk, name="Dana K.") for pk in pending_interrupts(rounds)]
     tokens = {link.url.rstrip("/").rpartition("/")[2]: link for link in links}
     for token, words in race("follow", list(tokens)).items():
         found = sort(words)
         assert set(found) <= {"won", "revoked", "refused"}, found
         winners = [word for word in words if not word.startswith("refused")]
         assert len(winners) == 1, winners
-        assert found["refused"] == {"LinkSpentError"}
-        used = follow_link(token).state == "used"
+        assert found["refused"] == {"LinkUnusableError"}
+        used = resolve_link(token).state == "used"
         made = Decision.objects.filter(interrupt=tokens[token].interrupt_id).count()
         assert (used, made) == ((True, 1) if found["won"] else (False, 0))
     assert all(audit.find_first_fault(thread) is None for thread in Thread.objects.all())
@@ -439,7 +439,7 @@ def test_many_processes_send_each_message_once(settings: Any) -> None:
     receiver = Receiver([answering(204)])
     try:
         hook = webhook_services.create_webhook(receiver.url)
-        messages = [webhook_services.try_webhook(hook.id) for _ in range(20)]
+        messages = [webhook_services.send_test_event(hook.id) for _ in range(20)]
         race("deliver", [str(hook.id)], count=10)
         # On a slow machine a task's time is up before all is sent; the rest is another's.
         for _ in messages:
@@ -456,14 +456,14 @@ def test_many_processes_send_each_message_once(settings: Any) -> None:
 def test_a_thread_that_ten_go_on_from_while_forty_decide_has_one_line_that_lives(
     rounds: int,
 ) -> None:
-    asked = questions(rounds)
-    for question, words in race("part", asked).items():
+    asked = pending_interrupts(rounds)
+    for interrupt, words in race("part", asked).items():
         found = sort(words)
         assert set(found) <= {"won", "late", "forked", "refused"}, found
         assert len(found["forked"]) == PROCESSES // 5
         assert len([word for word in words if word.startswith("won")]) <= 1
         # A decision that came first stands, though what it decided was left behind.
-        item = Interrupt.objects.get(pk=question)
+        item = Interrupt.objects.get(pk=interrupt)
         assert (item.status == "decided") is bool(found["won"])
         assert item.status in ("decided", "superseded")
         runs = Run.objects.filter(thread=item.thread_id)

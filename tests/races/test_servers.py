@@ -32,7 +32,7 @@ def server(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Server]:
 
 
 @pytest.fixture
-def questions(amount: Callable[[int, int], int]) -> list[Interrupt]:
+def pending_interrupts(amount: Callable[[int, int], int]) -> list[Interrupt]:
     with testing.inline() as advance:
         for _ in range(amount(2, 20)):
             services.start("approval", {"text": "x"})
@@ -41,7 +41,7 @@ def questions(amount: Callable[[int, int], int]) -> list[Interrupt]:
 
 
 def decide_at_once(
-    server: Server, question: Interrupt, request: Callable[[int], dict[str, Any]]
+    server: Server, interrupt: Interrupt, request: Callable[[int], dict[str, Any]]
 ) -> list[tuple[int, dict[str, Any], Any]]:
     """Have everybody send their decision at the same moment; return the answers."""
     barrier = threading.Barrier(PEOPLE)
@@ -49,7 +49,7 @@ def decide_at_once(
     def decide(number: int) -> tuple[int, dict[str, Any], Any]:
         wanted = request(number)
         barrier.wait()
-        path = f"interrupts/{question.pk}/decisions/"
+        path = f"interrupts/{interrupt.pk}/decisions/"
         with Client(server).send("POST", path, **wanted) as answer:
             return answer.status, dict(answer.headers), json.load(answer)
 
@@ -57,47 +57,47 @@ def decide_at_once(
         return list(pool.map(decide, range(PEOPLE)))
 
 
-def recorded_once(question: Interrupt) -> Decision:
+def recorded_once(interrupt: Interrupt) -> Decision:
     """Return the decision on a question, of which there is one with all that belongs to it."""
-    question.refresh_from_db()
-    assert question.status == Interrupt.Status.DECIDED
-    decision = Decision.objects.get(interrupt=question)
-    assert AuditEntry.objects.filter(thread=question.thread, verb="decide").count() == 1
-    assert PendingWrite.objects.filter(thread=question.thread, slot=-4).count() == 1
-    assert Run.objects.get(pk=question.run_id).state == Run.State.QUEUED
-    assert audit.find_first_fault(question.thread) is None
+    interrupt.refresh_from_db()
+    assert interrupt.status == Interrupt.Status.DECIDED
+    decision = Decision.objects.get(interrupt=interrupt)
+    assert AuditEntry.objects.filter(thread=interrupt.thread, verb="decide").count() == 1
+    assert PendingWrite.objects.filter(thread=interrupt.thread, slot=-4).count() == 1
+    assert Run.objects.get(pk=interrupt.run_id).state == Run.State.QUEUED
+    assert audit.find_first_fault(interrupt.thread) is None
     return decision
 
 
 @pytest.mark.promise("P1")
 def test_one_of_fifty_decides_and_the_others_learn_which(
-    server: Server, questions: list[Interrupt], figures: Callable[[str], None]
+    server: Server, pending_interrupts: list[Interrupt], figures: Callable[[str], None]
 ) -> None:
     def different(number: int) -> dict[str, Any]:
         kind = "approve" if number % 2 else "reject"
         return {"body": {"type": kind, "reason": str(number)}}
 
-    for question in questions:
-        answers = decide_at_once(server, question, different)
+    for interrupt in pending_interrupts:
+        answers = decide_at_once(server, interrupt, different)
         assert Counter(status for status, _, _ in answers) == {202: 1, 409: PEOPLE - 1}
         (won,) = (body for status, _, body in answers if status == 202)
-        decision = recorded_once(question)
+        decision = recorded_once(interrupt)
         assert (won["id"], won["reason"]) == (str(decision.pk), decision.reason)
         late = [body for status, _, body in answers if status == 409]
         assert all(body["code"] == "already_decided" for body in late)
         assert all(body["decision"] == won for body in late)
     assert invariants.faults() == []
-    figures(f"{PEOPLE} requests at once × {len(questions)} rounds: one winner in each")
+    figures(f"{PEOPLE} requests at once × {len(pending_interrupts)} rounds: one winner in each")
 
 
 @pytest.mark.promise("P2")
 def test_the_same_request_sent_fifty_times_at_once_is_carried_out_once(
-    server: Server, questions: list[Interrupt]
+    server: Server, pending_interrupts: list[Interrupt]
 ) -> None:
     same = {"body": {"type": "respond", "value": {"same": True}}, "Idempotency-Key": "one"}
-    for question in questions:
-        answers = decide_at_once(server, question, lambda number: same)
+    for interrupt in pending_interrupts:
+        answers = decide_at_once(server, interrupt, lambda number: same)
         assert Counter(status for status, _, _ in answers) == {202: PEOPLE}
         assert sum("Idempotent-Replayed" not in headers for _, headers, _ in answers) == 1
-        decision = recorded_once(question)
+        decision = recorded_once(interrupt)
         assert {body["id"] for _, _, body in answers} == {str(decision.pk)}

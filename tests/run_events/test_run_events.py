@@ -100,8 +100,8 @@ def data_of(info: Any, kind: str) -> list[Any]:
 
 
 def answer(info: Any, value: Any = "yes") -> None:
-    question = Interrupt.objects.get(run=info.id, status="pending")
-    services.decide(question.pk, "respond", value)
+    interrupt = Interrupt.objects.get(run=info.id, status="pending")
+    services.decide(interrupt.pk, "respond", value)
     runner.advance(str(info.id))
 
 
@@ -110,23 +110,23 @@ def answer(info: Any, value: Any = "yes") -> None:
 
 def test_a_run_tells_its_states_unless_asked_otherwise(tell: Tell) -> None:
     info = tell(line(a=one, ask=asks, b=one))
-    question = Interrupt.objects.get()
+    interrupt = Interrupt.objects.get()
     answer(info)
     assert kinds_of(info) == ["queued", "interrupted", "queued", "succeeded"]
     assert [event.data for event in events_of(info)] == [
         {"reason": "started"},
-        {"questions": [str(question.pk)]},
+        {"interrupts": [str(interrupt.pk)]},
         {"reason": "answered"},
         {},
     ]
     assert Run.objects.get().last_event == 4
 
 
-def test_the_questions_of_a_later_pause_are_told_as_well(tell: Tell) -> None:
+def test_the_interrupts_of_a_later_pause_are_told_as_well(tell: Tell) -> None:
     info = tell(line(ask=asks, again=asks))
     answer(info)
     asked = Interrupt.objects.order_by("created_at", "pk").values_list("pk", flat=True)
-    told = [event.data["questions"] for event in events_of(info) if event.kind == "interrupted"]
+    told = [event.data["interrupts"] for event in events_of(info) if event.kind == "interrupted"]
     assert told == [[str(pk)] for pk in asked]
 
 
@@ -325,7 +325,7 @@ def test_graphs_further_down_tell_of_themselves_where_that_is_asked_for(
     assert [each for each in told if each != ("values", "", {"count": 0})] == expected
 
 
-def test_a_question_further_down_is_told_by_each_graph_above_it(tell: Tell) -> None:
+def test_an_interrupt_further_down_is_told_by_each_graph_above_it(tell: Tell) -> None:
     inner = line(x=one, ask=asks).compile()
     info = tell(line(inner=inner), events=[*MODES, "subgraphs"])
     answer(info)

@@ -13,8 +13,8 @@ from django.db.models.functions import Now
 
 from hitl_django import run_leases, services, testing
 from hitl_django.checkpoints import DjangoSaver
-from hitl_django.engine.errors import QuestionChangedError
-from hitl_django.engine.savers.checkpoint import Commit, Outcome, Question, TaskWrites
+from hitl_django.engine.errors import InterruptChangedError
+from hitl_django.engine.savers.checkpoint import Commit, Outcome, PendingInterrupt, TaskWrites
 from hitl_django.engine.types import Interrupt as Asked
 from hitl_django.errors import LeaseLostError
 from hitl_django.leases import queries as lease_queries
@@ -53,7 +53,7 @@ def commit(lease: RunLease, outcome: Outcome | None) -> None:
     saver.commit(Commit(place, writes, outcome=outcome))
 
 
-QUESTION = Question(Asked("Sure?", "0" * 32), "work", "t", "work", "", "")
+INTERRUPT = PendingInterrupt(Asked("Sure?", "0" * 32), "work", "t", "work", "", "")
 
 #: What a worker can be about to do when it is frozen.
 LAST_ACTS: dict[str, Callable[[RunLease], object]] = {
@@ -61,7 +61,7 @@ LAST_ACTS: dict[str, Callable[[RunLease], object]] = {
     "finish": lambda lease: commit(lease, Outcome("finished")),
     "fail": lambda lease: commit(lease, Outcome("failed", error=ValueError())),
     "run out of steps": lambda lease: commit(lease, Outcome("out_of_steps", error=ValueError())),
-    "ask": lambda lease: commit(lease, Outcome("interrupted", (QUESTION,))),
+    "ask": lambda lease: commit(lease, Outcome("interrupted", (INTERRUPT,))),
     "stop at a breakpoint": lambda lease: commit(lease, Outcome("interrupted")),
     "leave it to another": lambda lease: commit(lease, Outcome("drained")),
     "give up": lambda lease: run_leases.release(lease, ValueError(), to_park=False),
@@ -206,7 +206,7 @@ def test_a_fork_begins_an_epoch_of_its_own_whoever_held_the_thread(advance: Adva
     ("outcome", "state", "told"),
     [
         (Outcome("drained"), "queued", {"reason": "continued"}),
-        (Outcome("failed", error=QuestionChangedError("other words")), "parked", {}),
+        (Outcome("failed", error=InterruptChangedError("other words")), "parked", {}),
     ],
 )
 def test_a_run_that_may_go_on_has_neither_ended_nor_withdrawn_what_it_asks(
@@ -232,9 +232,9 @@ def test_a_run_that_may_go_on_has_neither_ended_nor_withdrawn_what_it_asks(
     assert (event.kind, event.data) == (state, told)
 
 
-def asked_again(*rows: Interrupt) -> tuple[Question, ...]:
+def asked_again(*rows: Interrupt) -> tuple[PendingInterrupt, ...]:
     return tuple(
-        Question(
+        PendingInterrupt(
             Asked(row.payload, row.interrupt_id), row.node, row.task_id, row.task_path,
             row.checkpoint_ns, row.checkpoint_id,
         )
@@ -263,7 +263,9 @@ def test_where_nothing_is_asked_nothing_is_recorded_as_withdrawn(advance: Advanc
     assert not AuditEntry.objects.filter(verb="supersede").exists()
 
 
-def test_a_run_whose_question_was_answered_meanwhile_says_that_it_goes_on(advance: Advance) -> None:
+def test_a_run_whose_interrupt_was_answered_meanwhile_says_that_it_goes_on(
+    advance: Advance,
+) -> None:
     info = services.start("panel", {"log": []})
     advance()
     left, right = Interrupt.objects.filter(run=info.id).order_by("task_path")
@@ -298,6 +300,6 @@ def test_what_a_run_still_asks_is_withdrawn_when_it_ends(advance: Advance, statu
     assert (right.claimed_by, right.claimed_until) == (None, None)
     assert right.closed_at is not None
     (entry,) = AuditEntry.objects.filter(verb="supersede")
-    assert entry.detail["questions"] == [str(right.pk)]
+    assert entry.detail["interrupts"] == [str(right.pk)]
     assert Interrupt.objects.filter(run=other.id, status="pending").count() == 2
     assert [fault for fault in invariants.faults() if "still asks" in fault] == []

@@ -12,7 +12,7 @@ from django.test import override_settings
 
 from hitl_django.engine.task.runtime import RunControl
 from hitl_django.leases import ThreadLease
-from hitl_django.leases.renewal import Renewals
+from hitl_django.leases.renewal import LeaseRenewer
 from hitl_django.run_events import EventLog
 from hitl_django.run_leases import RunLease, time_slice
 
@@ -31,7 +31,7 @@ class Renewed:
 
 @pytest.fixture
 def renewed(monkeypatch: pytest.MonkeyPatch) -> Iterator[Renewed]:
-    monkeypatch.setattr(time_slice, "renewals", Renewals())
+    monkeypatch.setattr(time_slice, "renewals", LeaseRenewer())
     made = Renewed()
     monkeypatch.setattr(ThreadLease, "renew", lambda lease: made.renew(lease))
     with override_settings(HITL={**settings.HITL, "HEARTBEAT_SECONDS": 0.01}):
@@ -97,6 +97,6 @@ def test_a_slice_that_ends_renews_no_lease(renewed: Renewed) -> None:
     control = RunControl()
     run = time_slice.RunRenewal(a_lease(1), control, 0)
     run.beat = float("inf")
-    run.keep_up()
+    run.renew_if_due()
     assert (renewed.seen, control.drain_requested) == ([], True)
     assert run.next_due() == float("inf")

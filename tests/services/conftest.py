@@ -12,7 +12,7 @@ from django.contrib.auth.models import Permission, User
 from django.db.models import Model
 
 from hitl_django import services, testing
-from hitl_django.contrib.links.services import make_link
+from hitl_django.contrib.links.services import create_review_link
 from hitl_django.contrib.notifications.models import NotificationPreferences
 from hitl_django.contrib.webhooks.models import WebhookEndpoint
 from hitl_django.models import AuditEntry, Interrupt, SavedFilter, Thread
@@ -44,7 +44,7 @@ def reviewer(user: Callable[..., User]) -> User:
 
 
 @pytest.fixture
-def question(advance: Callable[[], int]) -> Interrupt:
+def interrupt(advance: Callable[[], int]) -> Interrupt:
     """Return an open question of a fresh run."""
     return asked("approval", {"text": "x"}, advance)
 
@@ -99,18 +99,18 @@ def lena(advance: Callable[[], int], settings: Any) -> User:
     )
     NotificationPreferences.objects.create(user=lena, asked="daily")
     SavedFilter.objects.create(owner=lena, name="Mine")
-    services.act_once(lambda: 7, str, key="key-1", request={"a": 1}, by=lena)
+    services.run_idempotent(lambda: 7, str, key="key-1", request={"a": 1}, by=lena)
     services.start("approval", {"text": "hers"}, by=lena, subject=lena)
     advance()
-    question = Interrupt.objects.get()
-    services.assign(question.pk, to=lena, by=rita)
-    services.claim(question.pk, by=lena)
-    services.comment(question.pk, "I think @lena knows.", by=rita)
-    services.comment(question.pk, "I do.", by=lena)
-    make_link(question.pk, name="Guest", expires=timedelta(days=1), by=lena)
-    services.claim(question.pk, by=rita, take_over=True)
-    services.claim(question.pk, by=lena, take_over=True)
-    services.decide(question.pk, "respond", {"approved": True, "text": "x"}, by=lena)
+    interrupt = Interrupt.objects.get()
+    services.assign(interrupt.pk, to=lena, by=rita)
+    services.claim(interrupt.pk, by=lena)
+    services.comment(interrupt.pk, "I think @lena knows.", by=rita)
+    services.comment(interrupt.pk, "I do.", by=lena)
+    create_review_link(interrupt.pk, name="Guest", expires=timedelta(days=1), by=lena)
+    services.claim(interrupt.pk, by=rita, take_over=True)
+    services.claim(interrupt.pk, by=lena, take_over=True)
+    services.decide(interrupt.pk, "respond", {"approved": True, "text": "x"}, by=lena)
     advance()
     other = asked("approval", {"text": "not hers"}, advance)
     services.comment(other.pk, "Nothing about her, @rita.", by=rita)

@@ -13,7 +13,7 @@ from django.utils.timezone import make_naive, now
 
 from hitl_django import audit, services
 from hitl_django.engine.errors import InvalidInputError
-from hitl_django.errors import AlreadyDecidedError, HeldError, InterruptNotFound, NotAllowedError
+from hitl_django.errors import AlreadyDecidedError, ClaimedError, InterruptNotFound, NotAllowedError
 from hitl_django.models import AuditEntry, Comment, Interrupt, Thread
 from hitl_django.permissions import ModelPermissionPolicy
 
@@ -31,8 +31,8 @@ def reader(user: Callable[..., User]) -> User:
     return user("vik", "view_interrupt")
 
 
-def again(question: Interrupt) -> Interrupt:
-    return Interrupt.objects.get(pk=question.pk)
+def again(interrupt: Interrupt) -> Interrupt:
+    return Interrupt.objects.get(pk=interrupt.pk)
 
 
 def recorded(verb: str) -> AuditEntry:
@@ -40,34 +40,34 @@ def recorded(verb: str) -> AuditEntry:
     return AuditEntry.objects.get(verb=verb)
 
 
-def test_a_question_is_assigned_to_a_user_and_a_group_and_it_is_recorded(
-    question: Interrupt, boss: User, reviewer: User
+def test_an_interrupt_is_assigned_to_a_user_and_a_group_and_it_is_recorded(
+    interrupt: Interrupt, boss: User, reviewer: User
 ) -> None:
     crew = Group.objects.create(name="Crew")
-    services.assign(question.pk, to=reviewer, group=crew, by=boss, via="admin")
-    row = again(question)
+    services.assign(interrupt.pk, to=reviewer, group=crew, by=boss, via="admin")
+    row = again(interrupt)
     assert (row.assignee, row.assignee_label) == (reviewer, "rita")
     assert (row.group, row.group_label) == (crew, "Crew")
     entry = recorded("assign")
-    assert (entry.actor, entry.via, entry.subject) == (boss, "admin", str(question.pk))
+    assert (entry.actor, entry.via, entry.subject) == (boss, "admin", str(interrupt.pk))
     assert (entry.detail["to"], entry.detail["group"]) == ("rita", "Crew")
 
 
-def test_what_is_named_no_more_is_nobodys(question: Interrupt, boss: User, reviewer: User) -> None:
-    services.assign(question.pk, to=reviewer, group=Group.objects.create(name="Crew"), by=boss)
-    services.assign(question.pk, by=boss)
-    row = again(question)
+def test_what_is_named_no_more_is_nobodys(interrupt: Interrupt, boss: User, reviewer: User) -> None:
+    services.assign(interrupt.pk, to=reviewer, group=Group.objects.create(name="Crew"), by=boss)
+    services.assign(interrupt.pk, by=boss)
+    row = again(interrupt)
     assert (row.assignee, row.assignee_label, row.group, row.group_label) == (None, "", None, "")
 
 
 def test_the_names_outlive_the_user_and_the_group(
-    question: Interrupt, boss: User, reviewer: User
+    interrupt: Interrupt, boss: User, reviewer: User
 ) -> None:
     crew = Group.objects.create(name="Crew")
-    services.assign(question.pk, to=reviewer, group=crew, by=boss)
+    services.assign(interrupt.pk, to=reviewer, group=crew, by=boss)
     reviewer.delete()
     crew.delete()
-    row = again(question)
+    row = again(interrupt)
     assert (row.assignee, row.assignee_label, row.group, row.group_label) == (
         None, "rita", None, "Crew",
     )  # fmt: skip
@@ -75,113 +75,113 @@ def test_the_names_outlive_the_user_and_the_group(
 
 @pytest.mark.promise("P18")
 def test_one_assigns_what_one_may_and_to_those_who_may_decide(
-    question: Interrupt, boss: User, reviewer: User, reader: User, user: Callable[..., User]
+    interrupt: Interrupt, boss: User, reviewer: User, reader: User, user: Callable[..., User]
 ) -> None:
     with pytest.raises(NotAllowedError):
-        services.assign(question.pk, to=reviewer, by=reviewer)
+        services.assign(interrupt.pk, to=reviewer, by=reviewer)
     with pytest.raises(InterruptNotFound):
-        services.assign(question.pk, to=boss, by=user("blind", "assign_interrupt"))
+        services.assign(interrupt.pk, to=boss, by=user("blind", "assign_interrupt"))
     for incapable in (reader, user("strange", "decide_interrupt")):
         with pytest.raises(InvalidInputError, match="may not decide") as refused:
-            services.assign(question.pk, to=incapable, by=boss)
+            services.assign(interrupt.pk, to=incapable, by=boss)
         assert refused.value.faults[0][0] == "to"
-    assert again(question).assignee is None
+    assert again(interrupt).assignee is None
     assert recorded("refuse").actor == reviewer
 
 
-def test_a_question_that_is_put_off_comes_back_by_itself_and_when_it_is_woken(
-    question: Interrupt, reviewer: User
+def test_an_interrupt_that_is_put_off_comes_back_by_itself_and_when_it_is_woken(
+    interrupt: Interrupt, reviewer: User
 ) -> None:
-    services.claim(question.pk, by=reviewer)
+    services.claim(interrupt.pk, by=reviewer)
     until = now() + HOUR
-    services.snooze(question.pk, until=until, by=reviewer, via="admin")
-    row = again(question)
+    services.snooze(interrupt.pk, until=until, by=reviewer, via="admin")
+    row = again(interrupt)
     assert (row.snoozed_until, row.claimed_by) == (until, None)
-    assert services.take_next(by=reviewer) is None
+    assert services.claim_next(by=reviewer) is None
     entry = recorded("snooze")
     assert (entry.actor, entry.detail["until"]) == (reviewer, until.isoformat())
-    services.snooze(question.pk, until=None, by=reviewer)
-    assert services.take_next(by=reviewer) == question.pk
+    services.snooze(interrupt.pk, until=None, by=reviewer)
+    assert services.claim_next(by=reviewer) == interrupt.pk
 
 
 @pytest.mark.parametrize("until", [datetime(2001, 1, 1, tzinfo=UTC), datetime(2001, 1, 1)])
 def test_it_is_put_off_until_a_moment_to_come(
-    until: datetime, question: Interrupt, reviewer: User
+    until: datetime, interrupt: Interrupt, reviewer: User
 ) -> None:
     with pytest.raises(InvalidInputError, match="moment to come"):
-        services.snooze(question.pk, until=until, by=reviewer)
-    assert again(question).snoozed_until is None
+        services.snooze(interrupt.pk, until=until, by=reviewer)
+    assert again(interrupt).snoozed_until is None
 
 
 @pytest.mark.promise("P18")
 def test_it_is_put_off_by_those_who_may_decide_it_and_while_nobody_else_holds_it(
-    question: Interrupt, reviewer: User, boss: User, reader: User
+    interrupt: Interrupt, reviewer: User, boss: User, reader: User
 ) -> None:
-    services.claim(question.pk, by=reviewer)
+    services.claim(interrupt.pk, by=reviewer)
     for until in (now() + HOUR, now() - HOUR):  # who holds it is said whatever the moment
-        with pytest.raises(HeldError, match="rita"):
-            services.snooze(question.pk, until=until, by=boss)
+        with pytest.raises(ClaimedError, match="rita"):
+            services.snooze(interrupt.pk, until=until, by=boss)
     with pytest.raises(NotAllowedError):
-        services.snooze(question.pk, until=now() + HOUR, by=reader)
-    assert again(question).snoozed_until is None
-    assert again(question).claimed_by == reviewer
+        services.snooze(interrupt.pk, until=now() + HOUR, by=reader)
+    assert again(interrupt).snoozed_until is None
+    assert again(interrupt).claimed_by == reviewer
 
 
-def test_what_is_closed_is_neither_assigned_nor_put_off(question: Interrupt) -> None:
-    services.decide(question.pk, "approve")
+def test_what_is_closed_is_neither_assigned_nor_put_off(interrupt: Interrupt) -> None:
+    services.decide(interrupt.pk, "approve")
     with pytest.raises(AlreadyDecidedError):
-        services.assign(question.pk)
+        services.assign(interrupt.pk)
     with pytest.raises(AlreadyDecidedError):
-        services.snooze(question.pk, until=None)
+        services.snooze(interrupt.pk, until=None)
 
 
 @pytest.mark.promise("P18")
 def test_who_may_not_is_told_so_whether_or_not_it_is_closed(
-    question: Interrupt, reviewer: User, reader: User
+    interrupt: Interrupt, reviewer: User, reader: User
 ) -> None:
-    services.decide(question.pk, "approve")
+    services.decide(interrupt.pk, "approve")
     with pytest.raises(NotAllowedError):
-        services.assign(question.pk, by=reviewer)
+        services.assign(interrupt.pk, by=reviewer)
     with pytest.raises(NotAllowedError):
-        services.snooze(question.pk, until=None, by=reader)
+        services.snooze(interrupt.pk, until=None, by=reader)
     assert {entry.actor for entry in AuditEntry.objects.filter(verb="refuse")} == {reviewer, reader}
 
 
 def test_what_is_closed_is_held_by_nobody_any_more(
-    question: Interrupt, reviewer: User, boss: User
+    interrupt: Interrupt, reviewer: User, boss: User
 ) -> None:
-    services.claim(question.pk, by=reviewer)
+    services.claim(interrupt.pk, by=reviewer)
     Interrupt.objects.update(status="superseded")
     with pytest.raises(AlreadyDecidedError):
-        services.snooze(question.pk, until=now() + HOUR, by=boss)
+        services.snooze(interrupt.pk, until=now() + HOUR, by=boss)
 
 
 def test_a_moment_without_a_zone_is_one_of_the_sites_own(
-    question: Interrupt, reviewer: User
+    interrupt: Interrupt, reviewer: User
 ) -> None:
     until = now() + HOUR
-    services.snooze(question.pk, until=make_naive(until), by=reviewer)
-    assert again(question).snoozed_until == until
+    services.snooze(interrupt.pk, until=make_naive(until), by=reviewer)
+    assert again(interrupt).snoozed_until == until
 
 
 def test_code_puts_off_what_somebody_holds_and_ends_no_claim_when_it_wakes_it(
-    question: Interrupt, reviewer: User, boss: User
+    interrupt: Interrupt, reviewer: User, boss: User
 ) -> None:
-    services.claim(question.pk, by=reviewer)
-    services.snooze(question.pk, until=None)
-    assert again(question).claimed_by == reviewer
-    services.snooze(question.pk, until=now() + HOUR)
-    assert again(question).claimed_by is None
-    services.claim(question.pk, by=reviewer)
+    services.claim(interrupt.pk, by=reviewer)
+    services.snooze(interrupt.pk, until=None)
+    assert again(interrupt).claimed_by == reviewer
+    services.snooze(interrupt.pk, until=now() + HOUR)
+    assert again(interrupt).claimed_by is None
+    services.claim(interrupt.pk, by=reviewer)
     Interrupt.objects.update(claimed_until=now() - HOUR)
-    services.snooze(question.pk, until=now() + HOUR, by=boss)  # a claim that ran out is no claim
-    assert again(question).claimed_by is None
+    services.snooze(interrupt.pk, until=now() + HOUR, by=boss)  # a claim that ran out is no claim
+    assert again(interrupt).claimed_by is None
 
 
 def test_a_comment_is_kept_in_its_words_and_recorded_by_its_digest(
-    question: Interrupt, reviewer: User
+    interrupt: Interrupt, reviewer: User
 ) -> None:
-    info = services.comment(question.pk, "  Why \x00 so <b>much</b>?\n", by=reviewer, via="api")
+    info = services.comment(interrupt.pk, "  Why \x00 so <b>much</b>?\n", by=reviewer, via="api")
     row = Comment.objects.get()
     assert (row.pk, row.text) == (info.id, "Why \\u0000 so <b>much</b>?")
     assert (row.by, row.by_label, row.via) == (reviewer, "rita", "api")
@@ -189,57 +189,57 @@ def test_a_comment_is_kept_in_its_words_and_recorded_by_its_digest(
     assert "much" not in str(recorded("comment").detail)
 
 
-def test_a_closed_question_can_be_commented_on(question: Interrupt, reviewer: User) -> None:
-    services.decide(question.pk, "approve")
-    services.comment(question.pk, "That was quick.", by=reviewer)
-    assert [comment.text for comment in question.comments.all()] == ["That was quick."]
+def test_a_closed_interrupt_can_be_commented_on(interrupt: Interrupt, reviewer: User) -> None:
+    services.decide(interrupt.pk, "approve")
+    services.comment(interrupt.pk, "That was quick.", by=reviewer)
+    assert [comment.text for comment in interrupt.comments.all()] == ["That was quick."]
 
 
 @pytest.mark.promise("P21")
 @pytest.mark.parametrize("text", ["", " \n", "x" * 21])
 @override_settings(HITL={"COMMENT_MAX_LENGTH": 20})
-def test_a_comment_says_something_and_not_too_much(text: str, question: Interrupt) -> None:
+def test_a_comment_says_something_and_not_too_much(text: str, interrupt: Interrupt) -> None:
     with pytest.raises(InvalidInputError):
-        services.comment(question.pk, text)
+        services.comment(interrupt.pk, text)
     assert not Comment.objects.exists()
-    assert services.comment(question.pk, f" {'x' * 20}\n").text == "x" * 20
+    assert services.comment(interrupt.pk, f" {'x' * 20}\n").text == "x" * 20
 
 
 @pytest.mark.promise("P18")
 def test_one_comments_on_what_one_may_see_with_a_permission_to(
-    question: Interrupt, reader: User, user: Callable[..., User]
+    interrupt: Interrupt, reader: User, user: Callable[..., User]
 ) -> None:
     with pytest.raises(NotAllowedError):
-        services.comment(question.pk, "Hm.", by=reader)
+        services.comment(interrupt.pk, "Hm.", by=reader)
     with pytest.raises(InterruptNotFound):
-        services.comment(question.pk, "Hm.", by=user("blind", "decide_interrupt"))
-    services.comment(question.pk, "Hm.", by=user("critic", "view_interrupt", "add_comment"))
+        services.comment(interrupt.pk, "Hm.", by=user("blind", "decide_interrupt"))
+    services.comment(interrupt.pk, "Hm.", by=user("critic", "view_interrupt", "add_comment"))
     assert Comment.objects.get().by_label == "critic"
 
 
 def test_forgetting_a_thread_erases_what_was_said_and_not_that_it_was(
-    question: Interrupt, advance: Callable[[], int]
+    interrupt: Interrupt, advance: Callable[[], int]
 ) -> None:
-    services.comment(question.pk, "secret")
-    services.decide(question.pk, "approve")
+    services.comment(interrupt.pk, "secret")
+    services.decide(interrupt.pk, "approve")
     advance()
-    services.forget(question.thread.thread_id)
+    services.erase_thread(interrupt.thread.thread_id)
     assert Comment.objects.get().text == ""
-    assert recorded("comment").subject == str(question.pk)
+    assert recorded("comment").subject == str(interrupt.pk)
 
 
-def test_a_claim_that_is_made_meanwhile_is_not_ended_by_putting_the_question_off(
-    question: Interrupt, boss: User, reviewer: User, monkeypatch: pytest.MonkeyPatch
+def test_a_claim_that_is_made_meanwhile_is_not_ended_by_putting_the_interrupt_off(
+    interrupt: Interrupt, boss: User, reviewer: User, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A claim locks no thread, so it can come between the look and the change."""
 
     def may_decide(policy: Any, user: User, row: Interrupt) -> bool:
         monkeypatch.undo()
-        services.claim(question.pk, by=reviewer)
+        services.claim(interrupt.pk, by=reviewer)
         return True
 
     monkeypatch.setattr(ModelPermissionPolicy, "may_decide", may_decide)
-    with pytest.raises(HeldError, match=r"^rita holds the question"):
-        services.snooze(question.pk, until=now() + HOUR, by=boss)
-    assert again(question).snoozed_until is None
+    with pytest.raises(ClaimedError, match=r"^rita holds the question"):
+        services.snooze(interrupt.pk, until=now() + HOUR, by=boss)
+    assert again(interrupt).snoozed_until is None
     assert not AuditEntry.objects.filter(verb="snooze").exists()

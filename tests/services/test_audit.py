@@ -23,12 +23,12 @@ Advance = Callable[[], int]
 
 def decided(advance: Advance, count: int = 3) -> list[Thread]:
     """Returns threads whose records hold two reasons each, one of them for all the same."""
-    questions = [asked("approval", {"text": "x"}, advance) for _ in range(count)]
+    interrupts = [asked("approval", {"text": "x"}, advance) for _ in range(count)]
     # One entry of each in turn, so that no thread's entries lie side by side.
-    for number, question in enumerate(questions):
-        services.decide(question.pk, "approve", reason=f"reason {number}")
+    for number, interrupt in enumerate(interrupts):
+        services.decide(interrupt.pk, "approve", reason=f"reason {number}")
     advance()
-    return [Thread.objects.get(pk=question.thread_id) for question in questions]
+    return [Thread.objects.get(pk=interrupt.thread_id) for interrupt in interrupts]
 
 
 def record_of(thread: Thread) -> list[dict[str, Any]]:
@@ -52,9 +52,9 @@ def test_what_is_erased_of_one_record_is_erased_of_no_other(advance: Advance) ->
 
 
 def test_each_reason_is_erased_to_its_own_digest(advance: Advance) -> None:
-    question = asked("approval", {"text": "x"}, advance)
-    services.cancel(question.run_id, reason="first")
-    again = services.start("approval", {"text": "y"}, thread_id=question.thread.thread_id)
+    interrupt = asked("approval", {"text": "x"}, advance)
+    services.cancel(interrupt.run_id, reason="first")
+    again = services.start("approval", {"text": "y"}, thread_id=interrupt.thread.thread_id)
     advance()
     services.cancel(again.id, reason="second")
     thread = Thread.objects.get()

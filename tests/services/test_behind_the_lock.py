@@ -17,11 +17,16 @@ from django.db.models.functions import Now
 
 from hitl_django import Expiry, audit, leases, services
 from hitl_django.audit import entries
-from hitl_django.contrib.links.errors import LinkNotFound, LinkSpentError
+from hitl_django.contrib.links.errors import LinkNotFound, LinkUnusableError
 from hitl_django.contrib.links.models import ReviewLink
-from hitl_django.contrib.links.services import LinkInfo, decide_by_link, make_link, revoke_link
+from hitl_django.contrib.links.services import (
+    LinkInfo,
+    create_review_link,
+    decide_by_link,
+    revoke_link,
+)
 from hitl_django.engine.errors import HitlError
-from hitl_django.errors import HeldError, InterruptNotFound, NotAllowedError
+from hitl_django.errors import ClaimedError, InterruptNotFound, NotAllowedError
 from hitl_django.models import AuditEntry, Decision, Interrupt, Run, Thread
 from hitl_django.permissions import ModelPermissionPolicy
 from hitl_django.services.reviews import decide
@@ -114,15 +119,15 @@ def reviewed(advance: Advance, **terms: Any) -> Interrupt:
 def test_who_may_only_look_decides_nothing_together_with_others_either(
     advance: Advance, user: Make, quorum: int
 ) -> None:
-    question = reviewed(advance, quorum=quorum)
+    interrupt = reviewed(advance, quorum=quorum)
     for name in ("ann", "bob"):
         with pytest.raises(NotAllowedError):
-            services.decide(question.pk, "approve", by=user(name, "view_interrupt"))
+            services.decide(interrupt.pk, "approve", by=user(name, "view_interrupt"))
     for blind in (user("cai", "decide_interrupt"), user("dan")):
         with pytest.raises(InterruptNotFound):
-            services.decide(question.pk, "approve", by=blind)
-    question.refresh_from_db()
-    assert (question.status, question.approvals) == ("pending", 0)
+            services.decide(interrupt.pk, "approve", by=blind)
+    interrupt.refresh_from_db()
+    assert (interrupt.status, interrupt.approvals) == ("pending", 0)
     assert not Decision.objects.exists()
 
 
@@ -140,31 +145,31 @@ def test_a_right_that_is_withdrawn_while_somebody_waits_is_gone(
     error: type[HitlError],
     quorum: int,
 ) -> None:
-    question = reviewed(advance, quorum=quorum)
+    interrupt = reviewed(advance, quorum=quorum)
     # Another version than the first is never decided without waiting for the thread.
     Interrupt.objects.update(version=2)
     before_the_lock(monkeypatch, lambda: revocable.add(right))
     with pytest.raises(error):
-        services.decide(question.pk, "approve", by=reviewer)
+        services.decide(interrupt.pk, "approve", by=reviewer)
     assert not Decision.objects.exists()
     revocable.clear()
-    assert services.decide(question.pk, "approve", by=reviewer).type == "approve"
+    assert services.decide(interrupt.pk, "approve", by=reviewer).type == "approve"
 
 
 #: What needs a right that somebody loses while they wait for the thread.
 WAITING: dict[str, tuple[str, Callable[[Interrupt, User], object]]] = {
-    "cancel": ("operate", lambda question, by: services.cancel(question.run_id, by=by)),
+    "cancel": ("operate", lambda interrupt, by: services.cancel(interrupt.run_id, by=by)),
     "fork": (
         "operate",
-        lambda question, by: services.fork(
-            question.thread.thread_id, question.checkpoint_id, by=by
+        lambda interrupt, by: services.fork(
+            interrupt.thread.thread_id, interrupt.checkpoint_id, by=by
         ),
     ),
     "claim": (
         "take over",
-        lambda question, by: services.claim(question.pk, by=by, take_over=True),
+        lambda interrupt, by: services.claim(interrupt.pk, by=by, take_over=True),
     ),
-    "release": ("take over", lambda question, by: services.release(question.pk, by=by)),
+    "release": ("take over", lambda interrupt, by: services.release(interrupt.pk, by=by)),
 }
 
 
@@ -178,17 +183,17 @@ def test_a_right_that_is_withdrawn_while_its_verb_waits_is_gone(
     unchanged: Callable[..., None],
     verb: str,
 ) -> None:
-    question = reviewed(advance)
-    services.claim(question.pk, by=user("bob", "view_interrupt", "decide_interrupt"))
+    interrupt = reviewed(advance)
+    services.claim(interrupt.pk, by=user("bob", "view_interrupt", "decide_interrupt"))
     by = user("olga", "view_interrupt", "decide_interrupt", "view_run", "view_thread")
     right, act = WAITING[verb]
     unchanged()
     before_the_lock(monkeypatch, lambda: revocable.add(right))
     with pytest.raises(NotAllowedError):
-        act(question, by)
+        act(interrupt, by)
     unchanged(refused=1)
     revocable.clear()
-    act(question, by)
+    act(interrupt, by)
 
 
 class Watchful(ModelPermissionPolicy):
@@ -211,10 +216,10 @@ class Watchful(ModelPermissionPolicy):
 def test_rights_are_asked_within_the_transaction_that_they_are_needed_for(
     advance: Advance, reviewer: User, settings: Any, quorum: int
 ) -> None:
-    question = reviewed(advance, quorum=quorum)
+    interrupt = reviewed(advance, quorum=quorum)
     settings.HITL = {**settings.HITL, "POLICY": f"{__name__}.Watchful"}
     Watchful.asked.clear()
-    services.decide(question.pk, "approve", by=reviewer)
+    services.decide(interrupt.pk, "approve", by=reviewer)
     assert Watchful.asked == [True, True]
 
 
@@ -222,13 +227,13 @@ def test_rights_are_asked_within_the_transaction_that_they_are_needed_for(
 def test_a_record_that_grows_is_noticed_though_another_of_its_length_does_not(
     advance: Advance, reviewer: User, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    other, question = (asked("approval", {"text": "x"}, advance) for _ in range(2))
-    assert other.thread.audit_seq == question.thread.audit_seq
+    other, interrupt = (asked("approval", {"text": "x"}, advance) for _ in range(2))
+    assert other.thread.audit_seq == interrupt.thread.audit_seq
     after_reading(
-        monkeypatch, lambda: services.assign(question.pk, to=reviewer, by=None, via="code")
+        monkeypatch, lambda: services.assign(interrupt.pk, to=reviewer, by=None, via="code")
     )
-    assert services.decide(question.pk, "approve").complete
-    verbs = AuditEntry.objects.filter(thread=question.thread).order_by("seq")
+    assert services.decide(interrupt.pk, "approve").complete
+    verbs = AuditEntry.objects.filter(thread=interrupt.thread).order_by("seq")
     assert [*verbs.values_list("verb", flat=True)][-2:] == ["assign", "decide"]
     assert [audit.find_first_fault(thread) for thread in Thread.objects.all()] == [None, None]
 
@@ -236,18 +241,18 @@ def test_a_record_that_grows_is_noticed_though_another_of_its_length_does_not(
 def test_a_claim_that_changes_hands_while_its_holder_decides_is_no_claim(
     advance: Advance, reviewer: User, user: Make, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    question = reviewed(advance, claim_required=True)
+    interrupt = reviewed(advance, claim_required=True)
     other = user("bob", "view_interrupt", "decide_interrupt")
-    services.claim(question.pk, by=reviewer)
+    services.claim(interrupt.pk, by=reviewer)
 
     def change_hands() -> None:
-        services.release(question.pk, by=reviewer)
-        services.claim(question.pk, by=other)
+        services.release(interrupt.pk, by=reviewer)
+        services.claim(interrupt.pk, by=other)
 
     after_reading(monkeypatch, change_hands)
-    with pytest.raises(HeldError, match="bob"):
-        services.decide(question.pk, "approve", by=reviewer)
-    assert services.decide(question.pk, "approve", by=other).complete
+    with pytest.raises(ClaimedError, match="bob"):
+        services.decide(interrupt.pk, "approve", by=reviewer)
+    assert services.decide(interrupt.pk, "approve", by=other).complete
 
 
 @pytest.mark.promise("P4")
@@ -268,15 +273,15 @@ def test_an_answer_to_a_run_under_way_that_pauses_at_that_moment_is_heard(
 def test_the_last_vote_on_a_run_that_is_changed_at_that_moment_does_not_count(
     advance: Advance, reviewer: User
 ) -> None:
-    question = reviewed(advance, quorum=2)
-    services.decide(question.pk, "approve")
+    interrupt = reviewed(advance, quorum=2)
+    services.decide(interrupt.pk, "approve")
     with (
         before_writing("hitl_django_run", lambda: Run.objects.update(state="parked")),
         pytest.raises(HitlError),
     ):
-        services.decide(question.pk, "approve", by=reviewer)
-    question.refresh_from_db()
-    assert (question.status, Decision.objects.count()) == ("pending", 1)
+        services.decide(interrupt.pk, "approve", by=reviewer)
+    interrupt.refresh_from_db()
+    assert (interrupt.status, Decision.objects.count()) == ("pending", 1)
 
 
 @pytest.mark.parametrize(
@@ -286,15 +291,15 @@ def test_the_last_vote_on_a_run_that_is_changed_at_that_moment_does_not_count(
 )
 @pytest.mark.parametrize("type_", ["approve", "edit", "reject"])
 @pytest.mark.promise("P1")
-def test_a_decision_is_on_the_question_as_it_was_seen(
+def test_a_decision_is_on_the_interrupt_as_it_was_seen(
     advance: Advance, reviewer: User, changes: dict[str, Any], type_: str
 ) -> None:
-    question = reviewed(advance, quorum=3)
+    interrupt = reviewed(advance, quorum=3)
     with (
         before_writing("hitl_django_interrupt", lambda: Interrupt.objects.update(**changes)),
         pytest.raises(HitlError),
     ):
-        services.decide(question.pk, type_, *SENT[type_], by=reviewer)
+        services.decide(interrupt.pk, type_, *SENT[type_], by=reviewer)
     assert not Decision.objects.exists()
 
 
@@ -307,45 +312,45 @@ SENT: dict[str, tuple[Any, ...]] = {"approve": (), "edit": ({"amount": 6},), "re
 def test_nobody_votes_on_what_somebody_changes_at_that_moment(
     advance: Advance, user: Make, reviewer: User, first: str, second: str
 ) -> None:
-    question = reviewed(advance, quorum=2)
+    interrupt = reviewed(advance, quorum=2)
     other = user("bob", "view_interrupt", "decide_interrupt")
     overtaking: list[bool] = []
 
     def overtake() -> None:
-        overtaking.append(services.decide(question.pk, first, *SENT[first], by=other).complete)
+        overtaking.append(services.decide(interrupt.pk, first, *SENT[first], by=other).complete)
 
     with before_writing("hitl_django_interrupt", overtake), pytest.raises(HitlError):
-        services.decide(question.pk, second, *SENT[second], by=reviewer)
+        services.decide(interrupt.pk, second, *SENT[second], by=reviewer)
     # In this test both are one transaction, so the other's vote is undone as well.
     assert overtaking == [first == "reject"]
     assert not Decision.objects.exists()
-    assert services.decide(question.pk, second, *SENT[second], by=reviewer).approvals <= 1
+    assert services.decide(interrupt.pk, second, *SENT[second], by=reviewer).approvals <= 1
     assert invariants.faults() == []
 
 
 def overdue(advance: Advance, **terms: Any) -> Interrupt:
     """Returns a question whose time is up."""
     graphs.PATIENCE[:] = [Expiry(DAY, **terms)]
-    question = asked("patient", {"log": []}, advance)
+    interrupt = asked("patient", {"log": []}, advance)
     graphs.PATIENCE.clear()
-    Interrupt.objects.filter(pk=question.pk).update(expires_at=F("expires_at") - DAY)
-    return question
+    Interrupt.objects.filter(pk=interrupt.pk).update(expires_at=F("expires_at") - DAY)
+    return interrupt
 
 
 @pytest.mark.promise("P1")
-def test_a_question_that_is_decided_while_its_expiry_waits_does_not_expire(
+def test_an_interrupt_that_is_decided_while_its_expiry_waits_does_not_expire(
     advance: Advance, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    question = overdue(advance)
-    before_the_lock(monkeypatch, lambda: services.decide(question.pk, "respond", {"seats": 2}))
+    interrupt = overdue(advance)
+    before_the_lock(monkeypatch, lambda: services.decide(interrupt.pk, "respond", {"seats": 2}))
     assert services.expire_due() == 0
-    question.refresh_from_db()
-    assert (question.status, Run.objects.get().state) == ("decided", "queued")
+    interrupt.refresh_from_db()
+    assert (interrupt.status, Run.objects.get().state) == ("decided", "queued")
     assert not AuditEntry.objects.filter(verb="expire").exists()
 
 
 @pytest.mark.promise("P1")
-def test_expiry_of_run_that_begins_to_wait_for_undo_leaves_the_question_open(
+def test_expiry_of_run_that_begins_to_wait_for_undo_leaves_the_interrupt_open(
     advance: Advance, reviewer: User, monkeypatch: pytest.MonkeyPatch, settings: Any
 ) -> None:
     settings.HITL = {**settings.HITL, "UNDO_SECONDS": 60}
@@ -360,39 +365,39 @@ def test_expiry_of_run_that_begins_to_wait_for_undo_leaves_the_question_open(
     assert (second.status, Run.objects.get().state) == ("pending", "interrupted")
 
 
-def test_a_closed_question_does_not_expire_though_its_run_waits(
+def test_a_closed_interrupt_does_not_expire_though_its_run_waits(
     advance: Advance, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    question = overdue(advance)
+    interrupt = overdue(advance)
 
     before_the_lock(monkeypatch, lambda: Interrupt.objects.update(status="superseded"))
     assert services.expire_due() == 0
-    question.refresh_from_db()
-    assert (question.status, Run.objects.get().state) == ("superseded", "interrupted")
+    interrupt.refresh_from_db()
+    assert (interrupt.status, Run.objects.get().state) == ("superseded", "interrupted")
 
 
-def test_a_question_that_gets_more_time_while_its_expiry_waits_does_not_expire(
+def test_an_interrupt_that_gets_more_time_while_its_expiry_waits_does_not_expire(
     advance: Advance, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    question = overdue(advance)
+    interrupt = overdue(advance)
     before_the_lock(monkeypatch, lambda: Interrupt.objects.update(expires_at=Now() + DAY))
     assert services.expire_due() == 0
-    question.refresh_from_db()
-    assert question.status == "pending"
+    interrupt.refresh_from_db()
+    assert interrupt.status == "pending"
 
 
-def test_a_question_whose_version_changes_while_its_expiry_is_written_does_not_expire(
+def test_an_interrupt_whose_version_changes_while_its_expiry_is_written_does_not_expire(
     advance: Advance,
 ) -> None:
-    question = overdue(advance)
+    interrupt = overdue(advance)
 
     def change() -> None:
         Interrupt.objects.update(version=F("version") + 1)
 
     with before_writing("hitl_django_interrupt", change):
         assert services.expire_due() == 0
-    question.refresh_from_db()
-    assert question.status == "pending"
+    interrupt.refresh_from_db()
+    assert interrupt.status == "pending"
 
 
 LEFT_ALONE: dict[str, Callable[[Interrupt], object]] = {
@@ -403,7 +408,7 @@ LEFT_ALONE: dict[str, Callable[[Interrupt], object]] = {
 
 
 @pytest.mark.parametrize("why", LEFT_ALONE)
-def test_a_question_that_does_not_expire_takes_no_room_from_those_that_do(
+def test_an_interrupt_that_does_not_expire_takes_no_room_from_those_that_do(
     advance: Advance, settings: Any, why: str
 ) -> None:
     settings.HITL = {**settings.HITL, "SWEEP_BATCH": 1}
@@ -418,35 +423,35 @@ def test_a_question_that_does_not_expire_takes_no_room_from_those_that_do(
 def test_of_two_sweeps_one_escalates(advance: Advance, monkeypatch: pytest.MonkeyPatch) -> None:
     for name in ("children", "elders", "others"):
         Group.objects.create(name=name)
-    question = overdue(advance, then="escalate", group="elders")
+    interrupt = overdue(advance, then="escalate", group="elders")
     before_the_lock(monkeypatch, services.expire_due)
     services.expire_due()
-    question.refresh_from_db()
-    assert (question.status, question.overdue) == ("pending", True)
-    assert question.group == Group.objects.get(name="elders")
+    interrupt.refresh_from_db()
+    assert (interrupt.status, interrupt.overdue) == ("pending", True)
+    assert interrupt.group == Group.objects.get(name="elders")
     assert AuditEntry.objects.filter(verb="expire").count() == 1
 
 
 @pytest.mark.parametrize("state", ["queued", "running", "parked", "cancelled"])
-def test_a_question_of_a_run_that_moves_on_while_its_expiry_waits_does_not_expire(
+def test_an_interrupt_of_a_run_that_moves_on_while_its_expiry_waits_does_not_expire(
     advance: Advance, monkeypatch: pytest.MonkeyPatch, state: str
 ) -> None:
-    question = overdue(advance)
+    interrupt = overdue(advance)
     before_the_lock(monkeypatch, lambda: Run.objects.update(state=state))
     assert services.expire_due() == 0
-    question.refresh_from_db()
-    assert (question.status, Run.objects.get().state) == ("pending", state)
+    interrupt.refresh_from_db()
+    assert (interrupt.status, Run.objects.get().state) == ("pending", state)
 
 
 def test_an_answer_named_for_a_run_that_is_changed_at_that_moment_is_not_given(
     advance: Advance, caplog: pytest.LogCaptureFixture
 ) -> None:
-    question = overdue(advance, then="answer", answer={"seats": 8})
+    interrupt = overdue(advance, then="answer", answer={"seats": 8})
     with before_writing("hitl_django_run", lambda: Run.objects.update(state="cancelled")):
         assert services.expire_due() == 0
     assert "was changed by hand" in caplog.text
-    question.refresh_from_db()
-    assert (question.status, Decision.objects.count()) == ("pending", 0)
+    interrupt.refresh_from_db()
+    assert (interrupt.status, Decision.objects.count()) == ("pending", 0)
 
 
 def token_of(link: LinkInfo) -> str:
@@ -460,17 +465,17 @@ def maker(user: Make) -> User:
 
 #: What becomes of a link that somebody is about to use, and what is said then.
 OVERTAKEN: dict[str, Callable[[Interrupt, LinkInfo], object]] = {
-    "used": lambda question, link: ReviewLink.objects.update(used_at=Now()),
-    "expired": lambda question, link: ReviewLink.objects.update(expires_at=F("created_at")),
-    "revoked": lambda question, link: revoke_link(link.id),
-    "void": lambda question, link: User.objects.update(is_active=False),
-    "stale": lambda question, link: Interrupt.objects.update(version=F("version") + 1),
-    "decided": lambda question, link: services.decide(question.pk, "reject"),
-    "closed": lambda question, link: services.cancel(question.run_id),
-    "waiting": lambda question, link: Run.objects.update(state="parked"),
-    "held": lambda question, link: (
+    "used": lambda interrupt, link: ReviewLink.objects.update(used_at=Now()),
+    "expired": lambda interrupt, link: ReviewLink.objects.update(expires_at=F("created_at")),
+    "revoked": lambda interrupt, link: revoke_link(link.id),
+    "void": lambda interrupt, link: User.objects.update(is_active=False),
+    "stale": lambda interrupt, link: Interrupt.objects.update(version=F("version") + 1),
+    "decided": lambda interrupt, link: services.decide(interrupt.pk, "reject"),
+    "closed": lambda interrupt, link: services.cancel(interrupt.run_id),
+    "waiting": lambda interrupt, link: Run.objects.update(state="parked"),
+    "held": lambda interrupt, link: (
         Interrupt.objects.update(claim_required=True),
-        services.claim(question.pk, by=User.objects.get(username="rita")),
+        services.claim(interrupt.pk, by=User.objects.get(username="rita")),
     ),
 }
 
@@ -478,15 +483,15 @@ OVERTAKEN: dict[str, Callable[[Interrupt, LinkInfo], object]] = {
 @pytest.mark.promise("P1")
 @pytest.mark.parametrize("state", OVERTAKEN)
 def test_a_link_that_is_over_while_its_decision_waits_decides_nothing(
-    question: Interrupt,
+    interrupt: Interrupt,
     maker: User,
     reviewer: User,
     monkeypatch: pytest.MonkeyPatch,
     state: str,
 ) -> None:
-    link = make_link(question.pk, name="Dana", by=maker)
-    before_the_lock(monkeypatch, lambda: OVERTAKEN[state](question, link))
-    with pytest.raises(LinkSpentError) as caught:
+    link = create_review_link(interrupt.pk, name="Dana", by=maker)
+    before_the_lock(monkeypatch, lambda: OVERTAKEN[state](interrupt, link))
+    with pytest.raises(LinkUnusableError) as caught:
         decide_by_link(token_of(link), "approve")
     assert caught.value.state == state
     assert not Decision.objects.filter(via="link").exists()
@@ -495,35 +500,35 @@ def test_a_link_that_is_over_while_its_decision_waits_decides_nothing(
 @pytest.mark.promise("P1")
 @pytest.mark.parametrize("moment", ["used_at", "revoked_at", "expires_at"])
 def test_a_link_whose_end_comes_at_that_moment_decides_nothing(
-    question: Interrupt, moment: str
+    interrupt: Interrupt, moment: str
 ) -> None:
-    token = token_of(make_link(question.pk, name="Dana"))
+    token = token_of(create_review_link(interrupt.pk, name="Dana"))
 
     def end() -> None:
         ReviewLink.objects.update(**{moment: F("created_at")})
 
     with (
         before_writing("hitl_links_reviewlink", end),
-        pytest.raises(LinkSpentError),
+        pytest.raises(LinkUnusableError),
     ):
         decide_by_link(token, "approve")
-    question.refresh_from_db()
-    assert (question.status, Decision.objects.count()) == ("pending", 0)
+    interrupt.refresh_from_db()
+    assert (interrupt.status, Decision.objects.count()) == ("pending", 0)
 
 
 @pytest.mark.promise("P1")
 @pytest.mark.parametrize("moment", ["used_at", "revoked_at"])
 def test_a_link_that_is_over_at_that_moment_is_not_taken_back(
-    question: Interrupt, moment: str
+    interrupt: Interrupt, moment: str
 ) -> None:
-    link = make_link(question.pk, name="Dana")
+    link = create_review_link(interrupt.pk, name="Dana")
 
     def end() -> None:
         ReviewLink.objects.update(**{moment: F("created_at")})
 
     with (
         before_writing("hitl_links_reviewlink", end),
-        pytest.raises(LinkSpentError) as caught,
+        pytest.raises(LinkUnusableError) as caught,
     ):
         revoke_link(link.id)
     assert caught.value.state == {"used_at": "used", "revoked_at": "revoked"}[moment]
@@ -532,18 +537,18 @@ def test_a_link_that_is_over_at_that_moment_is_not_taken_back(
 
 #: What a right is needed for, and which.
 NEEDED: dict[str, tuple[str, Callable[..., object]]] = {
-    "make a link": ("link", lambda question, link, by: make_link(
-        question.pk, name="Eli", by=by
+    "make a link": ("link", lambda interrupt, link, by: create_review_link(
+        interrupt.pk, name="Eli", by=by
     )),
-    "take a link back": ("revoke", lambda question, link, by: revoke_link(
+    "take a link back": ("revoke", lambda interrupt, link, by: revoke_link(
         link.id, by=by
     )),
-    "assign": ("assign", lambda question, link, by: services.assign(question.pk, by=by)),
-    "snooze": ("snooze", lambda question, link, by: services.snooze(
-        question.pk, until=None, by=by
+    "assign": ("assign", lambda interrupt, link, by: services.assign(interrupt.pk, by=by)),
+    "snooze": ("snooze", lambda interrupt, link, by: services.snooze(
+        interrupt.pk, until=None, by=by
     )),
-    "comment": ("comment", lambda question, link, by: services.comment(
-        question.pk, "Hm.", by=by
+    "comment": ("comment", lambda interrupt, link, by: services.comment(
+        interrupt.pk, "Hm.", by=by
     )),
 }  # fmt: skip
 
@@ -552,7 +557,7 @@ NEEDED: dict[str, tuple[str, Callable[..., object]]] = {
 @pytest.mark.parametrize("what", NEEDED)
 @pytest.mark.parametrize("right", ["see", "decide"])
 def test_what_somebody_may_no_more_when_their_turn_comes_is_not_done(
-    question: Interrupt,
+    interrupt: Interrupt,
     user: Make,
     revocable: set[str],
     monkeypatch: pytest.MonkeyPatch,
@@ -564,14 +569,14 @@ def test_what_somebody_may_no_more_when_their_turn_comes_is_not_done(
     everything = user(
         "olga", "view_interrupt", "decide_interrupt", "assign_interrupt", "link_interrupt"
     )
-    link = make_link(question.pk, name="Dana")
+    link = create_review_link(interrupt.pk, name="Dana")
     unchanged()
     before_the_lock(monkeypatch, lambda: revocable.add(right))
     with pytest.raises(NotAllowedError if right == "decide" else (InterruptNotFound, LinkNotFound)):
-        act(question, link, everything)
+        act(interrupt, link, everything)
     unchanged(refused=right == "decide")
     revocable.clear()
-    act(question, link, everything)
+    act(interrupt, link, everything)
     assert AuditEntry.objects.filter(verb=verb, actor=everything).exists()
 
 
@@ -586,43 +591,43 @@ class OfTheAssignee(ModelPermissionPolicy):
 
 @pytest.mark.promise("P18")
 @pytest.mark.parametrize("what", NEEDED)
-def test_rights_are_asked_about_the_question_as_it_is_behind_the_lock(
-    question: Interrupt,
+def test_rights_are_asked_about_the_interrupt_as_it_is_behind_the_lock(
+    interrupt: Interrupt,
     user: Make,
     monkeypatch: pytest.MonkeyPatch,
     settings: Any,
     what: str,
 ) -> None:
     olga = user("olga", "view_interrupt", "link_interrupt")
-    link = make_link(question.pk, name="Dana")
+    link = create_review_link(interrupt.pk, name="Dana")
     settings.HITL = {**settings.HITL, "POLICY": f"{__name__}.OfTheAssignee"}
     Interrupt.objects.update(assignee=olga)
-    before_the_lock(monkeypatch, lambda: services.assign(question.pk))
+    before_the_lock(monkeypatch, lambda: services.assign(interrupt.pk))
     with pytest.raises(NotAllowedError):
-        NEEDED[what][1](question, link, olga)
+        NEEDED[what][1](interrupt, link, olga)
     Interrupt.objects.update(assignee=olga)
-    NEEDED[what][1](question, link, olga)
+    NEEDED[what][1](interrupt, link, olga)
 
 
 @pytest.mark.promise("P20")
 @pytest.mark.parametrize("what", [*NEEDED, "use a link"])
 def test_what_cannot_be_recorded_is_not_done(
-    question: Interrupt,
+    interrupt: Interrupt,
     user: Make,
     monkeypatch: pytest.MonkeyPatch,
     unchanged: Callable[..., None],
     what: str,
 ) -> None:
     boss = user("olga", "view_interrupt", "decide_interrupt", "assign_interrupt", "link_interrupt")
-    link = make_link(question.pk, name="Dana")
-    services.assign(question.pk, to=boss)
-    services.claim(question.pk, by=boss)
-    services.snooze(question.pk, until=question.created_at + DAY, by=boss)
+    link = create_review_link(interrupt.pk, name="Dana")
+    services.assign(interrupt.pk, to=boss)
+    services.claim(interrupt.pk, by=boss)
+    services.snooze(interrupt.pk, until=interrupt.created_at + DAY, by=boss)
 
     def act() -> object:
         if what == "use a link":
             return decide_by_link(token_of(link), "approve")
-        return NEEDED[what][1](question, link, boss)
+        return NEEDED[what][1](interrupt, link, boss)
 
     unchanged()
     with monkeypatch.context() as away:

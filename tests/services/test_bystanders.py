@@ -17,10 +17,10 @@ from hitl_django.checkpoints import DjangoSaver
 from hitl_django.contrib.links.errors import LinkNotFound
 from hitl_django.contrib.links.models import ReviewLink
 from hitl_django.contrib.links.services import (
+    create_review_link,
     decide_by_link,
-    link_states,
+    get_link_states,
     list_links,
-    make_link,
     revoke_link,
 )
 from hitl_django.engine.errors import InvalidInputError
@@ -73,35 +73,35 @@ def operator(user: Make) -> User:
 
 #: What people do, and the sweep, with a question that waits: what it is called with, too.
 WAITING: dict[str, Callable[[Interrupt, User], object]] = {
-    "decide": lambda question, by: services.decide(question.pk, "reject", by=by),
-    "decide again": lambda question, by: (
-        Interrupt.objects.filter(pk=question.pk).update(claim_required=True),
-        services.claim(question.pk, by=by),
-        services.decide(question.pk, "reject", by=by),
+    "decide": lambda interrupt, by: services.decide(interrupt.pk, "reject", by=by),
+    "decide again": lambda interrupt, by: (
+        Interrupt.objects.filter(pk=interrupt.pk).update(claim_required=True),
+        services.claim(interrupt.pk, by=by),
+        services.decide(interrupt.pk, "reject", by=by),
     ),
-    "vote": lambda question, by: services.decide(question.pk, "approve", by=by),
-    "propose": lambda question, by: services.decide(question.pk, "edit", {"amount": 6}, by=by),
-    "claim": lambda question, by: services.claim(question.pk, by=by),
-    "assign": lambda question, by: services.assign(question.pk, to=by, by=by, via="code"),
-    "snooze": lambda question, by: services.snooze(
-        question.pk, until=question.created_at + DAY, by=by
+    "vote": lambda interrupt, by: services.decide(interrupt.pk, "approve", by=by),
+    "propose": lambda interrupt, by: services.decide(interrupt.pk, "edit", {"amount": 6}, by=by),
+    "claim": lambda interrupt, by: services.claim(interrupt.pk, by=by),
+    "assign": lambda interrupt, by: services.assign(interrupt.pk, to=by, by=by, via="code"),
+    "snooze": lambda interrupt, by: services.snooze(
+        interrupt.pk, until=interrupt.created_at + DAY, by=by
     ),
-    "comment": lambda question, by: services.comment(question.pk, "Why?", by=by),
-    "cancel": lambda question, by: services.cancel(question.run_id, by=by),
-    "link": lambda question, by: (
-        Interrupt.objects.filter(pk=question.pk).update(quorum=1),
-        make_link(question.pk, by=by, name="Dana", expires=DAY),
+    "comment": lambda interrupt, by: services.comment(interrupt.pk, "Why?", by=by),
+    "cancel": lambda interrupt, by: services.cancel(interrupt.run_id, by=by),
+    "link": lambda interrupt, by: (
+        Interrupt.objects.filter(pk=interrupt.pk).update(quorum=1),
+        create_review_link(interrupt.pk, by=by, name="Dana", expires=DAY),
     ),
-    "forget": lambda question, by: (
-        services.cancel(question.run_id),
-        services.forget(question.thread.thread_id),
+    "erase": lambda interrupt, by: (
+        services.cancel(interrupt.run_id),
+        services.erase_thread(interrupt.thread.thread_id),
     ),
-    "fork": lambda question, by: services.fork(
-        question.thread.thread_id, oldest(question.thread_id), by=by
+    "fork": lambda interrupt, by: services.fork(
+        interrupt.thread.thread_id, oldest(interrupt.thread_id), by=by
     ),
-    "expire": lambda question, by: (late(question), services.expire_due()),
-    "overdue": lambda question, by: (
-        Interrupt.objects.filter(pk=question.pk).update(due_at=Now() - DAY),
+    "expire": lambda interrupt, by: (late(interrupt), services.expire_due()),
+    "overdue": lambda interrupt, by: (
+        Interrupt.objects.filter(pk=interrupt.pk).update(due_at=Now() - DAY),
         services.mark_overdue(),
     ),
 }
@@ -112,12 +112,12 @@ def oldest(thread: int) -> str:
     return checkpoints.values_list("checkpoint_id", flat=True)[0]
 
 
-def late(question: Interrupt) -> None:
-    Interrupt.objects.filter(pk=question.pk).update(expires_at=F("created_at") - DAY)
+def late(interrupt: Interrupt) -> None:
+    Interrupt.objects.filter(pk=interrupt.pk).update(expires_at=F("created_at") - DAY)
 
 
 @pytest.mark.parametrize("name", WAITING)
-def test_what_is_done_to_a_question_is_done_to_no_other(
+def test_what_is_done_to_an_interrupt_is_done_to_no_other(
     advance: Advance, operator: User, name: str
 ) -> None:
     asking = {"payload": {"amount": 5}, "terms": {"quorum": 2}}
@@ -126,21 +126,21 @@ def test_what_is_done_to_a_question_is_done_to_no_other(
     Interrupt.objects.update(
         expiry={"seconds": 86400, "then": "cancel"}, expires_at=Now() + DAY, due_at=Now() + DAY
     )
-    first, question, last = (Interrupt.objects.get(run=run.id) for run in runs)
+    first, interrupt, last = (Interrupt.objects.get(run=run.id) for run in runs)
     others = [rows_of(first.thread_id), rows_of(last.thread_id)]
-    own = rows_of(question.thread_id)
+    own = rows_of(interrupt.thread_id)
 
-    WAITING[name](question, operator)
+    WAITING[name](interrupt, operator)
 
     assert [rows_of(first.thread_id), rows_of(last.thread_id)] == others
-    assert rows_of(question.thread_id) != own
+    assert rows_of(interrupt.thread_id) != own
 
 
-def test_who_releases_a_question_goes_on_holding_others(advance: Advance, operator: User) -> None:
+def test_who_releases_an_interrupt_goes_on_holding_others(advance: Advance, operator: User) -> None:
     runs = [services.start("approval", {"text": "x"}) for _ in range(3)]
     advance()
-    for question in Interrupt.objects.all():
-        services.claim(question.pk, by=operator)
+    for interrupt in Interrupt.objects.all():
+        services.claim(interrupt.pk, by=operator)
     first, last = (Interrupt.objects.get(run=run.id) for run in (runs[0], runs[-1]))
 
     services.release(first.pk, by=operator)
@@ -150,7 +150,7 @@ def test_who_releases_a_question_goes_on_holding_others(advance: Advance, operat
     assert held.run_id == runs[1].id
 
 
-def test_what_is_asked_again_changes_no_question_of_another_thread(advance: Advance) -> None:
+def test_what_is_asked_again_changes_no_interrupt_of_another_thread(advance: Advance) -> None:
     runs = [services.start("panel", {"log": []}) for _ in range(3)]
     advance()
     left, right = Interrupt.objects.filter(run=runs[1].id).order_by("task_path")
@@ -170,28 +170,28 @@ def test_what_is_asked_again_changes_no_question_of_another_thread(advance: Adva
 def test_a_link_that_is_revoked_leaves_others_open(advance: Advance, operator: User) -> None:
     services.start("approval", {"text": "x"})
     advance()
-    question = Interrupt.objects.get()
+    interrupt = Interrupt.objects.get()
     names = ("Dana", "Eli", "Fay")
-    links = [make_link(question.pk, name=name, expires=DAY) for name in names]
+    links = [create_review_link(interrupt.pk, name=name, expires=DAY) for name in names]
 
     revoke_link(links[1].id, by=operator)
 
-    states = link_states([link.id for link in links])
+    states = get_link_states([link.id for link in links])
     assert [states[link.id] for link in links] == ["open", "revoked", "open"]
 
 
 def test_a_link_that_is_used_uses_up_no_other(advance: Advance) -> None:
     runs = [services.start("approval", {"text": "x"}) for _ in range(3)]
     advance()
-    questions = [Interrupt.objects.get(run=run.id) for run in runs]
-    links = [make_link(question.pk, name="Dana") for question in questions]
-    again = make_link(questions[1].pk, name="Eli")
-    others = [rows_of(questions[0].thread_id), rows_of(questions[2].thread_id)]
+    interrupts = [Interrupt.objects.get(run=run.id) for run in runs]
+    links = [create_review_link(interrupt.pk, name="Dana") for interrupt in interrupts]
+    again = create_review_link(interrupts[1].pk, name="Eli")
+    others = [rows_of(interrupts[0].thread_id), rows_of(interrupts[2].thread_id)]
 
     decide_by_link(links[1].url.rstrip("/").rpartition("/")[2], "approve")
 
-    assert [rows_of(questions[0].thread_id), rows_of(questions[2].thread_id)] == others
-    states = link_states([link.id for link in (*links, again)])
+    assert [rows_of(interrupts[0].thread_id), rows_of(interrupts[2].thread_id)] == others
+    states = get_link_states([link.id for link in (*links, again)])
     assert [states[link.id] for link in links] == ["open", "used", "open"]
     assert states[again.id] == "decided"
 
@@ -211,20 +211,20 @@ def test_who_sees_others_gets_no_further_with_one_that_they_do_not_see(
 ) -> None:
     runs = [services.start("approval", {"text": "x"}) for _ in range(3)]
     advance()
-    first, question, last = (Interrupt.objects.get(run=run.id) for run in runs)
-    link = make_link(question.pk, name="Dana")
+    first, interrupt, last = (Interrupt.objects.get(run=run.id) for run in runs)
+    link = create_review_link(interrupt.pk, name="Dana")
     settings.HITL = {**settings.HITL, "POLICY": f"{__name__}.AllButOne"}
-    monkeypatch.setattr(AllButOne, "hidden", {question.pk})
+    monkeypatch.setattr(AllButOne, "hidden", {interrupt.pk})
 
     for seen in (first, last):
         services.assign(seen.pk, to=operator)
-        assert make_link(seen.pk, name="Eli", by=operator).state == "open"
+        assert create_review_link(seen.pk, name="Eli", by=operator).state == "open"
     with pytest.raises(InvalidInputError):
-        services.assign(question.pk, to=operator)
+        services.assign(interrupt.pk, to=operator)
     with pytest.raises(InterruptNotFound):
-        make_link(question.pk, name="Eli", by=operator)
+        create_review_link(interrupt.pk, name="Eli", by=operator)
     with pytest.raises(InterruptNotFound):
-        list_links(question.pk, by=operator)
+        list_links(interrupt.pk, by=operator)
     with pytest.raises(LinkNotFound):
         revoke_link(link.id, by=operator)
 
@@ -325,10 +325,10 @@ def test_what_was_said_of_other_threads_is_not_forgotten(advance: Advance, opera
     runs = [services.start("approval", {"text": "x"}) for _ in range(3)]
     advance()
     for run in runs:
-        question = Interrupt.objects.get(run=run.id)
-        services.comment(question.pk, "Why not?", by=operator)
-        make_link(question.pk, name="Dana", email="dana@example.com", expires=DAY)
-        services.decide(question.pk, "respond", {"text": "y"}, by=operator, reason="Because.")
+        interrupt = Interrupt.objects.get(run=run.id)
+        services.comment(interrupt.pk, "Why not?", by=operator)
+        create_review_link(interrupt.pk, name="Dana", email="dana@example.com", expires=DAY)
+        services.decide(interrupt.pk, "respond", {"text": "y"}, by=operator, reason="Because.")
         about = {"metadata": {"about": run.thread_id}, "subject_id": "7"}
         Thread.objects.filter(thread_id=run.thread_id).update(**about)
     advance()
@@ -336,7 +336,7 @@ def test_what_was_said_of_other_threads_is_not_forgotten(advance: Advance, opera
     first, thread, last = (Run.objects.get(pk=run.id).thread_id for run in runs)
     others, own = [rows_of(first), rows_of(last)], rows_of(thread)
 
-    services.forget(runs[1].thread_id, by=operator)
+    services.erase_thread(runs[1].thread_id, by=operator)
 
     assert [rows_of(first), rows_of(last)] == others
     left = rows_of(thread)

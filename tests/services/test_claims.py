@@ -18,7 +18,7 @@ from django.utils.timezone import now
 from hitl_django import audit, leases, services
 from hitl_django.errors import (
     AlreadyDecidedError,
-    HeldError,
+    ClaimedError,
     IdempotencyKeyReusedError,
     InterruptNotFound,
     InvalidAnswerError,
@@ -45,80 +45,84 @@ def lead(user: Callable[..., User]) -> User:
     return user("lea", *REVIEW, "take_over_interrupt")
 
 
-def again(question: Interrupt) -> Interrupt:
-    return Interrupt.objects.get(pk=question.pk)
+def again(interrupt: Interrupt) -> Interrupt:
+    return Interrupt.objects.get(pk=interrupt.pk)
 
 
-def let_pass(question: Interrupt) -> None:
-    Interrupt.objects.filter(pk=question.pk).update(claimed_until=Now() - MINUTE)
+def let_pass(interrupt: Interrupt) -> None:
+    Interrupt.objects.filter(pk=interrupt.pk).update(claimed_until=Now() - MINUTE)
 
 
 def verbs() -> list[str]:
     return [*AuditEntry.objects.exclude(verb="start").values_list("verb", flat=True)]
 
 
-def test_a_claim_lasts_its_time_and_is_told(question: Interrupt, reviewer: User) -> None:
-    info = services.claim(question.pk, by=reviewer, via="admin")
-    row = again(question)
-    assert (info.interrupt_id, info.holder_id, info.holder_label) == (row.pk, reviewer.pk, "rita")
+def test_a_claim_lasts_its_time_and_is_told(interrupt: Interrupt, reviewer: User) -> None:
+    info = services.claim(interrupt.pk, by=reviewer, via="admin")
+    row = again(interrupt)
+    assert (info.interrupt_id, info.claimed_by_id, info.claimed_by_label) == (
+        row.pk,
+        reviewer.pk,
+        "rita",
+    )
     assert info.until == row.claimed_until
     assert timedelta(minutes=14) < row.claimed_until - row.created_at < timedelta(minutes=17)
     assert verbs() == []  # looking at something is no event of the thread
 
 
-def test_its_length_is_a_setting_and_an_argument(question: Interrupt, reviewer: User) -> None:
+def test_its_length_is_a_setting_and_an_argument(interrupt: Interrupt, reviewer: User) -> None:
     with override_settings(HITL={"CLAIM_SECONDS": 60}):
-        first = services.claim(question.pk, by=reviewer).until
-    longer = services.claim(question.pk, by=reviewer, seconds=7200).until
+        first = services.claim(interrupt.pk, by=reviewer).until
+    longer = services.claim(interrupt.pk, by=reviewer, seconds=7200).until
     assert timedelta(minutes=110) < longer - first < timedelta(minutes=130)
 
 
 def test_another_is_told_who_holds_it_and_until_when(
-    question: Interrupt, reviewer: User, sam: User
+    interrupt: Interrupt, reviewer: User, sam: User
 ) -> None:
-    info = services.claim(question.pk, by=reviewer)
-    with pytest.raises(HeldError, match=r"^rita holds the question until 2") as refused:
-        services.claim(question.pk, by=sam)
-    assert (refused.value.holder_label, refused.value.until) == ("rita", info.until)
-    assert again(question).claimed_by == reviewer
+    info = services.claim(interrupt.pk, by=reviewer)
+    with pytest.raises(ClaimedError, match=r"^rita holds the question until 2") as refused:
+        services.claim(interrupt.pk, by=sam)
+    assert (refused.value.claimed_by_label, refused.value.until) == ("rita", info.until)
+    assert again(interrupt).claimed_by == reviewer
 
 
 def test_a_claim_that_ran_out_stands_in_nobodys_way(
-    question: Interrupt, reviewer: User, sam: User
+    interrupt: Interrupt, reviewer: User, sam: User
 ) -> None:
-    services.claim(question.pk, by=reviewer)
-    let_pass(question)
-    assert services.claim(question.pk, by=sam).holder_label == "sam"
+    services.claim(interrupt.pk, by=reviewer)
+    let_pass(interrupt)
+    assert services.claim(interrupt.pk, by=sam).claimed_by_label == "sam"
     assert verbs() == []
 
 
 def test_who_may_take_over_does_and_it_is_recorded(
-    question: Interrupt, reviewer: User, lead: User
+    interrupt: Interrupt, reviewer: User, lead: User
 ) -> None:
-    services.claim(question.pk, by=reviewer)
-    with pytest.raises(HeldError):
-        services.claim(question.pk, by=lead)
-    info = services.claim(question.pk, by=lead, via="admin", take_over=True)
-    assert (info.holder_label, again(question).claimed_by) == ("lea", lead)
+    services.claim(interrupt.pk, by=reviewer)
+    with pytest.raises(ClaimedError):
+        services.claim(interrupt.pk, by=lead)
+    info = services.claim(interrupt.pk, by=lead, via="admin", take_over=True)
+    assert (info.claimed_by_label, again(interrupt).claimed_by) == ("lea", lead)
     entry = AuditEntry.objects.get(verb="take_over")
-    assert (entry.actor, entry.subject, entry.via) == (lead, str(question.pk), "admin")
+    assert (entry.actor, entry.subject, entry.via) == (lead, str(interrupt.pk), "admin")
     assert entry.detail["from"] == "rita"
     assert audit.find_first_fault(Thread.objects.get()) is None
 
 
-def test_taking_over_what_is_free_is_a_claim_and_no_event(question: Interrupt, lead: User) -> None:
-    assert services.claim(question.pk, by=lead, take_over=True).holder_label == "lea"
+def test_taking_over_what_is_free_is_a_claim_and_no_event(interrupt: Interrupt, lead: User) -> None:
+    assert services.claim(interrupt.pk, by=lead, take_over=True).claimed_by_label == "lea"
     assert verbs() == []
 
 
 @pytest.mark.promise("P18")
 def test_without_the_permission_nothing_is_taken_over(
-    question: Interrupt, reviewer: User, sam: User
+    interrupt: Interrupt, reviewer: User, sam: User
 ) -> None:
-    services.claim(question.pk, by=reviewer)
+    services.claim(interrupt.pk, by=reviewer)
     with pytest.raises(NotAllowedError):
-        services.claim(question.pk, by=sam, take_over=True)
-    assert again(question).claimed_by == reviewer
+        services.claim(interrupt.pk, by=sam, take_over=True)
+    assert again(interrupt).claimed_by == reviewer
     assert verbs() == ["refuse"]
 
 
@@ -130,93 +134,93 @@ def test_without_the_permission_nothing_is_taken_over(
 def test_one_claims_what_one_may_see_and_decide(
     codenames: tuple[str, ...],
     error: type[Exception],
-    question: Interrupt,
+    interrupt: Interrupt,
     user: Callable[..., User],
 ) -> None:
     nosy = user("nosy", *codenames)
     with pytest.raises(error):
-        services.claim(question.pk, by=nosy)
-    assert services.take_next(by=nosy) is None
-    assert again(question).claimed_by is None
+        services.claim(interrupt.pk, by=nosy)
+    assert services.claim_next(by=nosy) is None
+    assert again(interrupt).claimed_by is None
 
 
 @pytest.mark.promise("P18")
 def test_who_may_not_decide_does_not_hear_what_was_decided(
-    question: Interrupt, user: Callable[..., User]
+    interrupt: Interrupt, user: Callable[..., User]
 ) -> None:
-    services.decide(question.pk, "approve")
+    services.decide(interrupt.pk, "approve")
     with pytest.raises(NotAllowedError):
-        services.claim(question.pk, by=user("vera", "view_interrupt"))
+        services.claim(interrupt.pk, by=user("vera", "view_interrupt"))
 
 
-def test_a_claim_has_a_holder(question: Interrupt) -> None:
+def test_a_claim_has_a_holder(interrupt: Interrupt) -> None:
     with pytest.raises(ValueError, match="held by somebody"):
-        services.claim(question.pk, by=None)
+        services.claim(interrupt.pk, by=None)
     with pytest.raises(ValueError, match="held by somebody"):
-        services.take_next(by=None)
+        services.claim_next(by=None)
 
 
-def test_what_is_closed_can_not_be_claimed(question: Interrupt, reviewer: User, sam: User) -> None:
-    info = services.decide(question.pk, "approve", by=sam)
+def test_what_is_closed_can_not_be_claimed(interrupt: Interrupt, reviewer: User, sam: User) -> None:
+    info = services.decide(interrupt.pk, "approve", by=sam)
     with pytest.raises(AlreadyDecidedError) as refused:
-        services.claim(question.pk, by=reviewer)
+        services.claim(interrupt.pk, by=reviewer)
     assert refused.value.decision == info
 
 
 @pytest.mark.parametrize("end", ["decide", "cancel", "expire", "supersede"])
-def test_closing_a_question_ends_its_claim(
-    end: str, question: Interrupt, reviewer: User, advance: Advance
+def test_closing_an_interrupt_ends_its_claim(
+    end: str, interrupt: Interrupt, reviewer: User, advance: Advance
 ) -> None:
-    services.claim(question.pk, by=reviewer)
+    services.claim(interrupt.pk, by=reviewer)
     if end == "decide":
-        services.decide(question.pk, "approve", by=reviewer)
+        services.decide(interrupt.pk, "approve", by=reviewer)
     elif end == "cancel":
-        services.cancel(question.run_id)
+        services.cancel(interrupt.run_id)
     elif end == "expire":
         terms = {"seconds": 1, "then": "park", "answer": None}
         Interrupt.objects.update(expires_at=Now() - MINUTE, expiry=terms)
         services.expire_due()
     else:
-        thread_id = question.thread.thread_id
+        thread_id = interrupt.thread.thread_id
         services.start("approval", {"text": "y"}, thread_id=thread_id, on_pending="discard")
-    row = again(question)
+    row = again(interrupt)
     assert row.status != "pending"
     assert (row.claimed_by, row.claimed_label, row.claimed_until) == (None, "", None)
 
 
 def test_a_claim_is_given_back_by_who_has_it(
-    question: Interrupt, reviewer: User, sam: User
+    interrupt: Interrupt, reviewer: User, sam: User
 ) -> None:
-    services.claim(question.pk, by=reviewer)
-    services.release(question.pk, by=reviewer)
-    assert again(question).claimed_until is None
-    services.release(question.pk, by=reviewer)  # a second time there is nothing to do
-    assert services.claim(question.pk, by=sam).holder_label == "sam"
+    services.claim(interrupt.pk, by=reviewer)
+    services.release(interrupt.pk, by=reviewer)
+    assert again(interrupt).claimed_until is None
+    services.release(interrupt.pk, by=reviewer)  # a second time there is nothing to do
+    assert services.claim(interrupt.pk, by=sam).claimed_by_label == "sam"
     assert verbs() == []
 
 
 def test_another_ends_it_only_with_the_permission(
-    question: Interrupt, reviewer: User, sam: User, lead: User
+    interrupt: Interrupt, reviewer: User, sam: User, lead: User
 ) -> None:
-    services.claim(question.pk, by=reviewer)
+    services.claim(interrupt.pk, by=reviewer)
     with pytest.raises(NotAllowedError):
-        services.release(question.pk, by=sam)
-    assert again(question).claimed_by == reviewer
-    services.release(question.pk, by=lead, via="api")
-    assert again(question).claimed_by is None
+        services.release(interrupt.pk, by=sam)
+    assert again(interrupt).claimed_by == reviewer
+    services.release(interrupt.pk, by=lead, via="api")
+    assert again(interrupt).claimed_by is None
     entry = AuditEntry.objects.get(verb="release")
     assert (entry.actor, entry.via, entry.detail["from"]) == (lead, "api", "rita")
 
 
 def test_who_held_it_is_gone_and_so_is_the_claim(
-    question: Interrupt, reviewer: User, sam: User
+    interrupt: Interrupt, reviewer: User, sam: User
 ) -> None:
-    services.claim(question.pk, by=reviewer)
+    services.claim(interrupt.pk, by=reviewer)
     reviewer.delete()
-    with pytest.raises(HeldError, match="rita"):  # whoever that was, until its time is over
-        services.claim(question.pk, by=sam)
-    let_pass(question)
-    assert services.claim(question.pk, by=sam).holder_label == "sam"
+    with pytest.raises(ClaimedError, match="rita"):  # whoever that was, until its time is over
+        services.claim(interrupt.pk, by=sam)
+    let_pass(interrupt)
+    assert services.claim(interrupt.pk, by=sam).claimed_by_label == "sam"
 
 
 class TestTakeNext:
@@ -241,39 +245,39 @@ class TestTakeNext:
         low = ask(priority=-1, due_at=Now() + MINUTE * 60)
         urgent = ask(priority=5)
         overdue = ask(priority=-5, due_at=Now() - MINUTE)
-        taken = [services.take_next(by=reviewer) for _ in range(8)]
+        taken = [services.claim_next(by=reviewer) for _ in range(8)]
         expected = [overdue, urgent, soon, late, old, new, low]
         assert taken == [*(row.pk for row in expected), None]
         assert Interrupt.objects.get(pk=overdue.pk).overdue
         assert set(Interrupt.objects.values_list("claimed_by", flat=True)) == {reviewer.pk}
 
     @pytest.mark.promise("P2")
-    def test_the_same_key_takes_one_question_and_no_other(
+    def test_the_same_key_takes_one_interrupt_and_no_other(
         self, ask: Callable[..., Interrupt], reviewer: User, sam: User
     ) -> None:
         rows = [ask() for _ in range(4)]
         assert services.find_taken("k", by=reviewer) is None
-        assert services.take_next(by=reviewer, key="k") == rows[0].pk
-        assert services.take_next(by=sam, key="k") == rows[1].pk  # a key of his own
-        assert services.take_next(by=reviewer, key="l") == rows[2].pk
+        assert services.claim_next(by=reviewer, key="k") == rows[0].pk
+        assert services.claim_next(by=sam, key="k") == rows[1].pk  # a key of his own
+        assert services.claim_next(by=reviewer, key="l") == rows[2].pk
         services.decide(rows[0].pk, "approve", by=reviewer)
-        assert services.take_next(by=reviewer, key="k") == rows[0].pk
+        assert services.claim_next(by=reviewer, key="k") == rows[0].pk
         assert services.find_taken("k", by=reviewer) == rows[0].pk
         for other in ({"graph": "approval"}, {"group": 7}):
             with pytest.raises(IdempotencyKeyReusedError):
-                services.take_next(by=reviewer, key="k", **other)
-        assert services.take_next(by=reviewer) == rows[3].pk
-        assert services.take_next(by=reviewer, key="m") is None
+                services.claim_next(by=reviewer, key="k", **other)
+        assert services.claim_next(by=reviewer) == rows[3].pk
+        assert services.claim_next(by=reviewer, key="m") is None
 
-    def test_a_key_is_forgotten_when_somebody_else_takes_its_question(
+    def test_a_key_is_forgotten_when_somebody_else_takes_its_interrupt(
         self, ask: Callable[..., Interrupt], reviewer: User, sam: User
     ) -> None:
         first = ask()
-        services.take_next(by=reviewer, key="k")
+        services.claim_next(by=reviewer, key="k")
         Interrupt.objects.update(claimed_until=Now() - MINUTE)
         second = ask()
-        assert services.take_next(by=sam) == first.pk
-        assert services.take_next(by=reviewer, key="k") == second.pk
+        assert services.claim_next(by=sam) == first.pk
+        assert services.claim_next(by=reviewer, key="k") == second.pk
 
     def test_what_is_not_free_is_passed_by(
         self, ask: Callable[..., Interrupt], reviewer: User, sam: User
@@ -284,31 +288,31 @@ class TestTakeNext:
         ask(assignee=sam)
         ask(group=crew)
         ask(status="cancelled")
-        assert services.take_next(by=reviewer) is None
+        assert services.claim_next(by=reviewer) is None
         reviewer.groups.add(crew)
-        assert services.take_next(by=reviewer) == Interrupt.objects.get(group=crew).pk
+        assert services.claim_next(by=reviewer) == Interrupt.objects.get(group=crew).pk
 
     def test_what_was_held_or_put_off_is_free_again_when_the_time_is_over(
         self, ask: Callable[..., Interrupt], reviewer: User, sam: User
     ) -> None:
         held = ask(claimed_by=sam, claimed_label="sam", claimed_until=Now() - MINUTE)
         snoozed = ask(snoozed_until=Now() - MINUTE)
-        assert {services.take_next(by=reviewer) for _ in range(2)} == {held.pk, snoozed.pk}
+        assert {services.claim_next(by=reviewer) for _ in range(2)} == {held.pk, snoozed.pk}
 
     def test_what_is_assigned_to_oneself_is_free_whatever_its_group(
         self, ask: Callable[..., Interrupt], reviewer: User
     ) -> None:
         own = ask(assignee=reviewer, group=Group.objects.create(name="Others"))
-        assert services.take_next(by=reviewer) == own.pk
+        assert services.claim_next(by=reviewer) == own.pk
 
-    def test_a_question_of_a_run_that_stopped_is_passed_by(
+    def test_an_interrupt_of_a_run_that_stopped_is_passed_by(
         self, ask: Callable[..., Interrupt], reviewer: User
     ) -> None:
         row = ask()
         Run.objects.update(state=Run.State.PARKED)
-        assert services.take_next(by=reviewer) is None
+        assert services.claim_next(by=reviewer) is None
         Run.objects.update(state=Run.State.INTERRUPTED)
-        assert services.take_next(by=reviewer) == row.pk
+        assert services.claim_next(by=reviewer) == row.pk
 
     def test_one_on_which_the_user_voted_is_passed_by(
         self, ask: Callable[..., Interrupt], reviewer: User, sam: User
@@ -318,20 +322,20 @@ class TestTakeNext:
             interrupt=row, version=row.version, effective=None, type="approve", value=True,
             by=reviewer, by_label="rita", via="api", request_digest="1", payload_digest="1",
         )  # fmt: skip
-        assert services.take_next(by=reviewer) is None
-        assert services.take_next(by=sam) == row.pk
+        assert services.claim_next(by=reviewer) is None
+        assert services.claim_next(by=sam) == row.pk
 
-    def test_a_vote_on_another_question_or_version_leaves_it_free(
+    def test_a_vote_on_another_interrupt_or_version_leaves_it_free(
         self, ask: Callable[..., Interrupt], reviewer: User, sam: User
     ) -> None:
         first, second = ask(quorum=2), ask(quorum=2)
         services.decide(first.pk, "approve", by=reviewer)
         assert services.queue_counts(reviewer).free == 1
-        assert services.take_next(by=reviewer) == second.pk
-        assert services.take_next(by=reviewer) is None
+        assert services.claim_next(by=reviewer) == second.pk
+        assert services.claim_next(by=reviewer) is None
         services.decide(first.pk, "respond", "Later", by=sam)  # which is another version
         assert services.queue_counts(reviewer).free == 1
-        assert services.take_next(by=reviewer) == first.pk
+        assert services.claim_next(by=reviewer) == first.pk
 
     def test_one_of_a_run_that_the_user_started_is_passed_by_where_others_have_to_approve(
         self, ask: Callable[..., Interrupt], reviewer: User, sam: User
@@ -339,14 +343,14 @@ class TestTakeNext:
         rows = [ask(no_self_approval=True), ask(no_self_approval=False)]
         Run.objects.update(started_by=reviewer)
         assert services.queue_counts(reviewer).free == 1
-        assert [services.take_next(by=reviewer) for _ in range(2)] == [rows[1].pk, None]
-        assert services.take_next(by=sam) == rows[0].pk
+        assert [services.claim_next(by=reviewer) for _ in range(2)] == [rows[1].pk, None]
+        assert services.claim_next(by=sam) == rows[0].pk
 
     def test_one_of_a_run_that_code_started_is_anybodys(
         self, ask: Callable[..., Interrupt], reviewer: User
     ) -> None:
         row = ask(no_self_approval=True)
-        assert services.take_next(by=reviewer) == row.pk
+        assert services.claim_next(by=reviewer) == row.pk
 
     def test_graph_and_group_narrow_the_choice(
         self, ask: Callable[..., Interrupt], reviewer: User, advance: Advance
@@ -356,9 +360,9 @@ class TestTakeNext:
         ask()
         other = asked("patient", {"log": []}, advance)
         grouped = ask(group=crew)
-        assert services.take_next(by=reviewer, graph="patient") == other.pk
-        assert services.take_next(by=reviewer, graph="patient") is None
-        assert services.take_next(by=reviewer, group=crew) == grouped.pk
+        assert services.claim_next(by=reviewer, graph="patient") == other.pk
+        assert services.claim_next(by=reviewer, graph="patient") is None
+        assert services.claim_next(by=reviewer, group=crew) == grouped.pk
 
     def test_the_policy_is_asked_of_each_however_many_it_refuses(
         self, advance: Advance, reviewer: User
@@ -370,8 +374,8 @@ class TestTakeNext:
         Interrupt.objects.bulk_create(copies)
         Interrupt.objects.filter(pk=first.pk).update(title="even", priority=-1)
         with override_settings(HITL={"POLICY": "tests.services.test_claims.EvenOnly"}):
-            assert services.take_next(by=reviewer) == first.pk
-            assert services.take_next(by=reviewer) is None
+            assert services.claim_next(by=reviewer) == first.pk
+            assert services.claim_next(by=reviewer) is None
 
 
 class EvenOnly(ModelPermissionPolicy):
@@ -382,7 +386,7 @@ class EvenOnly(ModelPermissionPolicy):
 @pytest.mark.promise("P18")
 @pytest.mark.parametrize("meanwhile", ["assigned", "put off", "stopped"])
 def test_what_is_somebody_elses_by_the_time_it_would_be_taken_is_passed_by(
-    question: Interrupt,
+    interrupt: Interrupt,
     reviewer: User,
     sam: User,
     meanwhile: str,
@@ -390,8 +394,8 @@ def test_what_is_somebody_elses_by_the_time_it_would_be_taken_is_passed_by(
 ) -> None:
     """It is looked at first, and the policy takes its time."""
     changes: dict[str, Callable[[], Any]] = {
-        "assigned": lambda: services.assign(question.pk, to=sam),
-        "put off": lambda: services.snooze(question.pk, until=now() + MINUTE),
+        "assigned": lambda: services.assign(interrupt.pk, to=sam),
+        "put off": lambda: services.snooze(interrupt.pk, until=now() + MINUTE),
         "stopped": lambda: Run.objects.update(state=Run.State.PARKED),
     }
 
@@ -401,21 +405,21 @@ def test_what_is_somebody_elses_by_the_time_it_would_be_taken_is_passed_by(
         return True
 
     monkeypatch.setattr(ModelPermissionPolicy, "may_decide", may_decide)
-    assert services.take_next(by=reviewer) is None
-    assert again(question).claimed_by is None
+    assert services.claim_next(by=reviewer) is None
+    assert again(interrupt).claimed_by is None
 
 
 @pytest.mark.parametrize("verb", ["claim", "release"])
-def test_who_takes_it_from_somebody_holds_the_threads_lock_before_the_questions(
-    question: Interrupt, reviewer: User, lead: User, verb: str
+def test_who_takes_it_from_somebody_holds_the_threads_lock_before_the_interrupts(
+    interrupt: Interrupt, reviewer: User, lead: User, verb: str
 ) -> None:
     """As a decision does: in another order two of them could wait for each other."""
-    services.claim(question.pk, by=reviewer)
+    services.claim(interrupt.pk, by=reviewer)
     with CaptureQueriesContext(connection) as queries:
         if verb == "claim":
-            services.claim(question.pk, by=lead, take_over=True)
+            services.claim(interrupt.pk, by=lead, take_over=True)
         else:
-            services.release(question.pk, by=lead)
+            services.release(interrupt.pk, by=lead)
     texts = [query["sql"] for query in queries]
     locks = [at for at, text in enumerate(texts) if text.startswith('SELECT "hitl_django_thread"')]
     writes = [at for at, text in enumerate(texts) if 'UPDATE "hitl_django_interrupt"' in text]
@@ -423,12 +427,12 @@ def test_who_takes_it_from_somebody_holds_the_threads_lock_before_the_questions(
 
 
 def test_a_claim_that_is_given_back_while_another_is_refused_has_no_end_to_name(
-    question: Interrupt, reviewer: User, monkeypatch: pytest.MonkeyPatch
+    interrupt: Interrupt, reviewer: User, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """What refuses somebody and what tells them why are two looks."""
-    monkeypatch.setattr(claim, "hold", lambda *_: 0)
-    with pytest.raises(HeldError, match="a moment ago") as refused:
-        services.claim(question.pk, by=reviewer)
+    monkeypatch.setattr(claim, "write_claim", lambda *_: 0)
+    with pytest.raises(ClaimedError, match="a moment ago") as refused:
+        services.claim(interrupt.pk, by=reviewer)
     assert refused.value.until is not None
 
 
@@ -447,61 +451,61 @@ def after_finding(monkeypatch: pytest.MonkeyPatch, act: Callable[[], object]) ->
 
 @pytest.mark.promise("P18")
 def test_who_lets_go_of_what_was_taken_over_meanwhile_lets_go_of_nothing(
-    question: Interrupt, reviewer: User, lead: User, monkeypatch: pytest.MonkeyPatch
+    interrupt: Interrupt, reviewer: User, lead: User, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    services.claim(question.pk, by=reviewer)
-    after_finding(monkeypatch, lambda: services.claim(question.pk, by=lead, take_over=True))
-    services.release(question.pk, by=reviewer)
-    assert again(question).claimed_by == lead
+    services.claim(interrupt.pk, by=reviewer)
+    after_finding(monkeypatch, lambda: services.claim(interrupt.pk, by=lead, take_over=True))
+    services.release(interrupt.pk, by=reviewer)
+    assert again(interrupt).claimed_by == lead
 
 
 @pytest.mark.parametrize("when", ["before", "meanwhile"])
 def test_what_ran_out_is_nobodys_to_let_go_of(
-    question: Interrupt, reviewer: User, sam: User, lead: User, when: str, monkeypatch: Any
+    interrupt: Interrupt, reviewer: User, sam: User, lead: User, when: str, monkeypatch: Any
 ) -> None:
-    services.claim(question.pk, by=reviewer)
+    services.claim(interrupt.pk, by=reviewer)
     if when == "before":
-        let_pass(question)
-        services.release(question.pk, by=sam)  # who may take nothing over
+        let_pass(interrupt)
+        services.release(interrupt.pk, by=sam)  # who may take nothing over
     else:
         lock = leases.lock_thread
 
         def lock_later(**which: Any) -> Thread:
-            let_pass(question)
+            let_pass(interrupt)
             return lock(**which)
 
         monkeypatch.setattr(leases, "lock_thread", lock_later)
-        services.release(question.pk, by=lead)
+        services.release(interrupt.pk, by=lead)
     assert verbs() == []
-    assert again(question).claimed_by == reviewer
+    assert again(interrupt).claimed_by == reviewer
 
 
 def test_who_comes_back_to_what_is_free_may_let_go_of_it(
-    question: Interrupt, reviewer: User, lead: User, monkeypatch: pytest.MonkeyPatch
+    interrupt: Interrupt, reviewer: User, lead: User, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Somebody else had it when they looked, and they have it once the thread is locked."""
-    services.claim(question.pk, by=lead)
+    services.claim(interrupt.pk, by=lead)
 
     def change_hands() -> None:
-        let_pass(question)
-        services.claim(question.pk, by=reviewer)
+        let_pass(interrupt)
+        services.claim(interrupt.pk, by=reviewer)
 
     after_finding(monkeypatch, change_hands)
-    services.release(question.pk, by=reviewer)
-    assert again(question).claimed_by is None
+    services.release(interrupt.pk, by=reviewer)
+    assert again(interrupt).claimed_by is None
     assert verbs() == ["release"]
 
 
-def test_the_same_key_keeps_none_but_its_user_waiting(question: Interrupt, reviewer: User) -> None:
+def test_the_same_key_keeps_none_but_its_user_waiting(interrupt: Interrupt, reviewer: User) -> None:
     with CaptureQueriesContext(connection) as queries:
-        services.take_next(by=reviewer, key="k")
+        services.claim_next(by=reviewer, key="k")
     (locked,) = [query["sql"] for query in queries if 'FROM "auth_user" WHERE' in query["sql"]]
     assert f'"auth_user"."id" = {reviewer.pk}' in locked
 
 
 @pytest.mark.django_db(transaction=True)
 def test_what_take_next_locks_is_locked_until_it_is_written(
-    question: Interrupt, reviewer: User
+    interrupt: Interrupt, reviewer: User
 ) -> None:
     inside: list[bool] = []
 
@@ -511,33 +515,33 @@ def test_what_take_next_locks_is_locked_until_it_is_written(
         return execute(sql, params, many, context)
 
     with connection.execute_wrapper(watch):
-        assert services.take_next(by=reviewer, key="k") == question.pk
+        assert services.claim_next(by=reviewer, key="k") == interrupt.pk
     assert inside == [True, True]
 
 
 def test_what_is_ones_own_in_another_group_is_not_taken_for_a_group(
-    question: Interrupt, reviewer: User
+    interrupt: Interrupt, reviewer: User
 ) -> None:
     crew, others = (Group.objects.create(name=name) for name in ("Crew", "Others"))
     reviewer.groups.add(crew)
     Interrupt.objects.update(assignee=reviewer, group=others)
-    assert services.take_next(by=reviewer, group=crew) is None
-    assert services.take_next(by=reviewer, group=others) == question.pk
+    assert services.claim_next(by=reviewer, group=crew) is None
+    assert services.claim_next(by=reviewer, group=others) == interrupt.pk
 
 
 def test_each_batch_of_candidates_is_of_others(
-    question: Interrupt, reviewer: User, monkeypatch: pytest.MonkeyPatch
+    interrupt: Interrupt, reviewer: User, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    copies = [again(question) for _ in range(9)]
+    copies = [again(interrupt) for _ in range(9)]
     for number, copy in enumerate(copies):
         copy.pk, copy.interrupt_id, copy.title = None, str(number), "odd"
     Interrupt.objects.bulk_create(copies)
-    Interrupt.objects.filter(pk=question.pk).update(title="even", priority=-1)
+    Interrupt.objects.filter(pk=interrupt.pk).update(title="even", priority=-1)
     monkeypatch.setattr(claim, "FEW", 2)
     monkeypatch.setattr(claim, "MANY", 3)
     monkeypatch.setattr(claim, "MOST", 12)
     with override_settings(HITL={"POLICY": f"{__name__}.EvenOnly"}):
-        assert services.take_next(by=reviewer) == question.pk
+        assert services.claim_next(by=reviewer) == interrupt.pk
 
 
 @pytest.mark.promise("P18")
@@ -556,7 +560,7 @@ def test_what_is_not_free_any_more_when_the_claim_is_written_is_passed_by(
         return execute(sql, params, many, context)
 
     with connection.execute_wrapper(watch):
-        assert services.take_next(by=reviewer) == second.pk
+        assert services.claim_next(by=reviewer) == second.pk
     assert done
     assert again(first).claimed_by is None
 
@@ -577,14 +581,14 @@ class TestGoingOn:
         self, ask: Callable[..., Interrupt], reviewer: User, sam: User
     ) -> None:
         rows = [ask().pk for _ in range(6)]
-        at: dict[User, Any] = {one: services.take_next(by=one) for one in (reviewer, sam)}
+        at: dict[User, Any] = {one: services.claim_next(by=one) for one in (reviewer, sam)}
         decided = []
         while any(at.values()):
             for one, pk in at.items():
                 if pk is not None:
                     services.decide(pk, "approve", by=one)
                     decided.append(pk)
-                    at[one] = services.take_next(by=one, after=pk)
+                    at[one] = services.claim_next(by=one, after=pk)
                     assert at[reviewer] != at[sam] or at[sam] is None
         assert decided == rows
 
@@ -595,10 +599,10 @@ class TestGoingOn:
         first = ask("panel")
         beside = Interrupt.objects.filter(run=first.run).exclude(pk=first.pk).get()
         services.decide(first.pk, "respond", "yes", by=reviewer)
-        assert services.take_next(by=reviewer, after=first.pk) == beside.pk
+        assert services.claim_next(by=reviewer, after=first.pk) == beside.pk
         assert again(beside).claimed_by == reviewer
         # Who leaves it undecided is led away from its thread.
-        assert services.take_next(by=reviewer, after=beside.pk) == other.pk
+        assert services.claim_next(by=reviewer, after=beside.pk) == other.pk
 
     def test_what_others_hold_of_the_same_thread_is_passed_by(
         self, ask: Callable[..., Interrupt], reviewer: User, sam: User
@@ -608,74 +612,74 @@ class TestGoingOn:
         beside = Interrupt.objects.filter(run=first.run).exclude(pk=first.pk).get()
         services.claim(beside.pk, by=sam)
         services.decide(first.pk, "respond", "yes", by=reviewer)
-        assert services.take_next(by=reviewer, after=first.pk) == other.pk
+        assert services.claim_next(by=reviewer, after=first.pk) == other.pk
 
     def test_the_one_that_was_left_is_not_given_again_and_what_is_held_comes_last(
         self, ask: Callable[..., Interrupt], reviewer: User
     ) -> None:
         first, second, third = (ask() for _ in range(3))
-        assert services.take_next(by=reviewer, after=first.pk) == second.pk
-        assert services.take_next(by=reviewer, after=second.pk) == first.pk
-        assert services.take_next(by=reviewer, after=first.pk) == third.pk
+        assert services.claim_next(by=reviewer, after=first.pk) == second.pk
+        assert services.claim_next(by=reviewer, after=second.pk) == first.pk
+        assert services.claim_next(by=reviewer, after=first.pk) == third.pk
         # All are theirs by now: the claim that comes first is renewed.
         Interrupt.objects.filter(pk=first.pk).update(claimed_until=Now() + MINUTE)
-        assert services.take_next(by=reviewer, after=third.pk) == first.pk
+        assert services.claim_next(by=reviewer, after=third.pk) == first.pk
         assert again(first).claimed_until > now() + timedelta(minutes=10)
-        assert services.take_next(by=reviewer) is None
+        assert services.claim_next(by=reviewer) is None
 
     def test_a_claim_that_is_renewed_so_keeps_the_key_that_took_it(
         self, ask: Callable[..., Interrupt], reviewer: User
     ) -> None:
         first, second = ask(), ask()
-        assert services.take_next(by=reviewer, key="k") == first.pk
+        assert services.claim_next(by=reviewer, key="k") == first.pk
         services.claim(second.pk, by=reviewer)
-        assert services.take_next(by=reviewer, after=second.pk) == first.pk
+        assert services.claim_next(by=reviewer, after=second.pk) == first.pk
         assert services.find_taken("k", by=reviewer) == first.pk
 
-    def test_what_is_no_question_is_not_found(
+    def test_what_is_no_interrupt_is_not_found(
         self, ask: Callable[..., Interrupt], reviewer: User
     ) -> None:
         ask()
         with pytest.raises(InterruptNotFound):
-            services.take_next(by=reviewer, after="nonsense")
-        assert services.take_next(by=reviewer, after=uuid4()) is not None
+            services.claim_next(by=reviewer, after="nonsense")
+        assert services.claim_next(by=reviewer, after=uuid4()) is not None
 
 
 class TestDecidingOverAClaim:
     def test_is_done_and_recorded_with_whose_claim_it_was(
-        self, question: Interrupt, reviewer: User, sam: User
+        self, interrupt: Interrupt, reviewer: User, sam: User
     ) -> None:
-        services.claim(question.pk, by=sam)
-        made = services.decide(question.pk, "approve", by=reviewer, reason="It is urgent.")
-        assert made.held_by_label == Decision.objects.get().held_by_label == "sam"
+        services.claim(interrupt.pk, by=sam)
+        made = services.decide(interrupt.pk, "approve", by=reviewer, reason="It is urgent.")
+        assert made.claimed_by_label == Decision.objects.get().claimed_by_label == "sam"
         entry = AuditEntry.objects.get(verb="decide")
-        assert entry.detail["held_by"] == "sam"
-        assert audit.find_first_fault(question.thread) is None
-        entry.detail.pop("held_by")
+        assert entry.detail["claimed_by"] == "sam"
+        assert audit.find_first_fault(interrupt.thread) is None
+        entry.detail.pop("claimed_by")
         entry.save()
-        assert audit.find_first_fault(question.thread) == entry.seq
+        assert audit.find_first_fault(interrupt.thread) == entry.seq
 
     def test_is_refused_to_who_wants_to_be_asked_and_nothing_is_written(
-        self, question: Interrupt, reviewer: User, sam: User, unchanged: Callable[..., None]
+        self, interrupt: Interrupt, reviewer: User, sam: User, unchanged: Callable[..., None]
     ) -> None:
-        services.claim(question.pk, by=sam)
+        services.claim(interrupt.pk, by=sam)
         unchanged()
         for by in (reviewer, None):
-            with pytest.raises(HeldError) as refused:
-                services.decide(question.pk, "approve", by=by, over_claim=False, key="k")
-            assert refused.value.holder_label == "sam"
+            with pytest.raises(ClaimedError) as refused:
+                services.decide(interrupt.pk, "approve", by=by, ignore_claim=False, key="k")
+            assert refused.value.claimed_by_label == "sam"
         unchanged()
         # Confirmed, it is the same request: a repeat gets its outcome, whoever asks again.
-        made = services.decide(question.pk, "approve", by=reviewer, key="k")
-        again = services.decide(question.pk, "approve", by=reviewer, key="k", over_claim=False)
+        made = services.decide(interrupt.pk, "approve", by=reviewer, key="k")
+        again = services.decide(interrupt.pk, "approve", by=reviewer, key="k", ignore_claim=False)
         assert (again.id, again.repeated) == (made.id, True)
 
     def test_is_asked_about_after_all_that_has_to_be_put_right(
-        self, question: Interrupt, reviewer: User, sam: User
+        self, interrupt: Interrupt, reviewer: User, sam: User
     ) -> None:
-        services.claim(question.pk, by=sam)
+        services.claim(interrupt.pk, by=sam)
         with pytest.raises(InvalidAnswerError):
-            services.decide(question.pk, "approve", 7, by=reviewer, over_claim=False)
+            services.decide(interrupt.pk, "approve", 7, by=reviewer, ignore_claim=False)
 
     def test_ones_own_and_one_that_ran_out_are_none(
         self, advance: Advance, reviewer: User, sam: User
@@ -685,13 +689,13 @@ class TestDecidingOverAClaim:
             services.claim(row.pk, by=holder)
             if lapsed:
                 let_pass(row)
-            made = services.decide(row.pk, "approve", by=reviewer, over_claim=False)
-            assert made.held_by_label == ""
-        assert not [e for e in AuditEntry.objects.all() if "held_by" in e.detail]
+            made = services.decide(row.pk, "approve", by=reviewer, ignore_claim=False)
+            assert made.claimed_by_label == ""
+        assert not [e for e in AuditEntry.objects.all() if "claimed_by" in e.detail]
 
-    def test_a_vote_says_it_too(self, question: Interrupt, reviewer: User, sam: User) -> None:
-        Interrupt.objects.filter(pk=question.pk).update(quorum=2)
-        services.claim(question.pk, by=sam)
-        made = services.decide(question.pk, "approve", by=reviewer)
-        assert (made.complete, made.held_by_label) == (False, "sam")
-        assert AuditEntry.objects.get(verb="vote").detail["held_by"] == "sam"
+    def test_a_vote_says_it_too(self, interrupt: Interrupt, reviewer: User, sam: User) -> None:
+        Interrupt.objects.filter(pk=interrupt.pk).update(quorum=2)
+        services.claim(interrupt.pk, by=sam)
+        made = services.decide(interrupt.pk, "approve", by=reviewer)
+        assert (made.complete, made.claimed_by_label) == (False, "sam")
+        assert AuditEntry.objects.get(verb="vote").detail["claimed_by"] == "sam"

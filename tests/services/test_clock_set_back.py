@@ -16,7 +16,7 @@ from hitl_django import services
 from hitl_django.engine import ids
 from hitl_django.models import Run
 from hitl_django.services.runs.operate import list_retryable
-from hitl_django.services.runs.waiting import begin_waiting
+from hitl_django.services.runs.waiting import start_next_waiting_run
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.usefixtures("advance")]
 
@@ -79,4 +79,4 @@ def test_waiting_runs_with_clocks_set_back_begin_in_their_order(
     set_clocks_back()
     third = start("approval", {"text": "c"}, on_pending="wait")
     services.cancel(Run.objects.get(state="interrupted").pk)
-    assert begin_waiting(third) == second
+    assert start_next_waiting_run(third) == second

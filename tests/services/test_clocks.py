@@ -13,8 +13,8 @@ from django.test import override_settings
 from django.utils import timezone
 
 from hitl_django import services
-from hitl_django.api.serializers.fields import Moment
-from hitl_django.contrib.links.services import make_link
+from hitl_django.api.serializers.fields import OffsetDateTimeField
+from hitl_django.contrib.links.services import create_review_link
 from hitl_django.contrib.schedules.models import Schedule
 from hitl_django.contrib.schedules.services import create_schedule
 from hitl_django.contrib.schedules.start_due import start_due
@@ -80,10 +80,10 @@ def test_aware_moments_are_stored_in_every_zone(advance: Callable[[], int], revi
     soon = datetime.now(UTC).replace(microsecond=0) + timedelta(minutes=5)
     item = asked("reviewed", {"payload": {}, "terms": {"due": soon}}, advance)
     services.snooze(item.pk, until=soon, by=reviewer)
-    link = make_link(item.pk, name="Guest", expires=soon)
+    link = create_review_link(item.pk, name="Guest", expires=soon)
     item.refresh_from_db()
     stored = [item.due_at, item.snoozed_until, link.expires_at]
-    assert [Moment().to_representation(at) for at in stored] == [f"{soon:%FT%TZ}"] * 3
+    assert [OffsetDateTimeField().to_representation(at) for at in stored] == [f"{soon:%FT%TZ}"] * 3
     with pytest.raises(InvalidInputError, match="until"):
         services.snooze(item.pk, until=soon - timedelta(hours=1), by=reviewer)
 

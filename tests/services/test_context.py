@@ -206,7 +206,7 @@ def test_context_is_encrypted_and_erased(registered: Any, advance: Advance, kind
         assert "palimpsest" not in dump()
         assert "hierophant" not in dump()
         answer(advance)
-        services.forget("t")
+        services.erase_thread("t")
     assert Run.objects.get().options is None
 
 

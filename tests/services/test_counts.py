@@ -48,7 +48,7 @@ def figures(found: services.QueueCounts) -> dict[str, int]:
     return {name: getattr(found, name) for name in found.__slots__ if getattr(found, name)}
 
 
-def test_each_question_counts_where_it_belongs(
+def test_each_interrupt_counts_where_it_belongs(
     ask: Callable[..., Interrupt], reviewer: User, sam: User
 ) -> None:
     ask()
@@ -70,7 +70,7 @@ def test_each_question_counts_where_it_belongs(
     }  # fmt: skip
 
 
-def test_a_question_of_a_run_that_stopped_is_not_free(
+def test_an_interrupt_of_a_run_that_stopped_is_not_free(
     ask: Callable[..., Interrupt], reviewer: User
 ) -> None:
     ask()
@@ -154,7 +154,7 @@ def test_the_first_of_what_is_free_are_those_that_all_of_it_begins_with(
     rows, groups = queue_filters.list_waiting(reviewer), queue_filters.list_group_keys(reviewer)
     for group in (None, crew, other.pk):
         chosen = rows if group is None else rows.filter(group=group)
-        free = list(chosen.filter(queue_filters.match_free(reviewer)).order_by(*queue_order()))
+        free = list(chosen.filter(queue_filters.match_unclaimed(reviewer)).order_by(*queue_order()))
         parts = queue_filters.split_free(reviewer, groups, group)
         for most in (1, 4, 50):
             assert list(queue_filters.read_first(chosen, parts, most)[:most]) == free[:most]
@@ -164,8 +164,10 @@ def test_the_first_of_what_is_free_are_those_that_all_of_it_begins_with(
 
 
 @pytest.mark.promise("P18")
-def test_who_may_see_nothing_counts_nothing(question: Interrupt, user: Callable[..., User]) -> None:
-    services.decide(question.pk, "approve")
+def test_who_may_see_nothing_counts_nothing(
+    interrupt: Interrupt, user: Callable[..., User]
+) -> None:
+    services.decide(interrupt.pk, "approve")
     blind = user("blind", "decide_interrupt")
     found = services.queue_counts(blind)
     assert {getattr(found, name) for name in found.__slots__} == {0}

@@ -30,7 +30,7 @@ DAY = 24 * HOUR
 
 
 @pytest.fixture
-def question(advance: Advance) -> Iterator[Callable[..., Interrupt]]:
+def interrupt(advance: Advance) -> Iterator[Callable[..., Interrupt]]:
     def ask(*terms: Any, **named: Any) -> Interrupt:
         graphs.PATIENCE[:] = [Expiry(*terms, **named)]
         return asked("patient", {"log": []}, advance)
@@ -71,12 +71,12 @@ def pass_(time: timedelta) -> None:
     Interrupt.objects.update(**{moment: F(moment) - time for moment in moments})
 
 
-def again(question: Interrupt) -> Interrupt:
-    return Interrupt.objects.get(pk=question.pk)
+def again(interrupt: Interrupt) -> Interrupt:
+    return Interrupt.objects.get(pk=interrupt.pk)
 
 
-def test_what_has_become_due_moves_to_the_front(question: Callable[..., Interrupt]) -> None:
-    row = question(DAY)
+def test_what_has_become_due_moves_to_the_front(interrupt: Callable[..., Interrupt]) -> None:
+    row = interrupt(DAY)
     Interrupt.objects.update(due_at=Now() + HOUR)
     sweep()
     assert not again(row).overdue
@@ -88,9 +88,9 @@ def test_what_has_become_due_moves_to_the_front(question: Callable[..., Interrup
 
 @pytest.mark.django_db(transaction=True)
 def test_what_has_become_due_is_locked_until_it_is_written(
-    question: Callable[..., Interrupt],
+    interrupt: Callable[..., Interrupt],
 ) -> None:
-    question(DAY)
+    interrupt(DAY)
     Interrupt.objects.update(due_at=Now() - HOUR)
     inside: list[bool] = []
 
@@ -104,16 +104,16 @@ def test_what_has_become_due_is_locked_until_it_is_written(
     assert inside == [True]
 
 
-def test_a_batch_of_it_at_a_time(question: Callable[..., Interrupt]) -> None:
+def test_a_batch_of_it_at_a_time(interrupt: Callable[..., Interrupt]) -> None:
     for _ in range(3):
-        question(DAY)
+        interrupt(DAY)
     Interrupt.objects.update(due_at=Now() - HOUR)
     with override_settings(HITL={"SWEEP_BATCH": 2}):
         assert [services.mark_overdue() for _ in range(3)] == [2, 1, 0]
 
 
-def test_what_has_been_due_for_longest_is_first(question: Callable[..., Interrupt]) -> None:
-    rows = [question(DAY) for _ in range(3)]
+def test_what_has_been_due_for_longest_is_first(interrupt: Callable[..., Interrupt]) -> None:
+    rows = [interrupt(DAY) for _ in range(3)]
     for row, hours in zip(rows, (2, 3, 1), strict=True):
         Interrupt.objects.filter(pk=row.pk).update(due_at=Now() - hours * HOUR)
     for first in (rows[1], rows[0], rows[2]):
@@ -123,11 +123,11 @@ def test_what_has_been_due_for_longest_is_first(question: Callable[..., Interrup
 
 
 def test_the_warning_comes_once_and_a_set_time_before(
-    question: Callable[..., Interrupt],
+    interrupt: Callable[..., Interrupt],
     told: list[tuple[str, Any]],
     sweeping: Callable[[], None],
 ) -> None:
-    row = question(DAY)
+    row = interrupt(DAY)
     pass_(DAY - HOUR - timedelta(minutes=1))
     sweeping()
     assert told == []
@@ -145,12 +145,12 @@ def test_the_warning_comes_once_and_a_set_time_before(
 
 
 def test_a_warning_that_fails_keeps_no_other_from_being_sent(
-    question: Callable[..., Interrupt],
+    interrupt: Callable[..., Interrupt],
     told: list[tuple[str, Any]],
     sweeping: Callable[[], None],
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    first, second = question(DAY), question(DAY)
+    first, second = interrupt(DAY), interrupt(DAY)
     pass_(DAY - timedelta(minutes=30))
     send = signals.send_on_commit
 
@@ -167,17 +167,17 @@ def test_a_warning_that_fails_keeps_no_other_from_being_sent(
     assert [values["interrupt_id"] for _, values in told] == [str(second.pk), str(first.pk)]
 
 
-def test_what_is_closed_does_not_become_overdue(question: Callable[..., Interrupt]) -> None:
-    row = question(DAY)
+def test_what_is_closed_does_not_become_overdue(interrupt: Callable[..., Interrupt]) -> None:
+    row = interrupt(DAY)
     Interrupt.objects.update(due_at=Now() - HOUR, status="cancelled")
     assert services.mark_overdue() == 0
     assert not again(row).overdue
 
 
-def test_of_a_run_that_stopped_otherwise_no_question_is_warned_of(
-    question: Callable[..., Interrupt], told: list[tuple[str, Any]], sweeping: Callable[[], None]
+def test_of_a_run_that_stopped_otherwise_no_interrupt_is_warned_of(
+    interrupt: Callable[..., Interrupt], told: list[tuple[str, Any]], sweeping: Callable[[], None]
 ) -> None:
-    question(DAY)
+    interrupt(DAY)
     pass_(DAY - timedelta(minutes=30))
     Run.objects.update(state="parked")
     sweeping()
@@ -193,12 +193,12 @@ def test_of_a_run_that_stopped_otherwise_no_question_is_warned_of(
     ids=["closed", "warned of", "as ever"],
 )
 def test_what_needs_no_warning_takes_no_room_from_what_does(
-    question: Callable[..., Interrupt],
+    interrupt: Callable[..., Interrupt],
     told: list[tuple[str, Any]],
     django_capture_on_commit_callbacks: Callable[..., Any],
     changes: dict[str, Any],
 ) -> None:
-    first, second = question(DAY), question(DAY)
+    first, second = interrupt(DAY), interrupt(DAY)
     pass_(DAY - timedelta(minutes=30))
     Interrupt.objects.filter(pk=first.pk).update(warn_at=F("warn_at") - HOUR)
     Interrupt.objects.filter(pk=first.pk).update(**changes)
@@ -217,11 +217,11 @@ def test_what_needs_no_warning_takes_no_room_from_what_does(
     "changes", [{"status": "superseded"}, {"warn_at": None}, {"warn_at": Now() + DAY}]
 )
 def test_what_changes_while_its_warning_is_about_to_be_sent_is_not_warned_of(
-    question: Callable[..., Interrupt],
+    interrupt: Callable[..., Interrupt],
     monkeypatch: pytest.MonkeyPatch,
     changes: dict[str, Any],
 ) -> None:
-    row = question(DAY)
+    row = interrupt(DAY)
     pass_(DAY - timedelta(minutes=30))
     warn = deadlines._warn
 
@@ -236,11 +236,11 @@ def test_what_changes_while_its_warning_is_about_to_be_sent_is_not_warned_of(
 
 @pytest.mark.parametrize("changes", [{"status": "superseded"}, {"warn_at": None}])
 def test_what_changes_while_its_warning_fails_is_not_put_off(
-    question: Callable[..., Interrupt],
+    interrupt: Callable[..., Interrupt],
     monkeypatch: pytest.MonkeyPatch,
     changes: dict[str, Any],
 ) -> None:
-    row = question(DAY)
+    row = interrupt(DAY)
     pass_(DAY - timedelta(minutes=30))
     put_off = deadlines._put_off
     left: list[Any] = []
@@ -257,9 +257,9 @@ def test_what_changes_while_its_warning_fails_is_not_put_off(
 
 
 def test_one_that_fails_puts_no_other_off(
-    question: Callable[..., Interrupt], monkeypatch: pytest.MonkeyPatch
+    interrupt: Callable[..., Interrupt], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    first, second, third = (question(DAY) for _ in range(3))
+    first, second, third = (interrupt(DAY) for _ in range(3))
     pass_(DAY - timedelta(minutes=30))
     Interrupt.objects.filter(pk=third.pk).update(warn_at=F("warn_at") + HOUR / 4)
     Interrupt.objects.filter(pk=first.pk).update(warn_at=None)
@@ -272,9 +272,9 @@ def test_one_that_fails_puts_no_other_off(
 
 
 def test_of_a_short_time_half_is_left(
-    question: Callable[..., Interrupt], told: list[tuple[str, Any]], sweeping: Callable[[], None]
+    interrupt: Callable[..., Interrupt], told: list[tuple[str, Any]], sweeping: Callable[[], None]
 ) -> None:
-    question(timedelta(minutes=10))
+    interrupt(timedelta(minutes=10))
     sweeping()
     pass_(timedelta(minutes=4))
     sweeping()
@@ -284,10 +284,10 @@ def test_of_a_short_time_half_is_left(
     assert [what for what, _ in told] == ["expiring"]
 
 
-def test_a_decided_question_is_not_warned_of(
-    question: Callable[..., Interrupt], told: list[tuple[str, Any]], sweeping: Callable[[], None]
+def test_a_decided_interrupt_is_not_warned_of(
+    interrupt: Callable[..., Interrupt], told: list[tuple[str, Any]], sweeping: Callable[[], None]
 ) -> None:
-    row = question(DAY)
+    row = interrupt(DAY)
     services.decide(row.pk, "respond", {"seats": 2})
     pass_(DAY)
     sweeping()
@@ -296,14 +296,14 @@ def test_a_decided_question_is_not_warned_of(
 
 @pytest.mark.promise("P20")
 def test_escalation_leaves_it_open_with_the_group_and_overdue(
-    question: Callable[..., Interrupt],
+    interrupt: Callable[..., Interrupt],
     told: list[tuple[str, Any]],
     sweeping: Callable[[], None],
     advance: Advance,
     user: Callable[..., User],
 ) -> None:
     leads = Group.objects.create(name="Leads")
-    row = question(DAY, "escalate", group="Leads")
+    row = interrupt(DAY, "escalate", group="Leads")
     rita = user("rita", "view_interrupt", "decide_interrupt")
     until = row.created_at + 9 * DAY
     Interrupt.objects.update(assignee=rita, assignee_label="rita", snoozed_until=until)
@@ -333,9 +333,9 @@ def test_escalation_leaves_it_open_with_the_group_and_overdue(
 
 
 def test_kept_is_kept_by_whoever_holds_it(
-    question: Callable[..., Interrupt], user: Callable[..., User]
+    interrupt: Callable[..., Interrupt], user: Callable[..., User]
 ) -> None:
-    row = question(DAY, "keep")
+    row = interrupt(DAY, "keep")
     rita = user("rita", "view_interrupt", "decide_interrupt")
     Interrupt.objects.update(due_at=row.created_at + HOUR)
     services.claim(row.pk, by=rita, seconds=1e6)
@@ -348,9 +348,9 @@ def test_kept_is_kept_by_whoever_holds_it(
 
 
 def test_a_group_that_does_not_exist_keeps_nothing_from_being_overdue(
-    question: Callable[..., Interrupt], caplog: pytest.LogCaptureFixture
+    interrupt: Callable[..., Interrupt], caplog: pytest.LogCaptureFixture
 ) -> None:
-    row = question(DAY, "escalate", group="Nobody")
+    row = interrupt(DAY, "escalate", group="Nobody")
     pass_(DAY)
     with caplog.at_level(logging.ERROR, logger="hitl_django"):
         sweep()

@@ -29,7 +29,7 @@ from hitl_django.errors import (
     NotAllowedError,
     RunStateError,
     SelfApprovalError,
-    StaleQuestionError,
+    StaleInterruptError,
 )
 from hitl_django.models import AuditEntry, Decision, Interrupt, PendingWrite, Run, Thread
 from hitl_django.services.reviews import decide
@@ -44,37 +44,37 @@ Unchanged = Callable[..., None]
 
 @pytest.mark.promise("P3")
 def test_a_decision_is_all_its_rows_at_once(
-    question: Interrupt, reviewer: User, advance: Advance
+    interrupt: Interrupt, reviewer: User, advance: Advance
 ) -> None:
     info = services.decide(
-        question.pk, "approve", by=reviewer, via="admin", reason="looks good", key="k1"
+        interrupt.pk, "approve", by=reviewer, via="admin", reason="looks good", key="k1"
     )
     assert (info.type, info.value, info.by_label, info.via) == ("approve", True, "rita", "admin")
-    question.refresh_from_db()
-    assert (question.status, question.version) == ("decided", 2)
-    assert question.closed_at is not None
+    interrupt.refresh_from_db()
+    assert (interrupt.status, interrupt.version) == ("decided", 2)
+    assert interrupt.closed_at is not None
     assert Run.objects.get().state == "queued"
     decision = Decision.objects.get()
     assert (decision.pk, decision.by, decision.reason) == (info.id, reviewer, "looks good")
-    assert decision.payload_digest == question.payload_digest
+    assert decision.payload_digest == interrupt.payload_digest
     entry = AuditEntry.objects.get(verb="decide")
-    assert (entry.actor_label, entry.subject) == ("rita", str(question.pk))
+    assert (entry.actor_label, entry.subject) == ("rita", str(interrupt.pk))
     assert entry.detail["type"] == "approve"
-    assert audit.find_first_fault(question.thread) is None
+    assert audit.find_first_fault(interrupt.thread) is None
     assert PendingWrite.objects.filter(slot=-4).count() == 1
 
     assert advance() == 1
     assert Run.objects.get().state == "succeeded"
-    assert values_of(question.thread)["answer"] is True
+    assert values_of(interrupt.thread)["answer"] is True
 
 
 @pytest.mark.promise("P1")
 def test_whoever_is_overtaken_between_reading_and_writing_is_told_who_won(
-    question: Interrupt, monkeypatch: pytest.MonkeyPatch
+    interrupt: Interrupt, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    meanwhile(monkeypatch, lambda: services.decide(question.pk, "reject", reason="no"))
+    meanwhile(monkeypatch, lambda: services.decide(interrupt.pk, "reject", reason="no"))
     with pytest.raises(AlreadyDecidedError) as refused:
-        services.decide(question.pk, "approve")
+        services.decide(interrupt.pk, "approve")
     assert refused.value.decision.type == "reject"
     assert Decision.objects.get().type == "reject"
     assert AuditEntry.objects.filter(verb="decide").count() == 1
@@ -83,10 +83,10 @@ def test_whoever_is_overtaken_between_reading_and_writing_is_told_who_won(
 
 @pytest.mark.promise("P20")
 def test_a_record_that_has_grown_between_reading_and_writing_is_continued(
-    question: Interrupt, reviewer: User, advance: Advance, monkeypatch: pytest.MonkeyPatch
+    interrupt: Interrupt, reviewer: User, advance: Advance, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    meanwhile(monkeypatch, lambda: services.assign(question.pk, to=reviewer, by=None, via="code"))
-    assert services.decide(question.pk, "approve").complete
+    meanwhile(monkeypatch, lambda: services.assign(interrupt.pk, to=reviewer, by=None, via="code"))
+    assert services.decide(interrupt.pk, "approve").complete
     assert [*AuditEntry.objects.order_by("seq").values_list("verb", flat=True)][-2:] == [
         "assign",
         "decide",
@@ -97,25 +97,25 @@ def test_a_record_that_has_grown_between_reading_and_writing_is_continued(
 
 
 @pytest.mark.promise("P1")
-def test_a_question_closed_without_a_word_between_reading_and_writing_stays_closed(
-    question: Interrupt, monkeypatch: pytest.MonkeyPatch
+def test_an_interrupt_closed_without_a_word_between_reading_and_writing_stays_closed(
+    interrupt: Interrupt, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    closed = Interrupt.objects.filter(pk=question.pk)
+    closed = Interrupt.objects.filter(pk=interrupt.pk)
     meanwhile(monkeypatch, lambda: closed.update(status="cancelled"))
     with pytest.raises(AlreadyDecidedError):
-        services.decide(question.pk, "approve")
+        services.decide(interrupt.pk, "approve")
     assert not Decision.objects.exists()
     assert audit.find_first_fault(Thread.objects.get()) is None
 
 
 @pytest.mark.promise("P3")
 @pytest.mark.django_db(transaction=True)
-def test_a_run_changed_by_hand_between_reading_and_writing_leaves_its_question_open(
-    question: Interrupt, monkeypatch: pytest.MonkeyPatch
+def test_a_run_changed_by_hand_between_reading_and_writing_leaves_its_interrupt_open(
+    interrupt: Interrupt, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     meanwhile(monkeypatch, lambda: Run.objects.update(state="parked"))
     with pytest.raises(RunStateError):
-        services.decide(question.pk, "approve")
+        services.decide(interrupt.pk, "approve")
     assert Interrupt.objects.get().status == "pending"
     assert not Decision.objects.exists()
 
@@ -139,17 +139,17 @@ def test_a_decision_that_comes_too_late_sends_no_message(monkeypatch: pytest.Mon
     run = services.start("approval", {"text": "x"})
     runner.advance(str(run.id))
     OrmQ.objects.all().delete()
-    question = Interrupt.objects.get()
-    meanwhile(monkeypatch, lambda: services.decide(question.pk, "reject"))
+    interrupt = Interrupt.objects.get()
+    meanwhile(monkeypatch, lambda: services.decide(interrupt.pk, "reject"))
     with pytest.raises(AlreadyDecidedError):
-        services.decide(question.pk, "approve")
+        services.decide(interrupt.pk, "approve")
     assert OrmQ.objects.count() == 1
 
 
 @pytest.mark.promise("P1")
 @pytest.mark.django_db(transaction=True)
-def test_a_decision_that_finds_its_question_closed_writes_nothing(
-    question: Interrupt, monkeypatch: pytest.MonkeyPatch
+def test_a_decision_that_finds_its_interrupt_closed_writes_nothing(
+    interrupt: Interrupt, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     run = WriteBatch.run
 
@@ -162,13 +162,13 @@ def test_a_decision_that_finds_its_question_closed_writes_nothing(
         patch.setattr(decide, "_needs_no_lock", lambda interrupt: False)
         patch.setattr(WriteBatch, "run", late)
         with pytest.raises(AlreadyDecidedError):
-            services.decide(question.pk, "respond", 1)
+            services.decide(interrupt.pk, "respond", 1)
     assert (Decision.objects.count(), AuditEntry.objects.count()) == (0, entries)
 
 
 @pytest.mark.django_db(transaction=True)
 def test_a_decision_for_a_run_that_was_changed_by_hand_writes_nothing(
-    question: Interrupt, monkeypatch: pytest.MonkeyPatch
+    interrupt: Interrupt, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     run = WriteBatch.run
 
@@ -181,9 +181,9 @@ def test_a_decision_for_a_run_that_was_changed_by_hand_writes_nothing(
         patch.setattr(decide, "_needs_no_lock", lambda interrupt: False)
         patch.setattr(WriteBatch, "run", late)
         with pytest.raises(RunStateError, match="parked"):
-            services.decide(question.pk, "respond", 1)
-    question.refresh_from_db()
-    assert question.status == "pending"
+            services.decide(interrupt.pk, "respond", 1)
+    interrupt.refresh_from_db()
+    assert interrupt.status == "pending"
     assert (Decision.objects.count(), AuditEntry.objects.count()) == (0, entries)
 
 
@@ -200,17 +200,17 @@ def test_a_decision_for_a_run_that_was_changed_by_hand_writes_nothing(
     ],
 )
 def test_each_decision_reaches_the_graph_as_it_was_given(
-    question: Interrupt, advance: Advance, type_: str, value: Any, answer: Any
+    interrupt: Interrupt, advance: Advance, type_: str, value: Any, answer: Any
 ) -> None:
-    info = services.decide(question.pk, type_, value)
+    info = services.decide(interrupt.pk, type_, value)
     assert info.value == answer
     assert Decision.objects.get().value == answer
     advance()
-    assert values_of(question.thread)["answer"] == answer
+    assert values_of(interrupt.thread)["answer"] == answer
 
 
 @pytest.mark.promise("P4")
-def test_each_question_gets_its_own_answer_in_any_order(advance: Advance) -> None:
+def test_each_interrupt_gets_its_own_answer_in_any_order(advance: Advance) -> None:
     asked("panel", {"log": []}, advance)
     right, left = Interrupt.objects.order_by("-task_path")
     services.decide(right.pk, "respond", "R")
@@ -221,7 +221,7 @@ def test_each_question_gets_its_own_answer_in_any_order(advance: Advance) -> Non
 
 
 @pytest.mark.promise("P4")
-def test_one_of_two_answers_lets_the_other_question_stand(advance: Advance) -> None:
+def test_one_of_two_answers_lets_the_other_interrupt_stand(advance: Advance) -> None:
     asked("panel", {"log": []}, advance)
     left, right = Interrupt.objects.order_by("task_path")
     services.decide(left.pk, "respond", "L")
@@ -239,14 +239,14 @@ def test_a_run_that_waits_for_all_of_its_answers_waits_for_no_other_run(advance:
     run, other = (services.start("jury", {"log": []}) for _ in range(2))
     advance()
     states = []
-    for question in Interrupt.objects.filter(run=run.id):
-        services.decide(question.pk, "respond", "yes")
+    for interrupt in Interrupt.objects.filter(run=run.id):
+        services.decide(interrupt.pk, "respond", "yes")
         states.append(Run.objects.get(pk=run.id).state)
     assert states == [*["interrupted"] * 4, "queued"]
     assert Run.objects.get(pk=other.id).state == "interrupted"
 
 
-def test_two_questions_of_one_node_are_asked_one_after_the_other(advance: Advance) -> None:
+def test_two_interrupts_of_one_node_are_asked_one_after_the_other(advance: Advance) -> None:
     first = asked("interview", {"log": []}, advance)
     services.decide(first.pk, "respond", "one")
     advance()
@@ -260,7 +260,7 @@ def test_two_questions_of_one_node_are_asked_one_after_the_other(advance: Advanc
 
 
 @pytest.mark.promise("P4")
-def test_a_question_with_a_key_gets_its_answer_by_the_key(advance: Advance) -> None:
+def test_an_interrupt_with_a_key_gets_its_answer_by_the_key(advance: Advance) -> None:
     asked("keyed", {"log": []}, advance)
     while row := Interrupt.objects.filter(status="pending").first():
         services.decide(row.pk, "respond", f"to {row.title}")
@@ -272,7 +272,7 @@ def test_a_question_with_a_key_gets_its_answer_by_the_key(advance: Advance) -> N
 
 @pytest.mark.promise("P4")
 @pytest.mark.parametrize("first", ["deep", "top"])
-def test_questions_of_nested_graphs_get_their_own_answers(advance: Advance, first: str) -> None:
+def test_interrupts_of_nested_graphs_get_their_own_answers(advance: Advance, first: str) -> None:
     asked("nested", {"log": []}, advance)
     thread = Thread.objects.get()
 
@@ -314,12 +314,12 @@ def test_the_run_is_not_hinted_twice_for_two_answers(advance: Advance) -> None:
 
 @pytest.mark.promise("P1")
 def test_the_second_decision_learns_who_made_the_first(
-    question: Interrupt, reviewer: User, unchanged: Unchanged
+    interrupt: Interrupt, reviewer: User, unchanged: Unchanged
 ) -> None:
-    won = services.decide(question.pk, "approve", by=reviewer)
+    won = services.decide(interrupt.pk, "approve", by=reviewer)
     unchanged()
     with pytest.raises(AlreadyDecidedError, match="approve by rita") as caught:
-        services.decide(question.pk, "reject")
+        services.decide(interrupt.pk, "reject")
     assert caught.value.status == "decided"
     assert caught.value.decision == won
     unchanged()
@@ -327,11 +327,11 @@ def test_the_second_decision_learns_who_made_the_first(
 
 @pytest.mark.promise("P2")
 def test_a_repeat_with_the_same_key_gets_the_first_outcome(
-    question: Interrupt, reviewer: User, unchanged: Unchanged
+    interrupt: Interrupt, reviewer: User, unchanged: Unchanged
 ) -> None:
-    first = services.decide(question.pk, "respond", {"a": 1, "b": 2}, by=reviewer, key="k")
+    first = services.decide(interrupt.pk, "respond", {"a": 1, "b": 2}, by=reviewer, key="k")
     unchanged()
-    again = services.decide(question.pk, "respond", {"b": 2, "a": 1}, by=reviewer, key="k")
+    again = services.decide(interrupt.pk, "respond", {"b": 2, "a": 1}, by=reviewer, key="k")
     assert (again.id, again.repeated, first.repeated) == (first.id, True, False)
     unchanged()
 
@@ -342,27 +342,27 @@ def test_a_repeat_with_the_same_key_gets_the_first_outcome(
     [("respond", 2, ""), ("reject", services.UNSET, ""), ("respond", 1, "because")],
 )
 def test_the_same_key_with_another_decision_is_refused(
-    question: Interrupt, unchanged: Unchanged, type_: str, value: Any, reason: str
+    interrupt: Interrupt, unchanged: Unchanged, type_: str, value: Any, reason: str
 ) -> None:
-    services.decide(question.pk, "respond", 1, key="k")
+    services.decide(interrupt.pk, "respond", 1, key="k")
     unchanged()
     with pytest.raises(IdempotencyKeyReusedError, match="'k'"):
-        services.decide(question.pk, type_, value, reason=reason, key="k")
+        services.decide(interrupt.pk, type_, value, reason=reason, key="k")
     unchanged()
 
 
 @pytest.mark.promise("P2")
 def test_a_key_is_its_users_own(
-    question: Interrupt, reviewer: User, user: Callable[..., User]
+    interrupt: Interrupt, reviewer: User, user: Callable[..., User]
 ) -> None:
-    services.decide(question.pk, "approve", by=reviewer, key="k")
+    services.decide(interrupt.pk, "approve", by=reviewer, key="k")
     other = user("otto", "view_interrupt", "decide_interrupt")
     with pytest.raises(AlreadyDecidedError):
-        services.decide(question.pk, "approve", by=other, key="k")
+        services.decide(interrupt.pk, "approve", by=other, key="k")
     with pytest.raises(AlreadyDecidedError):
-        services.decide(question.pk, "approve", by=reviewer, key="another")
+        services.decide(interrupt.pk, "approve", by=reviewer, key="another")
     with pytest.raises(AlreadyDecidedError):
-        services.decide(question.pk, "approve", by=reviewer)
+        services.decide(interrupt.pk, "approve", by=reviewer)
 
 
 @pytest.mark.promise("P5")
@@ -392,7 +392,7 @@ def test_an_answer_that_fails_its_schema_is_refused_with_pointers(
     unchanged()
 
 
-def test_a_typed_question_is_approved_with_what_it_showed(advance: Advance) -> None:
+def test_a_typed_interrupt_is_approved_with_what_it_showed(advance: Advance) -> None:
     row = asked("typed", {"amount": 5.0, "customer": "D"}, advance)
     assert services.check_answer(row.pk, "reject") == {"approved": False, "amount": 5.0, "note": ""}
     info = services.decide(row.pk, "approve", {"note": "fine"})
@@ -427,19 +427,19 @@ def deep(levels: int) -> Any:
     ],
 )
 def test_what_cannot_be_stored_is_refused(
-    question: Interrupt, unchanged: Unchanged, value: Any, error: type[Exception]
+    interrupt: Interrupt, unchanged: Unchanged, value: Any, error: type[Exception]
 ) -> None:
     unchanged()
     with pytest.raises(error):
-        services.decide(question.pk, "respond", value)
+        services.decide(interrupt.pk, "respond", value)
     unchanged()
 
 
-def test_the_limits_themselves_are_allowed(question: Interrupt, advance: Advance) -> None:
-    assert services.check_answer(question.pk, "respond", deep(32)) == deep(32)
-    assert len(services.check_answer(question.pk, "respond", [0] * 9_999)) == 9_999
+def test_the_limits_themselves_are_allowed(interrupt: Interrupt, advance: Advance) -> None:
+    assert services.check_answer(interrupt.pk, "respond", deep(32)) == deep(32)
+    assert len(services.check_answer(interrupt.pk, "respond", [0] * 9_999)) == 9_999
     longest = "x" * (256 * 1024 - 2)
-    assert services.check_answer(question.pk, "respond", longest) == longest
+    assert services.check_answer(interrupt.pk, "respond", longest) == longest
 
 
 @pytest.mark.parametrize(
@@ -447,11 +447,11 @@ def test_the_limits_themselves_are_allowed(question: Interrupt, advance: Advance
     [("maybe", services.UNSET), ("", services.UNSET), ("approve", 1), ("edit", services.UNSET)],
 )
 def test_a_decision_that_makes_no_sense_is_refused(
-    question: Interrupt, unchanged: Unchanged, type_: str, value: Any
+    interrupt: Interrupt, unchanged: Unchanged, type_: str, value: Any
 ) -> None:
     unchanged()
     with pytest.raises(InvalidAnswerError):
-        services.decide(question.pk, type_, value)
+        services.decide(interrupt.pk, type_, value)
     unchanged()
 
 
@@ -467,86 +467,86 @@ def test_of_all_that_speaks_against_a_decision_the_first_is_told(
     given = {"payload": {"amount": 5}, "terms": terms}
     run = services.start("reviewed", given, by=starter)
     advance()
-    question = Interrupt.objects.get(run=run.id)
+    interrupt = Interrupt.objects.get(run=run.id)
     Run.objects.update(state="parked")
 
     def refused(by: User, **more: Any) -> type[Exception]:
         with pytest.raises(HitlError) as caught:
-            services.decide(question.pk, "maybe", by=by, **more)
+            services.decide(interrupt.pk, "maybe", by=by, **more)
         return type(caught.value)
 
     def refused_unsent(by: User) -> type[Exception]:
         with pytest.raises(HitlError) as caught:
-            services.check_answer(question.pk, "maybe", by=by)
+            services.check_answer(interrupt.pk, "maybe", by=by)
         return type(caught.value)
 
     assert refused(user("dan"), version=9) is InterruptNotFound
     viewer = user("vera", "view_interrupt")
     assert refused(viewer, version=9) is refused_unsent(viewer) is NotAllowedError
-    assert refused(starter, version=9) is StaleQuestionError
+    assert refused(starter, version=9) is StaleInterruptError
     assert refused(starter) is refused_unsent(starter) is RunStateError
     Run.objects.update(state="interrupted")
     assert refused(viewer, version=9) is NotAllowedError
     if not ordinary:
         assert refused(starter) is refused_unsent(starter) is SelfApprovalError
         assert refused(other) is ClaimRequiredError
-        services.claim(question.pk, by=other)
+        services.claim(interrupt.pk, by=other)
     assert refused(other) is refused_unsent(other) is InvalidAnswerError
-    services.decide(question.pk, "reject", by=other)
+    services.decide(interrupt.pk, "reject", by=other)
     Run.objects.update(state="parked")
     assert refused(viewer, version=1) is refused_unsent(viewer) is NotAllowedError
     assert refused(starter, version=1) is refused_unsent(starter) is AlreadyDecidedError
 
 
-def test_a_key_that_cannot_be_kept_is_refused(question: Interrupt, unchanged: Unchanged) -> None:
+def test_a_key_that_cannot_be_kept_is_refused(interrupt: Interrupt, unchanged: Unchanged) -> None:
     unchanged()
     for key in ("x" * 256, "a\x00b", "a\nb"):
         with pytest.raises(InvalidAnswerError):
-            services.decide(question.pk, "approve", key=key)
+            services.decide(interrupt.pk, "approve", key=key)
     unchanged()
 
 
 @pytest.mark.parametrize("bad", ["", "x", "../", "1", uuid.uuid4(), "A" * 10_000, None, 5])
-def test_a_question_that_does_not_exist_is_not_found(bad: Any, advance: Advance) -> None:
+def test_an_interrupt_that_does_not_exist_is_not_found(bad: Any, advance: Advance) -> None:
     with pytest.raises(InterruptNotFound):
         services.decide(bad, "approve")
 
 
 @pytest.mark.promise("P18")
-def test_a_question_that_one_may_not_see_looks_absent(
-    question: Interrupt, user: Callable[..., User], unchanged: Unchanged
+def test_an_interrupt_that_one_may_not_see_looks_absent(
+    interrupt: Interrupt, user: Callable[..., User], unchanged: Unchanged
 ) -> None:
     blind = [user("una"), user("otto", "decide_interrupt"), AnonymousUser()]
     unchanged()
     for who in blind:
         for act in (services.decide, services.check_answer):
             with pytest.raises(InterruptNotFound):
-                act(question.pk, "approve", by=who)
+                act(interrupt.pk, "approve", by=who)
     unchanged()
 
 
 @pytest.mark.promise("P18")
 def test_seeing_is_not_deciding(
-    question: Interrupt, user: Callable[..., User], unchanged: Unchanged
+    interrupt: Interrupt, user: Callable[..., User], unchanged: Unchanged
 ) -> None:
     watcher = user("wim", "view_interrupt")
     unchanged()
     with pytest.raises(NotAllowedError):
-        services.decide(question.pk, "approve", by=watcher)
+        services.decide(interrupt.pk, "approve", by=watcher)
     with pytest.raises(NotAllowedError):
-        services.check_answer(question.pk, "approve", by=watcher)
+        services.check_answer(interrupt.pk, "approve", by=watcher)
     unchanged(refused=1)
 
 
-def test_what_is_checked_is_the_question_that_was_named(advance: Advance) -> None:
-    first, question, last = (asked("approval", {"text": "x"}, advance) for _ in range(3))
+def test_what_is_checked_is_the_interrupt_that_was_named(advance: Advance) -> None:
+    first, interrupt, last = (asked("approval", {"text": "x"}, advance) for _ in range(3))
     for other in (first, last):
         services.decide(other.pk, "approve")
-    assert services.check_answer(question.pk, "approve") is True
+    assert services.check_answer(interrupt.pk, "approve") is True
     with pytest.raises(AlreadyDecidedError):
         services.check_answer(first.pk, "approve")
     unknown = uuid.uuid4()
-    refused = services.find_refusals([question.pk, last.pk, unknown], "approve")
+    refused = services.find_refusals([interrupt.pk, last.pk, unknown], "approve")
     assert {pk: type(error) for pk, error in refused.items()} == {
         last.pk: AlreadyDecidedError,
         unknown: InterruptNotFound,
@@ -555,7 +555,7 @@ def test_what_is_checked_is_the_question_that_was_named(advance: Advance) -> Non
 
 @pytest.mark.promise("P18")
 def test_permission_is_asked_inside_the_transaction(
-    question: Interrupt, reviewer: User, monkeypatch: pytest.MonkeyPatch
+    interrupt: Interrupt, reviewer: User, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     from hitl_django.permissions import ModelPermissionPolicy
 
@@ -567,41 +567,41 @@ def test_permission_is_asked_inside_the_transaction(
 
     monkeypatch.setattr(ModelPermissionPolicy, "may_decide", may_decide)
     with pytest.raises(NotAllowedError):
-        services.decide(question.pk, "approve", by=reviewer)
+        services.decide(interrupt.pk, "approve", by=reviewer)
     assert inside == [True]
 
 
 def test_an_answer_to_other_words_than_shown_is_refused(
-    question: Interrupt, unchanged: Unchanged
+    interrupt: Interrupt, unchanged: Unchanged
 ) -> None:
     unchanged()
-    with pytest.raises(StaleQuestionError):
-        services.decide(question.pk, "approve", digest="0" * 32)
-    with pytest.raises(StaleQuestionError):
-        services.decide(question.pk, "approve", version=question.version + 1)
+    with pytest.raises(StaleInterruptError):
+        services.decide(interrupt.pk, "approve", digest="0" * 32)
+    with pytest.raises(StaleInterruptError):
+        services.decide(interrupt.pk, "approve", version=interrupt.version + 1)
     unchanged()
     services.decide(
-        question.pk, "approve", digest=question.payload_digest, version=question.version
+        interrupt.pk, "approve", digest=interrupt.payload_digest, version=interrupt.version
     )
 
 
 @pytest.mark.parametrize("state", ["parked", "failed", "cancelled", "succeeded"])
 def test_a_run_that_would_not_hear_the_answer_refuses_it(
-    question: Interrupt, unchanged: Unchanged, state: str
+    interrupt: Interrupt, unchanged: Unchanged, state: str
 ) -> None:
     Run.objects.update(state=state)
     unchanged()
     with pytest.raises(RunStateError) as caught:
-        services.decide(question.pk, "approve")
+        services.decide(interrupt.pk, "approve")
     assert caught.value.state == state
     unchanged()
 
 
 @pytest.mark.parametrize("status", ["expired", "superseded", "cancelled"])
-def test_a_withdrawn_question_says_what_became_of_it(question: Interrupt, status: str) -> None:
+def test_a_withdrawn_interrupt_says_what_became_of_it(interrupt: Interrupt, status: str) -> None:
     Interrupt.objects.update(status=status)
     with pytest.raises(AlreadyDecidedError, match=status) as caught:
-        services.decide(question.pk, "approve")
+        services.decide(interrupt.pk, "approve")
     assert (caught.value.status, caught.value.decision) == (status, None)
 
 
@@ -609,7 +609,7 @@ def test_a_withdrawn_question_says_what_became_of_it(question: Interrupt, status
 @pytest.mark.django_db(transaction=True)
 @pytest.mark.parametrize("outer", [nullcontext, transaction.atomic], ids=["whole", "savepoint"])
 def test_a_decision_that_is_rolled_back_never_was(
-    question: Interrupt, unchanged: Unchanged, outer: Callable[[], Any]
+    interrupt: Interrupt, unchanged: Unchanged, outer: Callable[[], Any]
 ) -> None:
     heard: list[Any] = []
 
@@ -620,16 +620,16 @@ def test_a_decision_that_is_rolled_back_never_was(
     unchanged()
     with outer():
         with transaction.atomic():
-            services.decide(question.pk, "approve")
+            services.decide(interrupt.pk, "approve")
             transaction.set_rollback(True)
         unchanged()
     assert heard == []
-    services.decide(question.pk, "approve")
+    services.decide(interrupt.pk, "approve")
     assert heard == ["approve"]
 
 
-def test_who_decided_outlives_the_account(question: Interrupt, reviewer: User) -> None:
-    services.decide(question.pk, "approve", by=reviewer)
+def test_who_decided_outlives_the_account(interrupt: Interrupt, reviewer: User) -> None:
+    services.decide(interrupt.pk, "approve", by=reviewer)
     reviewer.delete()
     decision = Decision.objects.get()
     assert (decision.by, decision.by_label) == (None, "rita")
@@ -664,9 +664,9 @@ def test_every_column_of_an_entry_is_tampered_with() -> None:
 @pytest.mark.promise("P20")
 @pytest.mark.parametrize(("column", "value"), TAMPERED)
 def test_a_changed_history_is_noticed(
-    question: Interrupt, reviewer: User, column: str, value: Any
+    interrupt: Interrupt, reviewer: User, column: str, value: Any
 ) -> None:
-    services.decide(question.pk, "approve", by=reviewer)
+    services.decide(interrupt.pk, "approve", by=reviewer)
     thread = Thread.objects.get()
     assert audit.find_first_fault(thread) is None
     tampered = value() if callable(value) else value
@@ -679,12 +679,12 @@ def test_a_changed_history_is_noticed(
 
 
 def test_what_was_decided_and_erased_is_read_for_no_other_answer(
-    question: Interrupt, advance: Advance, monkeypatch: pytest.MonkeyPatch
+    interrupt: Interrupt, advance: Advance, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    services.decide(question.pk, "approve")
+    services.decide(interrupt.pk, "approve")
     advance()
-    services.forget(question.thread.thread_id)
+    services.erase_thread(interrupt.thread.thread_id)
     # Of what was erased there is nothing to read.
     monkeypatch.setattr(answers, "read_options", None)
     with pytest.raises(AlreadyDecidedError):
-        services.decide(question.pk, "edit", {"title": "Other"})
+        services.decide(interrupt.pk, "edit", {"title": "Other"})

@@ -31,7 +31,7 @@ DAY = timedelta(days=1)
 
 
 @pytest.fixture
-def question(advance: Advance) -> Iterator[Callable[..., Interrupt]]:
+def interrupt(advance: Advance) -> Iterator[Callable[..., Interrupt]]:
     def ask(*terms: Any) -> Interrupt:
         graphs.PATIENCE[:] = [Expiry(*terms)]
         return asked("patient", {"log": []}, advance)
@@ -46,14 +46,14 @@ def pass_(time: timedelta) -> None:
     Interrupt.objects.update(**{moment: F(moment) - time for moment in moments})
 
 
-def again(question: Interrupt) -> Interrupt:
-    return Interrupt.objects.get(pk=question.pk)
+def again(interrupt: Interrupt) -> Interrupt:
+    return Interrupt.objects.get(pk=interrupt.pk)
 
 
-def test_a_question_expires_on_the_databases_clock_and_not_before(
-    question: Callable[..., Interrupt], advance: Advance
+def test_an_interrupt_expires_on_the_databases_clock_and_not_before(
+    interrupt: Callable[..., Interrupt], advance: Advance
 ) -> None:
-    row = question(DAY)
+    row = interrupt(DAY)
     assert timedelta(0) <= row.expires_at - row.created_at - DAY < timedelta(minutes=1)
     pass_(DAY - timedelta(minutes=1))
     sweep()
@@ -65,7 +65,7 @@ def test_a_question_expires_on_the_databases_clock_and_not_before(
 
 @pytest.mark.promise("P20")
 def test_a_named_answer_goes_to_the_graph_as_nobodys(
-    question: Callable[..., Interrupt],
+    interrupt: Callable[..., Interrupt],
     advance: Advance,
     django_capture_on_commit_callbacks: Callable[..., Any],
 ) -> None:
@@ -75,7 +75,7 @@ def test_a_named_answer_goes_to_the_graph_as_nobodys(
         told.append((interrupt_id, then))
 
     signals.interrupt_expired.connect(listen)
-    row = question(DAY, "answer", {"seats": 8})
+    row = interrupt(DAY, "answer", {"seats": 8})
     pass_(DAY)
     with django_capture_on_commit_callbacks(execute=True):
         sweep()
@@ -96,11 +96,11 @@ def test_a_named_answer_goes_to_the_graph_as_nobodys(
 
 
 def test_a_parked_run_asks_again_when_it_is_let_go_on(
-    question: Callable[..., Interrupt],
+    interrupt: Callable[..., Interrupt],
     advance: Advance,
     django_capture_on_commit_callbacks: Callable[..., Any],
 ) -> None:
-    row = question(DAY)
+    row = interrupt(DAY)
     pass_(DAY)
     told: list[tuple[str, str]] = []
 
@@ -129,10 +129,10 @@ def test_a_parked_run_asks_again_when_it_is_let_go_on(
     assert values_of(row.thread)["answers"] == [2]
 
 
-def test_a_run_may_end_with_its_question(
-    question: Callable[..., Interrupt], advance: Advance
+def test_a_run_may_end_with_its_interrupt(
+    interrupt: Callable[..., Interrupt], advance: Advance
 ) -> None:
-    row = question(DAY, "cancel")
+    row = interrupt(DAY, "cancel")
     pass_(DAY)
     sweep()
     assert (again(row).status, Run.objects.get().state) == ("expired", "cancelled")
@@ -140,9 +140,9 @@ def test_a_run_may_end_with_its_question(
 
 @pytest.mark.promise("P1")
 def test_whoever_decides_first_wins(
-    question: Callable[..., Interrupt], advance: Advance, reviewer: User
+    interrupt: Callable[..., Interrupt], advance: Advance, reviewer: User
 ) -> None:
-    late = question(DAY, "answer", {"seats": 8})
+    late = interrupt(DAY, "answer", {"seats": 8})
     pass_(DAY)
     services.decide(late.pk, "respond", {"seats": 2}, by=reviewer)
     assert services.expire_due() == 0
@@ -157,9 +157,9 @@ def test_whoever_decides_first_wins(
 
 
 def test_a_run_under_way_is_left_until_it_pauses_again(
-    question: Callable[..., Interrupt], advance: Advance
+    interrupt: Callable[..., Interrupt], advance: Advance
 ) -> None:
-    row = question(DAY)
+    row = interrupt(DAY)
     pass_(DAY)
     Run.objects.update(state="running")
     assert services.expire_due() == 0
@@ -169,12 +169,12 @@ def test_a_run_under_way_is_left_until_it_pauses_again(
 
 
 def test_one_that_fails_keeps_no_other_from_expiring(
-    question: Callable[..., Interrupt],
+    interrupt: Callable[..., Interrupt],
     advance: Advance,
     monkeypatch: pytest.MonkeyPatch,
     caplog: pytest.LogCaptureFixture,
 ) -> None:
-    first = question(DAY)
+    first = interrupt(DAY)
     second = asked("patient", {"log": []}, advance)
     pass_(DAY)
     make = entries.make_entry
@@ -192,13 +192,13 @@ def test_one_that_fails_keeps_no_other_from_expiring(
 
 
 def test_those_that_fail_each_time_leave_room_for_the_others(
-    question: Callable[..., Interrupt],
+    interrupt: Callable[..., Interrupt],
     advance: Advance,
     monkeypatch: pytest.MonkeyPatch,
     settings: Any,
 ) -> None:
     settings.HITL = {**settings.HITL, "SWEEP_BATCH": 1}
-    first = question(DAY)
+    first = interrupt(DAY)
     Interrupt.objects.update(expiry={"seconds": 86400, "then": "cancel"})
     second = asked("patient", {"log": []}, advance)
     pass_(DAY)
@@ -219,9 +219,9 @@ def test_those_that_fail_each_time_leave_room_for_the_others(
 
 
 def test_a_named_answer_that_the_node_refuses_is_not_given_for_ever(
-    question: Callable[..., Interrupt], advance: Advance, monkeypatch: pytest.MonkeyPatch
+    interrupt: Callable[..., Interrupt], advance: Advance, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    row = question(DAY, "answer", {"seats": 8})
+    row = interrupt(DAY, "answer", {"seats": 8})
     Interrupt.objects.update(expiry={"seconds": 86400, "then": "answer", "answer": {"seats": 3}})
     pass_(DAY)
     sweep()
@@ -262,7 +262,7 @@ def test_what_else_a_parked_run_asks_waits_until_it_goes_on(
     for act in (services.decide, services.check_answer):
         with pytest.raises(RunStateError, match="parked; the question can be decided once it goes"):
             act(other.pk, "respond", "yes", by=reviewer)
-    assert services.take_next(by=reviewer) is None
+    assert services.claim_next(by=reviewer) is None
     counts = services.queue_counts(reviewer)
     assert (counts.free, counts.pending) == (0, 1)
 
@@ -285,11 +285,11 @@ def test_what_else_a_parked_run_asks_waits_until_it_goes_on(
         ("keep", "interrupted", {"interrupt.created", "interrupt.expired"}),
     ],
 )
-def test_what_becomes_of_a_question_is_told_and_recorded(
-    question: Callable[..., Interrupt], then: str, state: str, told: set[str]
+def test_what_becomes_of_an_interrupt_is_told_and_recorded(
+    interrupt: Callable[..., Interrupt], then: str, state: str, told: set[str]
 ) -> None:
     webhook_services.create_webhook("https://example.com/")
-    row = question(DAY, then)
+    row = interrupt(DAY, then)
     pass_(DAY)
     sweep()
     assert set(Delivery.objects.values_list("event", flat=True)) == told
@@ -303,7 +303,7 @@ def test_what_becomes_of_a_question_is_told_and_recorded(
     }
     entry = AuditEntry.objects.get(verb="expire")
     assert (entry.subject, entry.detail["type"]) == (str(row.pk), then)
-    assert (entry.detail["question"], entry.detail["version"]) == (row.payload_digest, 1)
+    assert (entry.detail["payload_digest"], entry.detail["version"]) == (row.payload_digest, 1)
     last = RunEvent.objects.order_by("seq").last()
     assert last is not None
     assert last.kind == state

@@ -34,10 +34,10 @@ def finish(advance: Callable[[], int]) -> Callable[[str | None], str]:
     """Finish a run on a thread, new without one; return the thread's id."""
 
     def finish_run(thread_id: str | None) -> str:
-        question = ask_in(thread_id, advance)
-        services.decide(question.pk, "approve")
+        interrupt = ask_in(thread_id, advance)
+        services.decide(interrupt.pk, "approve")
         advance()
-        return question.thread.thread_id
+        return interrupt.thread.thread_id
 
     return finish_run
 
@@ -81,7 +81,7 @@ def test_forget_erases_copies_and_their_copies(source: str, used: str) -> None:
     unused, nested = copy(source), copy(used)
     assert WORD in stored()
 
-    assert services.forget(source) == [source, used, unused, nested]
+    assert services.erase_thread(source) == [source, used, unused, nested]
 
     assert WORD not in stored()
     assert not Checkpoint.objects.exists()
@@ -94,7 +94,7 @@ def test_forget_erases_copy_of_a_deleted_copy(source: str) -> None:
     between = copy(source)
     last = copy(between)
     Thread.objects.get(thread_id=between).delete()
-    assert services.forget(source) == [source, last]
+    assert services.erase_thread(source) == [source, last]
     assert WORD not in stored()
 
 
@@ -102,13 +102,13 @@ def test_forget_erases_archived_copy(source: str, used: str) -> None:
     long_ago = timezone.now() - timedelta(days=90)
     Thread.objects.filter(thread_id=used).update(ended_at=long_ago)
     assert archive_ended(30, 10) == 1
-    assert services.forget(source) == [source, used]
+    assert services.erase_thread(source) == [source, used]
     assert WORD not in stored()
 
 
 def test_forget_of_a_copy_keeps_its_source(source: str) -> None:
     first, second = copy(source), copy(source)
-    assert services.forget(first) == [first]
+    assert services.erase_thread(first) == [first]
     assert Thread.objects.filter(thread_id=second).exists()
     assert Checkpoint.objects.filter(thread__thread_id=source).exists()
 
@@ -117,11 +117,11 @@ def test_forget_with_active_run_in_a_copy_erases_nothing(
     source: str, advance: Callable[[], int]
 ) -> None:
     busy = copy(source)
-    question = ask_in(busy, advance)
+    interrupt = ask_in(busy, advance)
     with pytest.raises(RunStateError, match=f"in the copy '{busy}'"):
-        services.forget(source)
+        services.erase_thread(source)
     assert Checkpoint.objects.filter(thread__thread_id=source).exists()
-    services.decide(question.pk, "approve")
+    services.decide(interrupt.pk, "approve")
 
 
 @pytest.mark.any_database
@@ -137,6 +137,6 @@ def test_forget_with_a_copy_of_another_owner_erases_nothing(
 
     monkeypatch.setattr(policy, "may_operate", may_operate_but_not_the_copy)
     with pytest.raises(NotAllowedError):
-        services.forget(source, by=user("olga", "view_run", "view_thread", "operate_run"))
+        services.erase_thread(source, by=user("olga", "view_run", "view_thread", "operate_run"))
     assert Checkpoint.objects.filter(thread__thread_id=source).exists()
     assert Checkpoint.objects.filter(thread__thread_id=other).exists()

@@ -129,30 +129,30 @@ def test_what_the_abandoned_line_asked_is_superseded_and_asked_anew(advance: Adv
     advance()
     new = Interrupt.objects.filter(run=info.id, status="pending")
     assert sorted(new.values_list("node", flat=True)) == ["left", "right"]
-    for question in new:
-        services.decide(question.pk, "respond", "again")
+    for interrupt in new:
+        services.decide(interrupt.pk, "respond", "again")
     advance()
     assert Run.objects.get(pk=info.id).state == "succeeded"
 
 
 def test_a_graph_inside_begins_anew(advance: Advance) -> None:
-    question = asked("booking", {"log": []}, advance)
-    thread = question.thread.thread_id
+    interrupt = asked("booking", {"log": []}, advance)
+    thread = interrupt.thread.thread_id
     services.fork(thread, after(thread, 0))
     advance()
 
     new = Interrupt.objects.get(status="pending")
-    assert (new.node, new.title) == ("ask", question.title)
-    assert new.checkpoint_ns != question.checkpoint_ns
+    assert (new.node, new.title) == ("ask", interrupt.title)
+    assert new.checkpoint_ns != interrupt.checkpoint_ns
 
 
 @pytest.mark.promise("P20")
 def test_the_record_says_who_went_on_from_where(
     advance: Advance, user: Callable[..., User]
 ) -> None:
-    question = asked("approval", {"text": "x"}, advance)
+    interrupt = asked("approval", {"text": "x"}, advance)
     operator = user("otto", "view_thread", "view_run", "operate_run")
-    thread = question.thread.thread_id
+    thread = interrupt.thread.thread_id
 
     info = services.fork(
         thread, at := after(thread, 0), values={"text": "y"}, by=operator, via="admin"
@@ -161,8 +161,8 @@ def test_the_record_says_who_went_on_from_where(
     entry = AuditEntry.objects.get(verb="fork")
     assert (entry.actor, entry.via, entry.subject) == (operator, "admin", str(info.id))
     told = entry.detail
-    assert (told["checkpoint"], told["replaced"]) == (at, str(question.run_id))
-    assert (told["from"], told["questions"]) == ("interrupted", [str(question.pk)])
+    assert (told["checkpoint"], told["replaced"]) == (at, str(interrupt.run_id))
+    assert (told["from"], told["interrupts"]) == ("interrupted", [str(interrupt.pk)])
     assert told["values"] == digest_value({"text": "y"})  # and not what they are
     assert audit.find_first_fault(Thread.objects.get()) is None
     run = Run.objects.get(pk=info.id)
@@ -183,7 +183,7 @@ def test_a_live_run_is_cancelled_and_one_that_ended_stays_what_it_was(
     info = services.fork(thread, after(thread, 1))
 
     last.refresh_from_db()
-    assert last.state == ("cancelled" if state in Run.LIVE else state)
+    assert last.state == ("cancelled" if state in Run.ACTIVE else state)
     assert Run.objects.get(pk=info.id).state == "queued"
     with pytest.raises(RunStateError):
         services.retry(last.pk)
@@ -250,10 +250,10 @@ def test_a_checkpoint_has_to_be_the_threads_own(
 
 
 def test_a_checkpoint_of_a_graph_inside_is_none_to_go_on_from(advance: Advance) -> None:
-    question = asked("booking", {"log": []}, advance)
+    interrupt = asked("booking", {"log": []}, advance)
 
     with pytest.raises(CheckpointNotFound):
-        services.fork(question.thread.thread_id, question.checkpoint_id)
+        services.fork(interrupt.thread.thread_id, interrupt.checkpoint_id)
 
 
 @pytest.mark.parametrize(

@@ -24,21 +24,21 @@ def _quiet(db: None) -> Iterator[None]:
 def test_without_work_and_workers_nobody_is_missed() -> None:
     health = services.worker_health()
     assert (health.workers, health.last_seen, health.overdue) == (0, None, 0)
-    assert not health.is_silent
+    assert not health.is_missing
 
 
 def test_workers_are_missed_when_work_waits_or_they_were_there_before() -> None:
     info = services.start("steps", {"log": []})
-    assert not services.worker_health().is_silent
+    assert not services.worker_health().is_missing
     Run.objects.filter(pk=info.id).update(queued_at=Now() - timedelta(minutes=5))
     health = services.worker_health()
-    assert (health.overdue, health.is_silent) == (1, True)
+    assert (health.overdue, health.is_missing) == (1, True)
     assert health.due_since == Run.objects.get().queued_at
     Run.objects.all().delete()
-    assert not services.worker_health().is_silent
+    assert not services.worker_health().is_missing
     WorkerHeartbeat.objects.create(owner="h:1", host="h", pid=1)
     WorkerHeartbeat.objects.update(at=Now() - timedelta(minutes=5))
-    assert services.worker_health().is_silent
+    assert services.worker_health().is_missing
 
 
 def test_a_live_lease_shows_a_worker_that_is_in_a_long_node() -> None:
@@ -49,7 +49,7 @@ def test_a_live_lease_shows_a_worker_that_is_in_a_long_node() -> None:
     health = services.worker_health()
     assert (health.driving, health.is_alive) == (1, True)
     Thread.objects.update(lease_until=Now() - timedelta(seconds=1))
-    assert services.worker_health().is_silent
+    assert services.worker_health().is_missing
 
 
 @pytest.mark.parametrize("state", sorted({*Run.State.values} - {"queued"}))
@@ -57,7 +57,7 @@ def test_only_what_is_queued_waits_for_a_worker(state: str) -> None:
     services.start("steps", {"log": []})
     Run.objects.update(state=state, queued_at=Now() - timedelta(minutes=5))
     assert services.worker_health().overdue == 0
-    assert services.missing_workers() is None
+    assert services.find_worker_outage() is None
 
 
 @pytest.mark.parametrize("state", sorted({*Run.State.values} - {"running"}))
@@ -77,19 +77,19 @@ def test_who_may_not_operate_is_not_told() -> None:
 def test_who_lists_the_queue_hears_since_when_workers_are_missed_and_asks_once(
     django_assert_num_queries: Any,
 ) -> None:
-    def missed() -> services.Silence | None:
+    def missed() -> services.WorkerOutage | None:
         with django_assert_num_queries(1):
-            return services.missing_workers()
+            return services.find_worker_outage()
 
     assert missed() is None
     run = services.start("steps", {"log": []})
     assert missed() is None
     Run.objects.update(queued_at=Now() - timedelta(minutes=5))
-    assert missed() == services.Silence(None)
+    assert missed() == services.WorkerOutage(None)
     WorkerHeartbeat.objects.create(owner="h:1", host="h", pid=1)
     assert missed() is None
     WorkerHeartbeat.objects.update(at=Now() - timedelta(minutes=5))
-    assert missed() == services.Silence(WorkerHeartbeat.objects.get().at)
+    assert missed() == services.WorkerOutage(WorkerHeartbeat.objects.get().at)
     assert run_leases.claim(run.id) is not None
     assert missed() is None
     Thread.objects.update(lease_until=Now() - timedelta(seconds=1))

@@ -101,14 +101,14 @@ def test_a_page_is_followed_by_the_next(advance: Advance) -> None:
 
 
 def test_a_decision_stands_at_the_first_step_after_it(advance: Advance) -> None:
-    question = asked("interview", {"log": []}, advance)
-    thread = question.thread.thread_id
-    services.decide(question.pk, "respond", "one")
+    pending = asked("interview", {"log": []}, advance)
+    thread = pending.thread.thread_id
+    services.decide(pending.pk, "respond", "one")
     (waiting, *_) = services.thread_history(thread).steps
     # Nothing has come of it yet: it stands with the newest.
     assert [taken.type for taken in waiting.decisions] == ["respond"]
     advance()
-    second = asked_again(question.run_id)
+    second = asked_again(pending.run_id)
     services.decide(second, "respond", "two", via="api")
     advance()
 
@@ -128,14 +128,14 @@ def test_a_decision_stands_in_one_page_of_its_own_thread(
     graph = StateGraph(State).add_node("a", lambda state: {"text": interrupt("A?")})
     graph.add_node("b", lambda state: {"text": interrupt("B?")})
     name = made(graph.add_edge(START, "a").add_edge("a", "b").add_edge("b", END))
-    questions = [asked(name, {}, advance) for _ in range(2)]
-    for question in questions:
-        services.decide(question.pk, "respond", "one")
+    pending_interrupts = [asked(name, {}, advance) for _ in range(2)]
+    for pending in pending_interrupts:
+        services.decide(pending.pk, "respond", "one")
         advance()
-        services.decide(asked_again(question.run_id), "respond", "two")
+        services.decide(asked_again(pending.run_id), "respond", "two")
         advance()
-    for question in questions:
-        pages = pages_of(question.thread.thread_id, limit=1)
+    for pending in pending_interrupts:
+        pages = pages_of(pending.thread.thread_id, limit=1)
         assert pages == [["B?"], ["A?"], [], []]
 
 
@@ -145,18 +145,18 @@ def test_a_decision_at_the_very_moment_of_a_step_belongs_to_the_one_that_came_of
 ) -> None:
     graph = StateGraph(State).add_node("a", lambda state: {"text": interrupt("A?")})
     graph.add_node("b", lambda state: {"text": interrupt("B?")})
-    question = asked(made(graph.add_edge(START, "a").add_edge("a", "b")), {}, advance)
-    services.decide(question.pk, "respond", "one")
+    pending = asked(made(graph.add_edge(START, "a").add_edge("a", "b")), {}, advance)
+    services.decide(pending.pk, "respond", "one")
     advance()
-    second = asked_again(question.run_id)
+    second = asked_again(pending.run_id)
     services.decide(second, "respond", "two")
     advance()
     # SQLite's clock has milliseconds, and much goes into one.
-    steps = Checkpoint.objects.filter(thread=question.thread)
+    steps = Checkpoint.objects.filter(thread=pending.thread)
     Decision.objects.update(created_at=steps.get(step=1).created_at)
     steps.update(created_at=steps.get(step=1).created_at)
 
-    pages = pages_of(question.thread.thread_id, limit)
+    pages = pages_of(pending.thread.thread_id, limit)
 
     assert [title for page in pages for title in page] == ["B?", "A?"]
     if limit == 1:
@@ -166,10 +166,10 @@ def test_a_decision_at_the_very_moment_of_a_step_belongs_to_the_one_that_came_of
 def test_decisions_before_one_step_stand_in_the_order_in_which_they_were_made(
     advance: Advance, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    question = asked("panel", {"log": []}, advance)
+    pending = asked("panel", {"log": []}, advance)
     for name in ("right", "left"):
         services.decide(Interrupt.objects.get(node=name).pk, "respond", name)
-    thread = question.thread.thread_id
+    thread = pending.thread.thread_id
 
     def decided() -> list[str]:
         steps = services.thread_history(thread).steps
@@ -303,9 +303,9 @@ def test_writes_that_are_damaged_do_not_hide_the_rest(advance: Advance) -> None:
 def test_history_is_for_those_who_may_see_the_state(
     advance: Advance, user: Callable[..., User]
 ) -> None:
-    question = asked("approval", {"text": "x"}, advance)
-    services.decide(question.pk, "approve")
-    thread = question.thread.thread_id
+    pending = asked("approval", {"text": "x"}, advance)
+    services.decide(pending.pk, "approve")
+    thread = pending.thread.thread_id
 
     with pytest.raises(ThreadNotFound):
         services.thread_history(thread, by=user("nobody", "view_thread_state"))

@@ -15,7 +15,7 @@ from rest_framework.response import Response
 from rest_framework.views import APIView
 
 from hitl_django import errors, services
-from hitl_django.contrib.links.services import follow_link
+from hitl_django.contrib.links.services import resolve_link
 from hitl_django.contrib.webhooks import services as webhook_services
 from hitl_django.engine.errors import ThreadNotFound
 from hitl_django.models import Run
@@ -37,7 +37,7 @@ ABSENT: dict[str, Call] = {
     "a claim": lambda user: services.claim(NOBODYS, by=user),
     "a thread": lambda user: services.thread_state("nobody's", by=user),
     "a fork": lambda user: services.fork("nobody's", NOBODYS, by=user),
-    "a link": lambda user: follow_link("nobody's"),
+    "a link": lambda user: resolve_link("nobody's"),
     "a webhook": lambda user: webhook_services.delete_webhook(NOBODYS, by=user),
 }
 CALLS = FORBIDDEN | ABSENT

@@ -17,20 +17,20 @@ from hitl_django.services.reviews.mentions import split_at_mentions
 ASSIGNER = ("view_interrupt", "decide_interrupt", "assign_interrupt")
 
 
-def mentions(question: Interrupt, text: str, by: Any) -> list[str]:
-    made = services.comment(question.pk, text, by=by)
+def mentions(interrupt: Interrupt, text: str, by: Any) -> list[str]:
+    made = services.comment(interrupt.pk, text, by=by)
     return sorted(Comment.objects.get(pk=made.id).mentions or [])
 
 
-def test_who_may_see_the_question_is_mentioned_and_nobody_else(
-    question: Interrupt, user: Callable[..., User]
+def test_who_may_see_the_interrupt_is_mentioned_and_nobody_else(
+    interrupt: Interrupt, user: Callable[..., User]
 ) -> None:
     boss = user("boss", *ASSIGNER)
     user("ravi", "view_interrupt")
     user("blind")
     User.objects.filter(pk=user("gone", "view_interrupt").pk).update(is_active=False)
     text = "@ravi, @blind, @gone, @nobody and @ravi again"
-    assert mentions(question, text, boss) == ["ravi"]
+    assert mentions(interrupt, text, boss) == ["ravi"]
 
 
 @pytest.mark.parametrize(
@@ -38,63 +38,63 @@ def test_who_may_see_the_question_is_mentioned_and_nobody_else(
     ["write to rita@ravi", "@@ravi", "@ravi.k", "@Ravi", "a.@ravi", "@", "@ ravi", "@ravi@shop"],
 )
 def test_what_only_looks_like_a_name_mentions_nobody(
-    question: Interrupt, user: Callable[..., User], text: str
+    interrupt: Interrupt, user: Callable[..., User], text: str
 ) -> None:
     user("ravi", "view_interrupt")
-    assert mentions(question, text, None) == []
+    assert mentions(interrupt, text, None) == []
 
 
 @pytest.mark.parametrize("text", ["@ravi", "(@ravi)", "Yes, @ravi.", "@ravi: why?", "@ravi...\n"])
 def test_a_name_ends_where_a_sentence_does(
-    question: Interrupt, user: Callable[..., User], text: str
+    interrupt: Interrupt, user: Callable[..., User], text: str
 ) -> None:
     user("ravi", "view_interrupt")
-    assert mentions(question, text, None) == ["ravi"]
+    assert mentions(interrupt, text, None) == ["ravi"]
 
 
 def test_a_name_may_have_what_ends_a_sentence(
-    question: Interrupt, user: Callable[..., User]
+    interrupt: Interrupt, user: Callable[..., User]
 ) -> None:
     user("ravi@shop.example", "view_interrupt")
     user("dr.", "view_interrupt")
-    assert mentions(question, "@ravi@shop.example and @dr.", None) == ["dr.", "ravi@shop.example"]
+    assert mentions(interrupt, "@ravi@shop.example and @dr.", None) == ["dr.", "ravi@shop.example"]
 
 
 def test_who_may_not_assign_learns_of_nobody_whom_the_page_does_not_name(
-    question: Interrupt, user: Callable[..., User], reviewer: User
+    interrupt: Interrupt, user: Callable[..., User], reviewer: User
 ) -> None:
     people = {name: user(name, *ASSIGNER) for name in ("ravi", "sam", "kim", "lea", "max")}
     everybody = " ".join(f"@{name}" for name in people)
-    assert mentions(question, everybody, reviewer) == []
-    services.assign(question.pk, to=people["ravi"])
-    services.claim(question.pk, by=people["sam"])
-    services.comment(question.pk, "Hm.", by=people["kim"])
-    assert mentions(question, everybody, reviewer) == ["kim", "ravi", "sam"]
-    assert mentions(question, everybody, people["max"]) == sorted(people)
+    assert mentions(interrupt, everybody, reviewer) == []
+    services.assign(interrupt.pk, to=people["ravi"])
+    services.claim(interrupt.pk, by=people["sam"])
+    services.comment(interrupt.pk, "Hm.", by=people["kim"])
+    assert mentions(interrupt, everybody, reviewer) == ["kim", "ravi", "sam"]
+    assert mentions(interrupt, everybody, people["max"]) == sorted(people)
 
 
-def test_a_comment_without_a_name_costs_no_query_more(question: Interrupt, reviewer: User) -> None:
+def test_a_comment_without_a_name_costs_no_query_more(interrupt: Interrupt, reviewer: User) -> None:
 
     with CaptureQueriesContext(connection) as plain:
-        services.comment(question.pk, "Write to rita@shop.example.", by=reviewer)
+        services.comment(interrupt.pk, "Write to rita@shop.example.", by=reviewer)
     assert not any("username" in query["sql"] and "IN" in query["sql"] for query in plain)
 
 
 def test_so_many_names_are_looked_up_and_no_more(
-    question: Interrupt, user: Callable[..., User]
+    interrupt: Interrupt, user: Callable[..., User]
 ) -> None:
     user("ravi", "view_interrupt")
     crowd = " ".join(f"@no{number}" for number in range(20))
-    assert mentions(question, f"{crowd} @ravi", None) == []
+    assert mentions(interrupt, f"{crowd} @ravi", None) == []
 
 
 def test_mentions_go_with_the_words_of_an_erased_comment(
-    question: Interrupt, user: Callable[..., User]
+    interrupt: Interrupt, user: Callable[..., User]
 ) -> None:
     user("ravi", "view_interrupt")
-    services.comment(question.pk, "@ravi, look.")
-    services.cancel(question.run_id)
-    services.forget(question.thread.thread_id)
+    services.comment(interrupt.pk, "@ravi, look.")
+    services.cancel(interrupt.run_id)
+    services.erase_thread(interrupt.thread.thread_id)
     [kept] = Comment.objects.all()
     assert (kept.text, kept.mentions) == ("", None)
 

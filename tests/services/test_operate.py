@@ -67,15 +67,15 @@ def test_retry_follows_the_diagram(advance: Advance, unchanged: Unchanged, state
 def test_a_decision_queues_only_a_run_that_waits(advance: Advance, state: str) -> None:
     info = services.start("approval", {"text": "x"})
     advance()
-    question = Interrupt.objects.get()
+    interrupt = Interrupt.objects.get()
     Run.objects.filter(pk=info.id).update(state=state)
     if state in (State.INTERRUPTED, State.QUEUED, State.RUNNING):
-        services.decide(question.pk, "approve")
+        services.decide(interrupt.pk, "approve")
         expected = "running" if state == State.RUNNING else "queued"
         assert Run.objects.get().state == expected
     else:
         with pytest.raises(RunStateError):
-            services.decide(question.pk, "approve")
+            services.decide(interrupt.pk, "approve")
         assert Run.objects.get().state == state
 
 
@@ -84,7 +84,7 @@ def test_the_database_knows_the_states(advance: Advance) -> None:
     with pytest.raises(IntegrityError), transaction.atomic():
         Run.objects.filter(pk=run.pk).update(state="paused")
     assert set(Run.TRANSITIONS) == set(State)
-    assert set(Run.LIVE) == {"queued", "running", "interrupted", "parked"}
+    assert set(Run.ACTIVE) == {"queued", "running", "interrupted", "parked"}
 
 
 def test_the_database_allows_one_live_run_per_thread(advance: Advance) -> None:
@@ -105,15 +105,15 @@ def test_cancelling_a_run_that_failed_leaves_the_thread_to_the_one_it_is_at(
     assert (thread.attempts, thread.ended_at) == (2, None)
 
 
-def test_cancelling_withdraws_the_questions(advance: Advance) -> None:
+def test_cancelling_withdraws_the_interrupts(advance: Advance) -> None:
     info = services.start("panel", {"log": []})
     advance()
     services.cancel(info.id)
     assert set(Interrupt.objects.values_list("status", flat=True)) == {"cancelled"}
-    for question in Interrupt.objects.all():
-        assert question.closed_at is not None
+    for interrupt in Interrupt.objects.all():
+        assert interrupt.closed_at is not None
         with pytest.raises(AlreadyDecidedError, match="cancelled"):
-            services.decide(question.pk, "approve")
+            services.decide(interrupt.pk, "approve")
     assert advance() == 0
 
 
@@ -139,9 +139,9 @@ def test_what_is_withdrawn_is_recorded_in_the_order_of_its_keys(advance: Advance
     run = services.start("jury", {"log": []})
     advance()
     services.cancel(run.id)
-    questions = AuditEntry.objects.get(verb="cancel").detail["questions"]
-    assert len(questions) == 5
-    assert questions == sorted(questions)
+    interrupts = AuditEntry.objects.get(verb="cancel").detail["interrupts"]
+    assert len(interrupts) == 5
+    assert interrupts == sorted(interrupts)
 
 
 def test_what_a_cancelled_run_tried_in_vain_does_not_count_for_the_next(advance: Advance) -> None:

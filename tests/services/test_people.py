@@ -40,7 +40,7 @@ OTHERS = {
         "payload payload_digest search_text search_grams response_schema dialect allowed_decisions "
         "editable proposal status expiry group_label taken_key taken_for"
     ),
-    "KeyedRequest": "key digest outcome",
+    "IdempotencyRecord": "key digest outcome",
     "PendingWrite": "ns checkpoint_id task_id task_path data digest",
     "ReviewLink": "secret_digest name email decisions payload_digest",
     "Run": (
@@ -100,10 +100,10 @@ EVERYWHERE = {
     ("Comment", "by"),
     ("Comment", "mentions"),
     ("Decision", "by"),
-    ("Decision", "held_by_label"),
+    ("Decision", "claimed_by_label"),
     ("Delivery", "data"),
     ("Interrupt", "assignee"),
-    ("KeyedRequest", "user"),
+    ("IdempotencyRecord", "user"),
     ("ReviewLink", "created_by"),
     ("Run", "started_by"),
     ("SavedFilter", "owner"),
@@ -156,7 +156,7 @@ def test_names_that_a_user_had_before_are_theirs_unless_they_are_another_s_by_no
     by_name_alone = {
         ("AuditEntry", "detail"),
         ("Comment", "mentions"),
-        ("Decision", "held_by_label"),
+        ("Decision", "claimed_by_label"),
     }
     assert stands(lena) == before - by_name_alone
     assert list(services.export_person(other)) == []

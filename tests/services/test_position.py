@@ -55,9 +55,9 @@ def where_of(run_id: Any) -> services.Position:
 def test_a_thread_that_waits_is_at_the_node_that_asked_and_at_what_it_is_inside_of(
     trip: None, advance: Callable[[], int]
 ) -> None:
-    question = asked("trip", {}, advance)
+    pending = asked("trip", {}, advance)
 
-    where = where_of(question.run_id)
+    where = where_of(pending.run_id)
 
     assert where.graph == "trip"
     assert where.paused == {"trip", "trip:ask"}
@@ -67,11 +67,11 @@ def test_a_thread_that_waits_is_at_the_node_that_asked_and_at_what_it_is_inside_
 
 
 def test_a_failed_run_is_at_the_node_that_failed(trip: None, advance: Callable[[], int]) -> None:
-    question = asked("trip", {"fails": True}, advance)
-    services.decide(question.pk, "approve")
+    pending = asked("trip", {"fails": True}, advance)
+    services.decide(pending.pk, "approve")
     advance()
 
-    where = where_of(question.run_id)
+    where = where_of(pending.run_id)
 
     assert where.failed == {"work"}
     assert where.next == set()
@@ -84,19 +84,19 @@ def test_a_run_that_is_queued_is_about_to_run_what_it_has_not_run(
     new = services.start("trip", {})
     assert where_of(new.id).next == {"pack"}
     assert where_of(new.id).visited == {START}
-    question = asked("trip", {}, advance)
-    services.decide(question.pk, "approve")
+    pending = asked("trip", {}, advance)
+    services.decide(pending.pk, "approve")
 
-    assert where_of(question.run_id).next == {"trip"}
-    assert where_of(question.run_id).paused == set()
+    assert where_of(pending.run_id).next == {"trip"}
+    assert where_of(pending.run_id).paused == set()
 
 
 def test_a_run_that_succeeded_came_to_the_end(trip: None, advance: Callable[[], int]) -> None:
-    question = asked("trip", {}, advance)
-    services.decide(question.pk, "approve")
+    pending = asked("trip", {}, advance)
+    services.decide(pending.pk, "approve")
     advance()
 
-    where = where_of(question.run_id)
+    where = where_of(pending.run_id)
 
     assert {END, "rest", "work", "trip:ask"} <= where.visited
     assert where.next == where.paused == where.failed == set()
@@ -126,43 +126,43 @@ def test_a_fork_of_the_input_is_about_to_begin(advance: Callable[[], int], size:
     assert where_of(again.id).next == {"a"}
 
 
-def test_each_of_two_questions_is_a_place(advance: Callable[[], int]) -> None:
-    question = asked("panel", {}, advance)
-    assert where_of(question.run_id).paused == {"left", "right"}
+def test_each_of_two_interrupts_is_a_place(advance: Callable[[], int]) -> None:
+    pending = asked("panel", {}, advance)
+    assert where_of(pending.run_id).paused == {"left", "right"}
 
-    services.decide(question.pk, "respond", "x")
+    services.decide(pending.pk, "respond", "x")
     advance()
 
-    assert where_of(question.run_id).paused == {"right"}
+    assert where_of(pending.run_id).paused == {"right"}
 
 
 def test_each_thread_is_where_its_own_last_run_has_come_to(advance: Callable[[], int]) -> None:
-    first, question, last = (asked("panel", {}, advance) for _ in range(3))
-    services.decide(question.pk, "respond", "x")
+    first, pending, last = (asked("panel", {}, advance) for _ in range(3))
+    services.decide(pending.pk, "respond", "x")
     advance()
     services.cancel(last.run_id)
 
     assert where_of(first.run_id).paused == {"left", "right"}
-    assert where_of(question.run_id).paused == {"right"}
+    assert where_of(pending.run_id).paused == {"right"}
     assert where_of(last.run_id).paused == set()
 
 
 def test_what_an_earlier_run_asked_is_no_place_of_the_last(advance: Callable[[], int]) -> None:
-    question = asked("panel", {}, advance)
-    services.cancel(question.run_id)
-    again = services.start("panel", {}, thread_id=question.thread.thread_id)
+    pending = asked("panel", {}, advance)
+    services.cancel(pending.run_id)
+    again = services.start("panel", {}, thread_id=pending.thread.thread_id)
     advance()
     services.decide(Interrupt.objects.get(run=again.id, node="left").pk, "respond", "x")
     advance()
     # One that went on before its questions were closed leaves them open until the next sweep.
-    Interrupt.objects.filter(run=question.run_id).update(status="pending")
+    Interrupt.objects.filter(run=pending.run_id).update(status="pending")
 
     assert where_of(again.id).paused == {"right"}
 
 
 def test_it_takes_few_queries_and_reads_no_value(trip: None, advance: Callable[[], int]) -> None:
-    question = asked("trip", {}, advance)
-    name = question.thread.thread_id
+    pending = asked("trip", {}, advance)
+    name = pending.thread.thread_id
     with CaptureQueriesContext(connection) as seen:
         services.thread_picture(name)
     assert len(seen) <= 9
@@ -185,9 +185,9 @@ def test_a_wide_state_takes_one_query_more(advance: Callable[[], int]) -> None:
         graph.add_edge(one, other)
     registry.register("wide")(lambda: graph)
     try:
-        question = asked("wide", {"key_1": 1}, advance)
+        pending = asked("wide", {"key_1": 1}, advance)
         with CaptureQueriesContext(connection) as seen:
-            where = where_of(question.run_id)
+            where = where_of(pending.run_id)
     finally:
         registry.unregister("wide")
 

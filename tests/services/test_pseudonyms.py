@@ -29,7 +29,7 @@ from hitl_django.contrib.archive.models import ArchivedThread
 from hitl_django.contrib.archive.retention import archive_ended
 from hitl_django.contrib.archive.services import archived_thread, restore_thread
 from hitl_django.contrib.links.models import ReviewLink
-from hitl_django.contrib.links.services import decide_by_link, make_link, revoke_link
+from hitl_django.contrib.links.services import create_review_link, decide_by_link, revoke_link
 from hitl_django.contrib.schedules.models import Schedule
 from hitl_django.contrib.webhooks.models import WebhookEndpoint
 from hitl_django.engine.errors import InvalidInputError
@@ -109,7 +109,7 @@ def find_key(user: User) -> set[str]:
 def export() -> list[dict[str, Any]]:
     """Returns every entry of every record as it is exported."""
     threads = Thread.objects.order_by("pk").values_list("thread_id", flat=True)
-    entries = [entry for name in threads for entry in services.thread_record(name)]
+    entries = [entry for name in threads for entry in services.list_audit_entries(name)]
     return [json.loads(json.dumps(asdict(entry), default=str)) for entry in entries]
 
 
@@ -170,7 +170,7 @@ def test_nothing_is_left_of_a_person_and_every_record_holds(
     assert find_name("lena")
     assert find_key(lena)
 
-    forgotten = services.forget_person(lena)
+    forgotten = services.pseudonymize_user(lena)
 
     assert find_name("lena") == set()
     assert find_key(lena) == set()
@@ -187,7 +187,7 @@ def test_nothing_is_left_of_a_person_and_every_record_holds(
 def test_who_else_stands_there_stays(lena: User) -> None:
     rita = User.objects.get(username="rita")
     before = [(row.table, row.columns, row.thread_id) for row in services.export_person(rita)]
-    forgotten = services.forget_person(lena)
+    forgotten = services.pseudonymize_user(lena)
     after = list(services.export_person(rita))
     assert [(row.table, row.columns, row.thread_id) for row in after] == before
     comment = Comment.objects.get(text__contains="knows")
@@ -201,10 +201,10 @@ def test_the_entries_keep_their_hashes_and_a_new_one_tells_of_it(lena: User) -> 
     columns = ("pk", "seq", "verb", "subject", "via", "at", "prev_hash", "hash")
     before = list(AuditEntry.objects.values(*columns))
     rita = User.objects.get(username="rita")
-    forgotten = services.forget_person(lena, by=rita, via="admin")
-    assert list(AuditEntry.objects.exclude(verb="forget_person").values(*columns)) == before
+    forgotten = services.pseudonymize_user(lena, by=rita, via="admin")
+    assert list(AuditEntry.objects.exclude(verb="pseudonymize_user").values(*columns)) == before
     for thread in Thread.objects.all():
-        entry = AuditEntry.objects.get(thread=thread, verb="forget_person")
+        entry = AuditEntry.objects.get(thread=thread, verb="pseudonymize_user")
         assert (entry.actor, entry.via, entry.seq) == (rita, "admin", thread.audit_seq)
         assert entry.detail["pseudonym"] == forgotten.pseudonym
         for seq, places in entry.detail["entries"]:
@@ -221,16 +221,16 @@ def test_it_is_the_same_however_few_rows_are_read_at_a_time(
     lena: User, monkeypatch: pytest.MonkeyPatch, page: int
 ) -> None:
     monkeypatch.setattr(pseudonyms, "PAGE", page)
-    services.forget_person(lena)
+    services.pseudonymize_user(lena)
     assert find_name("lena") == find_key(lena) == set()
     assert find_faults() == {}
-    assert AuditEntry.objects.filter(verb="forget_person").count() > 2
+    assert AuditEntry.objects.filter(verb="pseudonymize_user").count() > 2
 
 
 def test_a_second_time_there_is_nothing_to_do(lena: User) -> None:
-    first = services.forget_person(lena)
+    first = services.pseudonymize_user(lena)
     before = list(AuditEntry.objects.values())
-    second = services.forget_person(lena)
+    second = services.pseudonymize_user(lena)
     assert second.pseudonym == first.pseudonym
     assert not any(second.rows.values())
     assert list(AuditEntry.objects.values()) == before
@@ -238,16 +238,16 @@ def test_a_second_time_there_is_nothing_to_do(lena: User) -> None:
 
 def test_of_several_who_are_forgotten_each_has_a_pseudonym(lena: User) -> None:
     rita = User.objects.get(username="rita")
-    found = {services.forget_person(user, by=rita).pseudonym for user in (lena, rita)}
+    found = {services.pseudonymize_user(user, by=rita).pseudonym for user in (lena, rita)}
     assert len(found) == 2
     assert find_name("rita") == set()
     assert find_faults() == {}
 
 
 def test_whoever_forgets_themselves_is_in_no_entry_either(lena: User) -> None:
-    forgotten = services.forget_person(lena, by=lena)
+    forgotten = services.pseudonymize_user(lena, by=lena)
     assert find_name("lena") == find_key(lena) == set()
-    entries = AuditEntry.objects.filter(verb="forget_person")
+    entries = AuditEntry.objects.filter(verb="pseudonymize_user")
     assert {entry.actor_label for entry in entries} == {forgotten.pseudonym}
     assert find_faults() == {}
 
@@ -255,7 +255,7 @@ def test_whoever_forgets_themselves_is_in_no_entry_either(lena: User) -> None:
 def test_only_a_superuser_forgets_a_person(lena: User) -> None:
     staff = User.objects.create_user("staff", is_staff=True)
     with pytest.raises(NotAllowedError):
-        services.forget_person(lena, by=staff)
+        services.pseudonymize_user(lena, by=staff)
     assert find_name("lena")
 
 
@@ -272,7 +272,7 @@ def test_a_schedule_and_a_webhook_are_nobodys_and_do_no_more_than_without_the_ac
         graph="approval", expression="* * * * *", timezone="UTC", owner=lena, owner_label="lena",
         next_at="2030-01-01T00:00Z",
     )  # fmt: skip
-    pseudonym = services.forget_person(lena).pseudonym
+    pseudonym = services.pseudonymize_user(lena).pseudonym
     assert Schedule.objects.values_list("owner", "owner_label").get() == (None, pseudonym)
     made = WebhookEndpoint.objects.values_list("created_by", "created_by_label").get()
     assert made == (None, pseudonym)
@@ -335,7 +335,7 @@ TAMPERINGS: dict[str, Callable[[], None]] = {
         "take_over",
         detail=lambda entry: {
             **rename_as_forgotten(entry),
-            "from": AuditEntry.objects.filter(verb="forget_person")[0].detail["pseudonym"],
+            "from": AuditEntry.objects.filter(verb="pseudonymize_user")[0].detail["pseudonym"],
         },
     ),
     "a name's letters in the salt": lambda: change("take_over", detail=shift_salt),
@@ -349,16 +349,18 @@ TAMPERINGS: dict[str, Callable[[], None]] = {
     "salts that are none": lambda: change(
         "assign", detail=lambda entry: {**entry.detail, "salts": {"actor": 1, "to": [1]}}
     ),
-    "what attests, with another pseudonym": lambda: change("forget_person", detail=point_to(OTHER)),
-    "what attests, with a name": lambda: change("forget_person", detail=point_to("eve")),
-    "what attests, without entries": lambda: change("forget_person", detail=drop("entries")),
+    "what attests, with another pseudonym": lambda: change(
+        "pseudonymize_user", detail=point_to(OTHER)
+    ),
+    "what attests, with a name": lambda: change("pseudonymize_user", detail=point_to("eve")),
+    "what attests, without entries": lambda: change("pseudonymize_user", detail=drop("entries")),
 }
 
 
 @pytest.mark.parametrize("name", TAMPERINGS)
 def test_what_was_done_to_a_record_afterwards_is_found(lena: User, name: str) -> None:
     rita = User.objects.get(username="rita")
-    services.forget_person(lena, by=rita)
+    services.pseudonymize_user(lena, by=rita)
     assert find_faults() == {}
     TAMPERINGS[name]()
     found = find_faults()
@@ -369,7 +371,7 @@ def test_what_was_done_to_a_record_afterwards_is_found(lena: User, name: str) ->
 def append_forged(thread: Thread, **detail: Any) -> None:
     """Appends an entry with a hash that fits, as whoever can write to the tables may."""
     locked = leases.lock_thread(pk=thread.pk)
-    audit.append_alone(locked, "forget_person", by=None, via="code", detail=detail)
+    audit.append_alone(locked, "pseudonymize_user", by=None, via="code", detail=detail)
 
 
 def test_a_forged_entry_gives_nobody_a_name(lena: User) -> None:
@@ -388,14 +390,14 @@ def test_forget_person_in_a_damaged_entry_removes_the_name_and_keeps_the_fault(
     change("take_over", detail=lambda entry: {**entry.detail, "salts": salts})
     damaged = find_entry("take_over").seq
     assert [seq for _, seq in audit.find_faults()] == [damaged]
-    services.forget_person(lena)
+    services.pseudonymize_user(lena)
     assert find_name("lena") == find_key(lena) == set()
     assert [seq for _, seq in audit.find_faults()] == [damaged]
 
 
 def test_code_alone_draws_no_salts(advance: Advance) -> None:
-    question = asked("approval", {"text": "x"}, advance)
-    services.decide(question.pk, "approve")
+    interrupt = asked("approval", {"text": "x"}, advance)
+    services.decide(interrupt.pk, "approve")
     assert not [entry for entry in AuditEntry.objects.all() if "salts" in entry.detail]
 
 
@@ -482,7 +484,7 @@ def test_a_file_from_before_still_holds_and_its_hashes_are_those_of_one_from_aft
     lena: User,
 ) -> None:
     before = export()
-    services.forget_person(lena)
+    services.pseudonymize_user(lena)
     after = export()
     assert check_export(before) == check_export(after) == []
     hashes = {entry["hash"]: entry["hashed"] for entry in after}
@@ -499,7 +501,7 @@ class TestTheArchive:
         assert archive_ended(30, 10) == 2
         assert find_name("lena")
 
-        forgotten = services.forget_person(lena)
+        forgotten = services.pseudonymize_user(lena)
 
         assert find_name("lena") == find_key(lena) == set()
         assert not Thread.objects.exists()
@@ -507,10 +509,10 @@ class TestTheArchive:
         for name in names:
             restore_thread(name)
         assert find_faults() == {}
-        entries = AuditEntry.objects.filter(verb="forget_person")
+        entries = AuditEntry.objects.filter(verb="pseudonymize_user")
         assert entries.count() == 2
         assert find_name("lena") == find_key(lena) == set()
-        services.forget_person(lena)
+        services.pseudonymize_user(lena)
         assert entries.count() == 2
 
     def test_what_of_it_is_shown_has_no_salts(self, lena: User) -> None:
@@ -538,7 +540,7 @@ class TestTheArchive:
             return read(archived)
 
         monkeypatch.setattr(extension, "read_document", restore_first)
-        services.forget_person(lena)
+        services.pseudonymize_user(lena)
         assert Thread.objects.count() == 1
         assert find_name("lena") == find_key(lena) == set()
         assert find_faults() == {}
@@ -583,10 +585,10 @@ def test_whoever_is_stopped_between_threads_begins_again_and_ends_the_same(
         stopped.setattr(leases, "lock_thread", stop_at(leases.lock_thread))
         stopped.setattr(extension, "read_document", stop_at(document.read_document))
         with suppress(StoppedError):
-            services.forget_person(lena)
+            services.pseudonymize_user(lena)
     assert find_faults() == {}
 
-    services.forget_person(lena)
+    services.pseudonymize_user(lena)
 
     assert find_name("lena") == find_name("renamed") == find_key(lena) == set()
     assert find_faults() == {}
@@ -601,7 +603,7 @@ def test_what_a_transaction_was_stopped_in_is_as_it_was(
     before = list(AuditEntry.objects.values()), list(Run.objects.values())
     monkeypatch.setattr(audit, "append_alone", stop)
     with pytest.raises(StoppedError):
-        services.forget_person(lena)
+        services.pseudonymize_user(lena)
     assert (list(AuditEntry.objects.values()), list(Run.objects.values())) == before
 
 
@@ -615,12 +617,12 @@ def test_a_decision_of_the_same_person_at_the_same_moment_is_forgotten_as_well(
 
     def decide_first(**which: Any) -> Thread:
         if moments:
-            question = moments.pop()
-            services.decide(question.pk, "approve", by=lena)
+            interrupt = moments.pop()
+            services.decide(interrupt.pk, "approve", by=lena)
         return lock(**which)
 
     monkeypatch.setattr(leases, "lock_thread", decide_first)
-    services.forget_person(lena)
+    services.pseudonymize_user(lena)
     assert Decision.objects.filter(interrupt__in=[first, second]).count() == 2
     assert find_name("lena") == find_key(lena) == set()
     assert find_faults() == {}
@@ -629,15 +631,15 @@ def test_a_decision_of_the_same_person_at_the_same_moment_is_forgotten_as_well(
 @pytest.mark.database("postgresql")
 @pytest.mark.django_db(transaction=True)
 def test_whoever_goes_on_deciding_meanwhile_breaks_nothing(lena: User, advance: Advance) -> None:
-    questions = [asked("approval", {"text": "x"}, advance) for _ in range(12)]
-    for question in questions[::2]:
-        services.comment(question.pk, "Well.", by=lena)
+    interrupts = [asked("approval", {"text": "x"}, advance) for _ in range(12)]
+    for interrupt in interrupts[::2]:
+        services.comment(interrupt.pk, "Well.", by=lena)
     halfway = threading.Event()
 
     def decide_all() -> None:
         try:
-            for question in questions:
-                services.decide(question.pk, "approve", by=lena)
+            for interrupt in interrupts:
+                services.decide(interrupt.pk, "approve", by=lena)
                 halfway.set()
         finally:
             connection.close()
@@ -645,11 +647,11 @@ def test_whoever_goes_on_deciding_meanwhile_breaks_nothing(lena: User, advance: 
     with ThreadPoolExecutor(1) as other:
         deciding = other.submit(decide_all)
         assert halfway.wait(30)
-        services.forget_person(lena)
+        services.pseudonymize_user(lena)
         deciding.result(30)
     assert find_faults() == {}
-    assert Decision.objects.filter(interrupt__in=questions).count() == 12
-    services.forget_person(lena)
+    assert Decision.objects.filter(interrupt__in=interrupts).count() == 12
+    services.pseudonymize_user(lena)
     assert find_name("lena") == find_key(lena) == set()
     assert find_faults() == {}
 
@@ -658,20 +660,20 @@ def test_a_claim_of_somebody_else_at_the_same_moment_stays_theirs(
     lena: User, advance: Advance, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A question is claimed without the thread's lock."""
-    question = asked("approval", {"text": "x"}, advance)
-    services.claim(question.pk, by=lena)
+    interrupt = asked("approval", {"text": "x"}, advance)
+    services.claim(interrupt.pk, by=lena)
     rita = User.objects.get(username="rita")
     find = Person.find_columns
 
     def claim_first(self: Person, row: Any) -> Iterator[str]:
-        if isinstance(row, Interrupt) and row.pk == question.pk:
-            services.claim(question.pk, by=rita, take_over=True)
+        if isinstance(row, Interrupt) and row.pk == interrupt.pk:
+            services.claim(interrupt.pk, by=rita, take_over=True)
         yield from find(self, row)
 
     monkeypatch.setattr(Person, "find_columns", claim_first)
-    services.forget_person(lena)
-    question.refresh_from_db()
-    assert (question.claimed_by, question.claimed_label) == (rita, "rita")
+    services.pseudonymize_user(lena)
+    interrupt.refresh_from_db()
+    assert (interrupt.claimed_by, interrupt.claimed_label) == (rita, "rita")
 
 
 class TestGuests:
@@ -684,13 +686,15 @@ class TestGuests:
         lena.save()
         rita = User.objects.get(username="rita")
         for text in "ab":
-            question = asked("approval", {"text": text}, advance)
-            link = make_link(question.pk, name="Magda L.", email="Lena@Example.com", by=rita)
-            other = make_link(question.pk, name="Dana", email="dana@example.com", by=lena)
+            interrupt = asked("approval", {"text": text}, advance)
+            link = create_review_link(
+                interrupt.pk, name="Magda L.", email="Lena@Example.com", by=rita
+            )
+            other = create_review_link(interrupt.pk, name="Dana", email="dana@example.com", by=lena)
             revoke_link(other.id if text == "a" else link.id, by=rita)
             if text == "a":
                 decide_by_link(link.url.rsplit("/", 2)[-2], "approve")
-                decided = question
+                decided = interrupt
             else:
                 decide_by_link(other.url.rsplit("/", 2)[-2], "approve")
         advance()
@@ -698,7 +702,7 @@ class TestGuests:
 
     def test_are_forgotten_with_the_user(self, lena: User, decided: Interrupt) -> None:
         assert "hitl_links_reviewlink.email" in find_name("lena@")
-        pseudonym = services.forget_person(lena).pseudonym
+        pseudonym = services.pseudonymize_user(lena).pseudonym
         assert find_name("magda") == find_name("lena") == set()
         assert find_name("dana@")
         (by_dana,) = AuditEntry.objects.filter(actor_label="Dana")
@@ -711,7 +715,7 @@ class TestGuests:
         self, lena: User, decided: Interrupt
     ) -> None:
         User.objects.create_user("twin", email="LENA@example.com")
-        services.forget_person(lena)
+        services.pseudonymize_user(lena)
         assert find_name("magda")
         assert ReviewLink.objects.filter(email="Lena@Example.com").count() == 2
 
@@ -719,7 +723,7 @@ class TestGuests:
         Run.objects.exclude(state="succeeded").update(state="cancelled")
         Thread.objects.update(ended_at="2020-01-01T00:00Z")
         assert archive_ended(30, 10) == 4
-        services.forget_person(lena)
+        services.pseudonymize_user(lena)
         assert find_name("magda") == find_name("lena") == set()
 
     def test_are_exported_with_the_user(self, lena: User, decided: Interrupt) -> None:
@@ -734,20 +738,20 @@ class TestGuests:
 
 
 def test_nobody_is_called_as_somebody_who_was_forgotten(lena: User, advance: Advance) -> None:
-    pseudonym = services.forget_person(lena).pseudonym
+    pseudonym = services.pseudonymize_user(lena).pseudonym
     eve = User.objects.create_superuser(pseudonym)
-    question = asked("approval", {"text": "x"}, advance)
-    services.decide(question.pk, "approve", by=eve)
+    interrupt = asked("approval", {"text": "x"}, advance)
+    services.decide(interrupt.pk, "approve", by=eve)
     assert Decision.objects.get(by=eve).by_label == f"@{pseudonym}"
     other = asked("approval", {"text": "y"}, advance)
     with pytest.raises(InvalidInputError, match="was forgotten"):
-        make_link(other.pk, name=pseudonym, expires=timedelta(days=1))
+        create_review_link(other.pk, name=pseudonym, expires=timedelta(days=1))
 
 
 class TestTheCommand:
     def run(self, *arguments: str) -> str:
         out = io.StringIO()
-        call_command("hitl", "forget-person", *arguments, stdout=out)
+        call_command("hitl", "pseudonymize-user", *arguments, stdout=out)
         return out.getvalue()
 
     def test_only_says_what_there_is_until_it_is_told_to(self, lena: User) -> None:
@@ -762,7 +766,7 @@ class TestTheCommand:
         assert done.endswith(f"The user is {audit.make_pseudonym(lena)} in what is stored here.\n")
         counts = [line for line in said.splitlines() if line.startswith("hitl_django")]
         assert [line for line in done.splitlines() if line.startswith("hitl_django")] == counts
-        assert {entry.via for entry in AuditEntry.objects.filter(verb="forget_person")} == {
+        assert {entry.via for entry in AuditEntry.objects.filter(verb="pseudonymize_user")} == {
             "command"
         }
         assert "rows" not in self.run("lena")

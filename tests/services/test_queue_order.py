@@ -35,7 +35,7 @@ def test_a_page_of_it_is_read_without_sorting() -> None:
         ReviewItem.pending.all(),
         queue_filters.list_waiting(None).filter(queue_filters.AWAKE).order_by(*queue_order()),
         queue_filters.list_waiting(None)
-        .filter(queue_filters.UNHELD, queue_filters.AWAKE)
+        .filter(queue_filters.UNCLAIMED, queue_filters.AWAKE)
         .order_by(*queue_order()),
     ):
         found = plan(rows.defer("payload")[:50])
@@ -95,5 +95,5 @@ def test_what_is_asked_at_one_moment_waits_in_the_order_of_asking(
     services.start("broad", {})
     advance()
     waiting = list(queue_filters.list_waiting(None).order_by(*queue_order()))
-    assert len({question.task_id for question in waiting}) > 5
+    assert len({interrupt.task_id for interrupt in waiting}) > 5
     assert [q.task_path for q in waiting] == sorted(q.task_path for q in waiting)

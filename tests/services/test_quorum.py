@@ -15,11 +15,11 @@ from hitl_django.engine.errors import InvalidAnswerError
 from hitl_django.errors import (
     AlreadyApprovedError,
     AlreadyDecidedError,
+    ClaimedError,
     ClaimRequiredError,
-    HeldError,
     IdempotencyKeyReusedError,
     NotAllowedError,
-    StaleQuestionError,
+    StaleInterruptError,
 )
 from hitl_django.models import AuditEntry, Decision, Interrupt, PendingWrite, Run, Thread
 from hitl_django.models.fields import digest_json
@@ -46,41 +46,43 @@ def jointly(advance: Advance, **terms: Any) -> Interrupt:
     )
 
 
-def now(question: Interrupt) -> Interrupt:
-    return Interrupt.objects.get(pk=question.pk)
+def now(interrupt: Interrupt) -> Interrupt:
+    return Interrupt.objects.get(pk=interrupt.pk)
 
 
 @pytest.mark.promise("P1")
-def test_a_question_for_two_is_decided_by_the_second(advance: Advance, people: list[User]) -> None:
-    question = jointly(advance)
+def test_an_interrupt_for_two_is_decided_by_the_second(
+    advance: Advance, people: list[User]
+) -> None:
+    interrupt = jointly(advance)
     ann, bob, cai = people
-    first = services.decide(question.pk, "approve", by=ann, version=1)
+    first = services.decide(interrupt.pk, "approve", by=ann, version=1)
     assert (first.complete, first.approvals, first.quorum) == (False, 1, 2)
-    waiting = now(question)
+    waiting = now(interrupt)
     assert (waiting.status, waiting.version, waiting.approvals) == ("pending", 1, 1)
     assert advance() == 0
     assert Run.objects.get(pk=first.run_id).state == "interrupted"
-    assert not PendingWrite.objects.filter(thread=question.thread, slot=-4).exists()
+    assert not PendingWrite.objects.filter(thread=interrupt.thread, slot=-4).exists()
 
-    second = services.decide(question.pk, "approve", by=bob, version=1)
+    second = services.decide(interrupt.pk, "approve", by=bob, version=1)
     assert (second.complete, second.approvals, second.quorum) == (True, 2, 2)
     advance()
-    assert values_of(question.thread)["answer"] is True
-    assert now(question).closing().by == bob  # type: ignore[union-attr]
+    assert values_of(interrupt.thread)["answer"] is True
+    assert now(interrupt).closing().by == bob  # type: ignore[union-attr]
     assert [d.by for d in Decision.objects.filter(effective=None)] == [ann]
     with pytest.raises(AlreadyDecidedError, match="approve by bob"):
-        services.decide(question.pk, "approve", by=cai)
+        services.decide(interrupt.pk, "approve", by=cai)
     assert invariants.faults() == []
 
 
 def test_one_person_counts_once(advance: Advance, people: list[User]) -> None:
-    question = jointly(advance)
-    made = services.decide(question.pk, "approve", by=people[0])
+    interrupt = jointly(advance)
+    made = services.decide(interrupt.pk, "approve", by=people[0])
     with pytest.raises(AlreadyApprovedError, match="1 of 2 have") as caught:
-        services.decide(question.pk, "approve", by=people[0])
+        services.decide(interrupt.pk, "approve", by=people[0])
     assert caught.value.decision == made
-    services.decide(question.pk, "approve")
-    assert now(question).status == "decided"
+    services.decide(interrupt.pk, "approve")
+    assert now(interrupt).status == "decided"
 
     other = jointly(advance)
     services.decide(other.pk, "approve")
@@ -92,87 +94,87 @@ def test_one_person_counts_once(advance: Advance, people: list[User]) -> None:
 def test_a_vote_sent_again_with_its_key_is_the_same_vote(
     advance: Advance, people: list[User]
 ) -> None:
-    question = jointly(advance)
+    interrupt = jointly(advance)
     ann, bob, _ = people
-    first = services.decide(question.pk, "approve", by=ann, key="k")
-    again = services.decide(question.pk, "approve", by=ann, key="k")
+    first = services.decide(interrupt.pk, "approve", by=ann, key="k")
+    again = services.decide(interrupt.pk, "approve", by=ann, key="k")
     assert again.repeated
     assert (again.id, again.complete, again.approvals) == (first.id, False, 1)
     with pytest.raises(IdempotencyKeyReusedError):
-        services.decide(question.pk, "reject", by=ann, key="k")
-    services.decide(question.pk, "approve", by=bob, key="k")
-    late = services.decide(question.pk, "approve", by=ann, key="k")
+        services.decide(interrupt.pk, "reject", by=ann, key="k")
+    services.decide(interrupt.pk, "approve", by=bob, key="k")
+    late = services.decide(interrupt.pk, "approve", by=ann, key="k")
     assert (late.id, late.complete, late.repeated) == (first.id, False, True)
-    assert now(question).status == "decided"
+    assert now(interrupt).status == "decided"
 
 
 def test_an_edit_starts_again(advance: Advance, people: list[User]) -> None:
-    question = jointly(advance)
+    interrupt = jointly(advance)
     ann, bob, cai = people
-    services.decide(question.pk, "approve", by=ann)
+    services.decide(interrupt.pk, "approve", by=ann)
     changed = {"amount": 4, "to": "Dana"}
     patch = [{"op": "replace", "path": "/amount", "value": 4}]
-    edit = services.decide(question.pk, "edit", changed, by=bob)
+    edit = services.decide(interrupt.pk, "edit", changed, by=bob)
     assert (edit.complete, edit.approvals, edit.version, edit.patch) == (False, 1, 2, patch)
 
-    proposed = now(question)
+    proposed = now(interrupt)
     assert (proposed.version, proposed.approvals) == (2, 1)
     assert proposed.payload == {"amount": 5, "to": "Dana"}
     assert proposed.proposal == {"answer": changed, "edited": changed, "patch": patch}
-    assert proposed.payload_digest != question.payload_digest
+    assert proposed.payload_digest != interrupt.payload_digest
     made = Decision.objects.get(version=2)
     assert (made.by, made.type, made.payload_digest) == (bob, "edit", proposed.payload_digest)
 
-    for stale in ({"version": 1}, {"digest": question.payload_digest}):
-        with pytest.raises(StaleQuestionError):
-            services.decide(question.pk, "approve", by=cai, **stale)  # type: ignore[arg-type]
+    for stale in ({"version": 1}, {"digest": interrupt.payload_digest}):
+        with pytest.raises(StaleInterruptError):
+            services.decide(interrupt.pk, "approve", by=cai, **stale)  # type: ignore[arg-type]
     with pytest.raises(AlreadyApprovedError):
-        services.decide(question.pk, "approve", by=bob)
+        services.decide(interrupt.pk, "approve", by=bob)
     # What she approved was another version: this one she hasn't.
-    last = services.decide(question.pk, "approve", by=ann, version=2)
+    last = services.decide(interrupt.pk, "approve", by=ann, version=2)
     assert (last.complete, last.type, last.value, last.patch) == (True, "approve", changed, patch)
     advance()
-    assert values_of(question.thread)["answer"] == changed
+    assert values_of(interrupt.thread)["answer"] == changed
     assert invariants.faults() == []
 
 
 def test_the_same_edit_by_another_agrees_with_the_first(
     advance: Advance, people: list[User]
 ) -> None:
-    question = jointly(advance)
+    interrupt = jointly(advance)
     changed = {"to": "Dana", "amount": 4}
-    services.decide(question.pk, "edit", changed, by=people[0])
-    other = services.decide(question.pk, "edit", {"amount": 3, "to": "Dana"}, by=people[1])
+    services.decide(interrupt.pk, "edit", changed, by=people[0])
+    other = services.decide(interrupt.pk, "edit", {"amount": 3, "to": "Dana"}, by=people[1])
     assert (other.version, other.complete) == (3, False)
-    back = services.decide(question.pk, "edit", changed, by=people[0])
+    back = services.decide(interrupt.pk, "edit", changed, by=people[0])
     assert (back.version, back.complete) == (4, False)
-    assert services.decide(question.pk, "edit", changed, by=people[2]).complete
+    assert services.decide(interrupt.pk, "edit", changed, by=people[2]).complete
     advance()
-    assert values_of(question.thread)["answer"] == changed
+    assert values_of(interrupt.thread)["answer"] == changed
 
 
 def test_a_rejection_needs_no_second(advance: Advance, people: list[User]) -> None:
-    question = jointly(advance)
-    services.decide(question.pk, "approve", by=people[0])
-    rejected = services.decide(question.pk, "reject", by=people[0], reason="On reflection, no.")
+    interrupt = jointly(advance)
+    services.decide(interrupt.pk, "approve", by=people[0])
+    rejected = services.decide(interrupt.pk, "reject", by=people[0], reason="On reflection, no.")
     assert (rejected.complete, rejected.approvals, rejected.value) == (True, 1, False)
     advance()
-    assert values_of(question.thread)["answer"] is False
+    assert values_of(interrupt.thread)["answer"] is False
 
 
 def test_an_answer_in_own_words_is_put_up_for_approval(
     advance: Advance, people: list[User]
 ) -> None:
     schema = {"type": "integer"}
-    question = jointly(advance, response_schema=schema)
-    assert question.allowed_decisions == ["respond"]
+    interrupt = jointly(advance, response_schema=schema)
+    assert interrupt.allowed_decisions == ["respond"]
     with pytest.raises(InvalidAnswerError):
-        services.decide(question.pk, "approve", by=people[0])
-    services.decide(question.pk, "respond", 7, by=people[0])
-    assert services.check_answer(question.pk, "approve", by=people[1]) == 7
-    assert services.decide(question.pk, "approve", by=people[1]).value == 7
+        services.decide(interrupt.pk, "approve", by=people[0])
+    services.decide(interrupt.pk, "respond", 7, by=people[0])
+    assert services.check_answer(interrupt.pk, "approve", by=people[1]) == 7
+    assert services.decide(interrupt.pk, "approve", by=people[1]).value == 7
     advance()
-    assert values_of(question.thread)["answer"] == 7
+    assert values_of(interrupt.thread)["answer"] == 7
 
 
 def test_a_typed_approval_with_other_values_is_a_proposal(
@@ -180,34 +182,34 @@ def test_a_typed_approval_with_other_values_is_a_proposal(
 ) -> None:
     properties = {"approved": {"type": "boolean"}, "amount": {"type": "integer"}}
     schema = {"type": "object", "properties": properties}
-    question = jointly(advance, response_schema=schema)
-    assert services.decide(question.pk, "approve", {"amount": 5}, by=people[0]).version == 1
-    lower = services.decide(question.pk, "approve", {"amount": 4}, by=people[1])
+    interrupt = jointly(advance, response_schema=schema)
+    assert services.decide(interrupt.pk, "approve", {"amount": 5}, by=people[0]).version == 1
+    lower = services.decide(interrupt.pk, "approve", {"amount": 4}, by=people[1])
     assert (lower.version, lower.complete) == (2, False)
     assert lower.patch == [{"op": "replace", "path": "/amount", "value": 4}]
-    last = services.decide(question.pk, "approve", by=people[2])
+    last = services.decide(interrupt.pk, "approve", by=people[2])
     assert (last.complete, last.value) == (True, {"amount": 4, "approved": True})
 
 
 def test_votes_are_recorded_and_only_the_last_is_told(advance: Advance, people: list[User]) -> None:
-    question = jointly(advance)
-    services.decide(question.pk, "approve", by=people[0], reason="Fine.")
-    entry = AuditEntry.objects.get(thread=question.thread, verb="vote")
+    interrupt = jointly(advance)
+    services.decide(interrupt.pk, "approve", by=people[0], reason="Fine.")
+    entry = AuditEntry.objects.get(thread=interrupt.thread, verb="vote")
     assert entry.actor == people[0]
     assert audit.get_shown_detail(entry) == {
         "actor_id": str(people[0].pk),
         "type": "approve",
-        "question": question.payload_digest,
+        "payload_digest": interrupt.payload_digest,
         "version": 1,
         "answer": digest_json(True),
         "reason": "Fine.",
         "approvals": 1,
         "quorum": 2,
     }
-    services.decide(question.pk, "approve", by=people[1])
-    assert AuditEntry.objects.filter(thread=question.thread, verb="decide").count() == 1
+    services.decide(interrupt.pk, "approve", by=people[1])
+    assert AuditEntry.objects.filter(thread=interrupt.thread, verb="decide").count() == 1
     assert Delivery.objects.count() == 0  # nobody wants to be told here
-    assert audit.find_first_fault(Thread.objects.get(pk=question.thread_id)) is None
+    assert audit.find_first_fault(Thread.objects.get(pk=interrupt.thread_id)) is None
 
 
 def test_a_vote_is_not_announced_as_a_decision(
@@ -220,66 +222,66 @@ def test_a_vote_is_not_announced_as_a_decision(
     def hear(decision: Any, **kwargs: Any) -> None:
         heard.append((decision.by_label, decision.complete))
 
-    question = jointly(advance)
+    interrupt = jointly(advance)
     signals.interrupt_decided.connect(hear)
     with django_capture_on_commit_callbacks(execute=True):
-        services.decide(question.pk, "approve", by=people[0])
+        services.decide(interrupt.pk, "approve", by=people[0])
     assert heard == []
     with django_capture_on_commit_callbacks(execute=True):
-        services.decide(question.pk, "approve", by=people[1])
+        services.decide(interrupt.pk, "approve", by=people[1])
     assert heard == [("bob", True)]
 
 
 def test_who_has_agreed_makes_room_for_the_next(advance: Advance, people: list[User]) -> None:
-    question = jointly(advance, assignee="ann")
+    interrupt = jointly(advance, assignee="ann")
     ann, bob, _ = people
-    assert question.assignee == ann
-    services.claim(question.pk, by=ann)
-    services.decide(question.pk, "approve", by=ann)
-    left = now(question)
+    assert interrupt.assignee == ann
+    services.claim(interrupt.pk, by=ann)
+    services.decide(interrupt.pk, "approve", by=ann)
+    left = now(interrupt)
     assert (left.claimed_by, left.assignee, left.assignee_label) == (None, None, "")
-    assert services.take_next(by=ann) is None
-    assert services.take_next(by=bob) == question.pk
+    assert services.claim_next(by=ann) is None
+    assert services.claim_next(by=bob) == interrupt.pk
 
 
-def test_who_has_agreed_to_one_question_goes_on_with_their_others(
+def test_who_has_agreed_to_one_interrupt_goes_on_with_their_others(
     advance: Advance, people: list[User]
 ) -> None:
     ann = people[0]
-    first, question, last = (jointly(advance, assignee="ann") for _ in range(3))
-    for each in (first, question, last):
+    first, interrupt, last = (jointly(advance, assignee="ann") for _ in range(3))
+    for each in (first, interrupt, last):
         services.claim(each.pk, by=ann)
-    services.decide(question.pk, "approve", by=ann)
+    services.decide(interrupt.pk, "approve", by=ann)
     for other in map(now, (first, last)):
         assert (other.claimed_by, other.assignee, other.assignee_label) == (ann, ann, "ann")
 
 
 def test_who_agrees_takes_it_from_nobody_else(advance: Advance, people: list[User]) -> None:
     ann, bob, _ = people
-    question = jointly(advance, assignee="bob")
-    services.claim(question.pk, by=bob)
-    services.decide(question.pk, "approve", by=ann)
-    left = now(question)
+    interrupt = jointly(advance, assignee="bob")
+    services.claim(interrupt.pk, by=bob)
+    services.decide(interrupt.pk, "approve", by=ann)
+    left = now(interrupt)
     assert (left.approvals, left.claimed_by, left.assignee) == (1, bob, bob)
 
 
-def test_a_question_that_is_asked_again_forgets_its_votes(
+def test_an_interrupt_that_is_asked_again_forgets_its_votes(
     advance: Advance, people: list[User]
 ) -> None:
-    question = jointly(advance, typed=True)
-    services.decide(question.pk, "respond", {"seats": 3}, by=people[0])
-    services.decide(question.pk, "approve", by=people[1])
+    interrupt = jointly(advance, typed=True)
+    services.decide(interrupt.pk, "respond", {"seats": 3}, by=people[0])
+    services.decide(interrupt.pk, "approve", by=people[1])
     advance()
-    again = now(question)
+    again = now(interrupt)
     assert (again.status, again.approvals, again.proposal) == ("pending", 0, None)
-    assert again.payload_digest == question.payload_digest
+    assert again.payload_digest == interrupt.payload_digest
     assert again.refused() is not None
-    services.decide(question.pk, "respond", {"seats": 4}, by=people[0])
+    services.decide(interrupt.pk, "respond", {"seats": 4}, by=people[0])
     # Whoever looks at what is proposed instead still sees what was wrong with the answer before.
-    assert now(question).refused() == again.refused()
-    services.decide(question.pk, "respond", {"seats": 4}, by=people[1])
+    assert now(interrupt).refused() == again.refused()
+    services.decide(interrupt.pk, "respond", {"seats": 4}, by=people[1])
     advance()
-    assert Run.objects.get(pk=question.run_id).state == "succeeded"
+    assert Run.objects.get(pk=interrupt.run_id).state == "succeeded"
 
 
 def test_whoever_started_the_run_does_not_approve_it(
@@ -289,16 +291,16 @@ def test_whoever_started_the_run_does_not_approve_it(
     given = {"payload": {"amount": 5}, "terms": {"no_self_approval": True}}
     run = services.start("reviewed", given, by=starter)
     advance()
-    question = Interrupt.objects.get(run=run.id)
+    interrupt = Interrupt.objects.get(run=run.id)
     unchanged()
     for decision, value in (("approve", services.UNSET), ("edit", {}), ("respond", "yes")):
         with pytest.raises(NotAllowedError, match="You started this run"):
-            services.decide(question.pk, decision, value, by=starter)
+            services.decide(interrupt.pk, decision, value, by=starter)
     unchanged(refused=3)
     with pytest.raises(NotAllowedError):
-        services.check_answer(question.pk, "approve", by=starter)
-    assert services.check_answer(question.pk, "approve", by=people[0]) is True
-    assert services.decide(question.pk, "reject", by=starter).value is False
+        services.check_answer(interrupt.pk, "approve", by=starter)
+    assert services.check_answer(interrupt.pk, "approve", by=people[0]) is True
+    assert services.decide(interrupt.pk, "reject", by=starter).value is False
 
 
 def test_whoever_started_what_was_forked_does_not_approve_it_either(
@@ -315,13 +317,13 @@ def test_whoever_started_what_was_forked_does_not_approve_it_either(
         newest = services.fork(thread, place, by=by).id
         advance()
         place = Interrupt.objects.get(run=newest).checkpoint_id
-    question = Interrupt.objects.get(status="pending")
+    interrupt = Interrupt.objects.get(status="pending")
     for own in (starter, forker):
         with pytest.raises(NotAllowedError, match="You started this run"):
-            services.decide(question.pk, "approve", by=own)
-        assert services.take_next(by=own) is None
-    assert services.take_next(by=other) == question.pk
-    services.decide(question.pk, "approve", by=other)
+            services.decide(interrupt.pk, "approve", by=own)
+        assert services.claim_next(by=own) is None
+    assert services.claim_next(by=other) == interrupt.pk
+    services.decide(interrupt.pk, "approve", by=other)
 
 
 def test_whoever_started_another_run_of_the_thread_may_approve_what_was_forked(
@@ -339,62 +341,62 @@ def test_whoever_started_another_run_of_the_thread_may_approve_what_was_forked(
     advance()
     services.fork(first.thread_id, Interrupt.objects.get(run=second.id).checkpoint_id)
     advance()
-    question = Interrupt.objects.get(status="pending")
-    assert services.take_next(by=bob) is None
-    assert services.take_next(by=ann) == question.pk
+    interrupt = Interrupt.objects.get(status="pending")
+    assert services.claim_next(by=bob) is None
+    assert services.claim_next(by=ann) == interrupt.pk
     with pytest.raises(NotAllowedError, match="You started this run"):
-        services.decide(question.pk, "approve", by=bob)
-    assert services.decide(question.pk, "approve", by=ann).complete
+        services.decide(interrupt.pk, "approve", by=bob)
+    assert services.decide(interrupt.pk, "approve", by=ann).complete
 
 
-def test_a_question_that_has_to_be_claimed_is_decided_by_its_holder(
+def test_an_interrupt_that_has_to_be_claimed_is_decided_by_its_holder(
     advance: Advance, people: list[User], unchanged: Callable[..., None]
 ) -> None:
     given = {"payload": {"amount": 5}, "terms": {"claim_required": True}}
-    question = asked("reviewed", given, advance)
+    interrupt = asked("reviewed", given, advance)
     ann, bob, _ = people
     unchanged()
     with pytest.raises(ClaimRequiredError):
-        services.decide(question.pk, "approve", by=ann)
+        services.decide(interrupt.pk, "approve", by=ann)
     unchanged()
-    services.claim(question.pk, by=bob)
-    with pytest.raises(HeldError):
-        services.decide(question.pk, "approve", by=ann)
-    assert services.decide(question.pk, "approve", by=bob).complete
+    services.claim(interrupt.pk, by=bob)
+    with pytest.raises(ClaimedError):
+        services.decide(interrupt.pk, "approve", by=ann)
+    assert services.decide(interrupt.pk, "approve", by=bob).complete
 
 
 def test_what_is_only_checked_is_refused_like_a_vote(advance: Advance, people: list[User]) -> None:
-    question, (ann, bob, _) = jointly(advance), people
-    services.decide(question.pk, "approve", by=ann)
+    interrupt, (ann, bob, _) = jointly(advance), people
+    services.decide(interrupt.pk, "approve", by=ann)
     with pytest.raises(AlreadyApprovedError, match="1 of 2"):
-        services.check_answer(question.pk, "approve", by=ann)
+        services.check_answer(interrupt.pk, "approve", by=ann)
     for decision in ("reject", "edit"):
         value = {"amount": 6, "to": "Dana"} if decision == "edit" else services.UNSET
-        services.check_answer(question.pk, decision, value, by=ann)
-    assert services.check_answer(question.pk, "approve", by=bob) is True
+        services.check_answer(interrupt.pk, decision, value, by=ann)
+    assert services.check_answer(interrupt.pk, "approve", by=bob) is True
 
 
 def test_a_vote_is_no_decision_of_what_was_withdrawn(advance: Advance, people: list[User]) -> None:
-    question = jointly(advance)
-    services.decide(question.pk, "approve", by=people[0])
-    services.cancel(question.run_id)
+    interrupt = jointly(advance)
+    services.decide(interrupt.pk, "approve", by=people[0])
+    services.cancel(interrupt.run_id)
     with pytest.raises(AlreadyDecidedError, match="is cancelled") as caught:
-        services.decide(question.pk, "approve", by=people[1])
+        services.decide(interrupt.pk, "approve", by=people[1])
     assert (caught.value.status, caught.value.decision) == ("cancelled", None)
 
 
-def test_a_vote_counts_for_its_question_only(advance: Advance, people: list[User]) -> None:
-    questions = [jointly(advance) for _ in range(2)]
-    for question in questions:
-        assert services.decide(question.pk, "approve", by=people[0]).approvals == 1
+def test_a_vote_counts_for_its_interrupt_only(advance: Advance, people: list[User]) -> None:
+    interrupts = [jointly(advance) for _ in range(2)]
+    for interrupt in interrupts:
+        assert services.decide(interrupt.pk, "approve", by=people[0]).approvals == 1
 
 
 def test_code_may_vote_after_somebody_who_is_gone(advance: Advance, people: list[User]) -> None:
     """Both are nobody to the database by then."""
-    question = jointly(advance)
-    services.decide(question.pk, "approve", by=people[0])
+    interrupt = jointly(advance)
+    services.decide(interrupt.pk, "approve", by=people[0])
     people[0].delete()
-    assert services.decide(question.pk, "approve").complete
+    assert services.decide(interrupt.pk, "approve").complete
 
 
 def test_code_is_bound_by_neither_claims_nor_who_started_the_run(
@@ -407,36 +409,36 @@ def test_code_is_bound_by_neither_claims_nor_who_started_the_run(
     advance()
     held, free = Interrupt.objects.order_by("created_at", "pk")
     services.claim(held.pk, by=people[0])
-    for question in (held, free):
-        assert services.decide(question.pk, "approve").complete
+    for interrupt in (held, free):
+        assert services.decide(interrupt.pk, "approve").complete
 
 
 def test_a_claim_that_ran_out_is_no_claim(
     advance: Advance, people: list[User], unchanged: Callable[..., None]
 ) -> None:
     terms = {"claim_required": True}
-    question = asked("reviewed", {"payload": {"amount": 5}, "terms": terms}, advance)
-    services.claim(question.pk, by=people[0])
+    interrupt = asked("reviewed", {"payload": {"amount": 5}, "terms": terms}, advance)
+    services.claim(interrupt.pk, by=people[0])
     Interrupt.objects.update(claimed_until=Now())
     unchanged()
     for person in people[:2]:
         with pytest.raises(ClaimRequiredError):
-            services.decide(question.pk, "approve", by=person)
+            services.decide(interrupt.pk, "approve", by=person)
     unchanged()
 
 
 def test_the_record_counts_approvals_only_where_several_have_to_agree(advance: Advance) -> None:
     for quorum in (1, 2):
-        question = jointly(advance, quorum=quorum)
-        services.decide(question.pk, "approve")
+        interrupt = jointly(advance, quorum=quorum)
+        services.decide(interrupt.pk, "approve")
     alone, first = AuditEntry.objects.filter(verb__in=["decide", "vote"]).order_by("pk")
     assert not {"approvals", "quorum"} & alone.detail.keys()
     assert (first.detail["approvals"], first.detail["quorum"]) == (1, 2)
 
 
-def test_a_vote_of_code_leaves_whom_a_question_was_for(advance: Advance) -> None:
+def test_a_vote_of_code_leaves_whom_an_interrupt_was_for(advance: Advance) -> None:
     """Somebody without an account is nobody to the database, as code is."""
-    question = jointly(advance)
+    interrupt = jointly(advance)
     Interrupt.objects.update(assignee_label="zoe")
-    services.decide(question.pk, "approve")
-    assert now(question).assignee_label == "zoe"
+    services.decide(interrupt.pk, "approve")
+    assert now(interrupt).assignee_label == "zoe"

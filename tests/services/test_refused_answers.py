@@ -12,7 +12,7 @@ from django.db import IntegrityError, transaction
 from django.utils.timezone import now
 
 from hitl_django import services, signals
-from hitl_django.errors import AlreadyDecidedError, IdempotencyKeyReusedError, StaleQuestionError
+from hitl_django.errors import AlreadyDecidedError, IdempotencyKeyReusedError, StaleInterruptError
 from hitl_django.models import AuditEntry, Decision, Interrupt, Run
 from tests.chaos import invariants
 from tests.reading import values_of
@@ -27,16 +27,16 @@ def booked(advance: Advance) -> Interrupt:
     return asked("booking", {"log": []}, advance)
 
 
-def refused(question: Interrupt, advance: Advance, **given: object) -> Interrupt:
+def refused(interrupt: Interrupt, advance: Advance, **given: object) -> Interrupt:
     """Decide with an answer that fits the schema and not the node; return the question since."""
-    services.decide(question.pk, "respond", {"seats": 3}, **given)
+    services.decide(interrupt.pk, "respond", {"seats": 3}, **given)
     advance()
-    question.refresh_from_db()
-    return question
+    interrupt.refresh_from_db()
+    return interrupt
 
 
 @pytest.mark.promise("P5")
-def test_the_question_is_open_again_and_the_run_waits(
+def test_the_interrupt_is_open_again_and_the_run_waits(
     booked: Interrupt,
     advance: Advance,
     django_capture_on_commit_callbacks: Callable[..., Any],
@@ -48,18 +48,18 @@ def test_the_question_is_open_again_and_the_run_waits(
 
     signals.interrupt_created.connect(listen)
     with django_capture_on_commit_callbacks(execute=True):
-        question = refused(booked, advance, reason="three of us")
+        interrupt = refused(booked, advance, reason="three of us")
 
-    assert told == [str(question.pk)]
-    assert (question.status, question.version, question.closed_at) == ("pending", 3, None)
+    assert told == [str(interrupt.pk)]
+    assert (interrupt.status, interrupt.version, interrupt.closed_at) == ("pending", 3, None)
     run = Run.objects.get()
     assert (run.state, run.error) == ("interrupted", "")
     decision = Decision.objects.get()
     assert (decision.version, decision.value, decision.reason) == (1, {"seats": 3}, "three of us")
     assert "seats are sold in pairs" in decision.refusal
-    assert (question.refused(), question.closing()) == (decision, None)
+    assert (interrupt.refused(), interrupt.closing()) == (decision, None)
     entry = AuditEntry.objects.get(verb="reopen")
-    assert (entry.actor_label, entry.via, entry.subject) == ("system", "worker", str(question.pk))
+    assert (entry.actor_label, entry.via, entry.subject) == ("system", "worker", str(interrupt.pk))
     assert "pairs" not in str(entry.detail)
     assert invariants.faults() == []
     assert advance() == 0
@@ -67,16 +67,16 @@ def test_the_question_is_open_again_and_the_run_waits(
 
 @pytest.mark.promise("P5")
 def test_each_wrong_answer_is_asked_for_again_and_no_other_is_lost(advance: Advance) -> None:
-    question = asked("booking", {"log": []}, advance)
+    interrupt = asked("booking", {"log": []}, advance)
     for seats in (2, 4, 6, 8):
-        question = Interrupt.objects.get(status="pending")
+        interrupt = Interrupt.objects.get(status="pending")
         for _ in range(2):
-            question = refused(question, advance)
-            assert question.status == "pending"
-        services.decide(question.pk, "respond", {"seats": seats}, version=question.version)
+            interrupt = refused(interrupt, advance)
+            assert interrupt.status == "pending"
+        services.decide(interrupt.pk, "respond", {"seats": seats}, version=interrupt.version)
         advance()
     assert Run.objects.get().state == "succeeded"
-    assert values_of(question.thread)["answers"] == [2, 4, 6, 8]
+    assert values_of(interrupt.thread)["answers"] == [2, 4, 6, 8]
     assert Decision.objects.exclude(refusal="").count() == 8
     assert dict(Interrupt.objects.values_list("title", "version")) == {
         f"Seats {name}?": 6 for name in (1, 2, "a", "b")
@@ -88,17 +88,17 @@ def test_each_wrong_answer_is_asked_for_again_and_no_other_is_lost(advance: Adva
 def test_a_repeat_of_the_refused_request_gets_its_first_outcome(
     booked: Interrupt, advance: Advance, reviewer: User
 ) -> None:
-    question = refused(booked, advance, by=reviewer, key="k")
-    again = services.decide(question.pk, "respond", {"seats": 3}, by=reviewer, key="k")
+    interrupt = refused(booked, advance, by=reviewer, key="k")
+    again = services.decide(interrupt.pk, "respond", {"seats": 3}, by=reviewer, key="k")
     assert (again.repeated, again.version) == (True, 1)
     assert "pairs" in again.refusal
     with pytest.raises(IdempotencyKeyReusedError):
-        services.decide(question.pk, "respond", {"seats": 4}, by=reviewer, key="k")
-    question.refresh_from_db()
-    assert question.status == "pending"
-    services.decide(question.pk, "respond", {"seats": 4}, by=reviewer, key="k2")
+        services.decide(interrupt.pk, "respond", {"seats": 4}, by=reviewer, key="k")
+    interrupt.refresh_from_db()
+    assert interrupt.status == "pending"
+    services.decide(interrupt.pk, "respond", {"seats": 4}, by=reviewer, key="k2")
     repeats = [
-        services.decide(question.pk, "respond", {"seats": n}, by=reviewer, key=key).version
+        services.decide(interrupt.pk, "respond", {"seats": n}, by=reviewer, key=key).version
         for n, key in ((3, "k"), (4, "k2"))
     ]
     assert repeats == [1, 3]
@@ -106,26 +106,26 @@ def test_a_repeat_of_the_refused_request_gets_its_first_outcome(
 
 @pytest.mark.promise("P1")
 def test_each_version_is_decided_once(booked: Interrupt, advance: Advance) -> None:
-    question = refused(booked, advance)
+    interrupt = refused(booked, advance)
     for shown in (1, 2):
-        with pytest.raises(StaleQuestionError):
-            services.decide(question.pk, "respond", {"seats": 2}, version=shown)
-    services.decide(question.pk, "respond", {"seats": 2}, version=3)
+        with pytest.raises(StaleInterruptError):
+            services.decide(interrupt.pk, "respond", {"seats": 2}, version=shown)
+    services.decide(interrupt.pk, "respond", {"seats": 2}, version=3)
     with pytest.raises(AlreadyDecidedError) as caught:
-        services.decide(question.pk, "respond", {"seats": 4}, version=3)
+        services.decide(interrupt.pk, "respond", {"seats": 4}, version=3)
     assert (caught.value.decision.version, caught.value.decision.value) == (3, {"seats": 2})
 
 
-def test_a_question_that_is_withdrawn_after_a_refusal_names_no_winner(
+def test_an_interrupt_that_is_withdrawn_after_a_refusal_names_no_winner(
     booked: Interrupt, advance: Advance
 ) -> None:
-    question = refused(booked, advance)
+    interrupt = refused(booked, advance)
     services.cancel(Run.objects.get().pk)
     with pytest.raises(AlreadyDecidedError, match="cancelled") as caught:
-        services.decide(question.pk, "respond", {"seats": 2})
+        services.decide(interrupt.pk, "respond", {"seats": 2})
     assert caught.value.decision is None
-    question.refresh_from_db()
-    assert question.refused() is None
+    interrupt.refresh_from_db()
+    assert interrupt.refused() is None
 
 
 def test_a_version_has_one_effective_decision_and_room_for_votes(
@@ -155,5 +155,5 @@ def test_a_version_has_one_effective_decision_and_room_for_votes(
 
 def test_what_is_open_again_is_not_put_off_any_more(booked: Interrupt, advance: Advance) -> None:
     services.snooze(booked.pk, until=now() + timedelta(days=1))
-    question = refused(booked, advance)
-    assert (question.status, question.snoozed_until) == ("pending", None)
+    interrupt = refused(booked, advance)
+    assert (interrupt.status, interrupt.snoozed_until) == ("pending", None)

@@ -65,14 +65,14 @@ def test_a_run_is_started_advanced_decided_and_read(
     run = asked(by=operator, key="once")
     assert asked(by=operator, key="once").id == run.id
     advance()
-    question = written(Interrupt).get()
-    services.decide(question.pk, "respond", {"approved": True, "text": "x"}, by=operator)
+    interrupt = written(Interrupt).get()
+    services.decide(interrupt.pk, "respond", {"approved": True, "text": "x"}, by=operator)
     advance()
     assert written(Run).get().state == "succeeded"
     services.run_result(run.id)
 
 
-def test_a_thread_is_taken_over_and_its_questions_are_discarded(
+def test_a_thread_is_taken_over_and_its_interrupts_are_discarded(
     replica: None, advance: Advance, operator: User
 ) -> None:
     run = asked()
@@ -82,7 +82,7 @@ def test_a_thread_is_taken_over_and_its_questions_are_discarded(
     waiting = written(Interrupt).order_by("created_at").values_list("status", flat=True)
     assert sorted(waiting) == ["pending", "superseded"]
     discarded = written(AuditEntry).get(verb="discard")
-    assert len(discarded.detail["questions"]) == 1
+    assert len(discarded.detail["interrupts"]) == 1
 
 
 def test_a_run_is_cancelled_and_its_thread_forgotten(
@@ -91,7 +91,7 @@ def test_a_run_is_cancelled_and_its_thread_forgotten(
     run = asked()
     advance()
     services.cancel(run.id, by=operator, reason="secret")
-    services.forget(run.thread_id, by=operator)
+    services.erase_thread(run.thread_id, by=operator)
     assert "secret" not in str(written(AuditEntry).values())
     assert list(audit.find_faults()) == []
 
@@ -131,13 +131,13 @@ def test_an_approval_is_judged_a_filter_saved_and_somebody_mentioned(
     ravi = user("ravi", "view_interrupt", "decide_interrupt", "add_comment", "assign_interrupt")
     asked()
     advance()
-    question = written(Interrupt).get()
-    services.assign(question.pk, to=ravi, by=ravi)
-    services.comment(question.pk, "Is it @olga?", by=ravi)
+    interrupt = written(Interrupt).get()
+    services.assign(interrupt.pk, to=ravi, by=ravi)
+    services.comment(interrupt.pk, "Is it @olga?", by=ravi)
     assert written(Comment).get().mentions == ["olga"]
-    services.decide(question.pk, "respond", {"approved": True, "text": "x"}, by=operator)
+    services.decide(interrupt.pk, "respond", {"approved": True, "text": "x"}, by=operator)
     made = written(Decision).get()
-    look = written(SpotCheck).create(interrupt_id=question.pk, decision_id=made.pk)
+    look = written(SpotCheck).create(interrupt_id=interrupt.pk, decision_id=made.pk)
     assert record_spot_check(look.pk, True, by=ravi).result == "agree"
     kept = services.save_filter("Mine", {"show": "mine"}, by=ravi)
     assert [one.id for one in services.list_saved_filters(ravi)] == [kept]
@@ -145,4 +145,4 @@ def test_an_approval_is_judged_a_filter_saved_and_somebody_mentioned(
     today = Period.build(date.today() - timedelta(1), date.today() + timedelta(1))
     assert review_report(None, today).decided == 1
     assert len(list(export_decisions(None, today))) == 1
-    assert len(list(services.export_record(None, today))) > 1
+    assert len(list(services.export_audit_log(None, today))) > 1

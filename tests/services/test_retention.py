@@ -44,10 +44,10 @@ SECRET = "canary 4711"
 
 def ended(advance: Callable[[], int], days: float = 100, text: str = "x") -> Thread:
     """A thread whose one question was answered and whose run ended that long ago."""
-    question = asked("approval", {"text": text}, advance)
-    services.decide(question.pk, "respond", {"approved": True, "text": text}, reason=text)
+    interrupt = asked("approval", {"text": text}, advance)
+    services.decide(interrupt.pk, "respond", {"approved": True, "text": text}, reason=text)
     advance()
-    run = Run.objects.get(pk=question.run_id)
+    run = Run.objects.get(pk=interrupt.run_id)
     assert run.state == Run.State.SUCCEEDED
     age(run.pk, days)
     return run.thread
@@ -82,7 +82,7 @@ def test_a_thread_that_ended_long_ago_is_deleted_with_all_its_rows(
     assert retention.delete_ended(30, 10) == 0
 
 
-@pytest.mark.parametrize("state", Run.LIVE)
+@pytest.mark.parametrize("state", Run.ACTIVE)
 def test_a_thread_with_a_live_run_is_kept_however_old(
     advance: Callable[[], int], state: str
 ) -> None:
@@ -248,7 +248,7 @@ def test_a_graph_whose_threads_can_not_be_deleted_keeps_none_of_the_others(
     monkeypatch.setattr(QuerySet, "delete", refuse)
     sweep()
     assert kept() == {held.pk}
-    assert "hitl retain --days 30 --graph approval" in caplog.text
+    assert "hitl purge --days 30 --graph approval" in caplog.text
 
 
 @pytest.mark.parametrize("name", ["RETENTION_DAYS", "ARCHIVE_DAYS"])
@@ -290,7 +290,7 @@ def test_threads_that_can_not_be_deleted_keep_no_run_from_being_hinted(
     settings.HITL = {**settings.HITL, "RETENTION_DAYS": 30}
     monkeypatch.setattr(QuerySet, "delete", protected)
     assert sweep() == [run.id]
-    assert "hitl retain --days 30" in caplog.text
+    assert "hitl purge --days 30" in caplog.text
     assert SECRET not in caplog.text
     assert len(kept()) == 2
 
@@ -340,11 +340,11 @@ def test_days_that_are_no_number_are_an_error_of_the_checks(
 def test_the_command_goes_on_until_nothing_is_left(
     advance: Callable[[], int], monkeypatch: pytest.MonkeyPatch, flags: list[str], said: str
 ) -> None:
-    monkeypatch.setattr("hitl_django.management.retain.PORTION", 2)
+    monkeypatch.setattr("hitl_django.management.purge.PORTION", 2)
     for _ in range(3):
         ended(advance)
     out = io.StringIO()
-    call_command("hitl", "retain", "--days=30", *flags, stdout=out, stderr=io.StringIO())
+    call_command("hitl", "purge", "--days=30", *flags, stdout=out, stderr=io.StringIO())
     assert out.getvalue() == f"3 threads {said}.\n"
     assert len(kept()) == (3 if flags else 0)
 
@@ -354,14 +354,14 @@ def test_the_command_takes_one_graph_alone(advance: Callable[[], int], flags: li
     Thread.objects.filter(pk=ended(advance).pk).update(graph="chat")
     ended(advance)
     out = io.StringIO()
-    command = ["retain", "--days=30", "--graph=chat", *flags]
+    command = ["purge", "--days=30", "--graph=chat", *flags]
     call_command("hitl", *command, stdout=out, stderr=io.StringIO())
     assert out.getvalue().startswith("1 thread ")
 
 
 def test_the_command_refuses_days_to_come() -> None:
     with pytest.raises(CommandError, match="number of days from 0"):
-        call_command("hitl", "retain", "--days=-1")
+        call_command("hitl", "purge", "--days=-1")
 
 
 # Forgetting.
@@ -391,12 +391,12 @@ def test_a_forgotten_thread_says_nothing_but_who_did_what_when(advance: Callable
     trail = list(AuditEntry.objects.filter(thread=thread).order_by("seq").values())
     digests = Decision.objects.values_list("request_digest", "payload_digest").get()
 
-    services.forget(thread.thread_id)
+    services.erase_thread(thread.thread_id)
 
     assert SECRET not in everything(thread)
     assert not Checkpoint.objects.filter(thread=thread).exists()
     after = list(AuditEntry.objects.filter(thread=thread).order_by("seq").values())
-    assert (after[-1]["verb"], SECRET in str(after)) == ("forget", False)
+    assert (after[-1]["verb"], SECRET in str(after)) == ("erase", False)
     for entry in trail + after:
         entry["detail"].pop("reason", None)
     assert after[:-1] == trail
@@ -405,25 +405,25 @@ def test_a_forgotten_thread_says_nothing_but_who_did_what_when(advance: Callable
     assert audit.find_first_fault(thread) is None
 
 
-def test_a_forgotten_question_of_an_agent_can_still_be_looked_at(
+def test_a_forgotten_interrupt_of_an_agent_can_still_be_looked_at(
     advance: Callable[[], int],
 ) -> None:
     call = {"question": "Right?", "tool_call": {"name": "f", "args": {"x": SECRET}}}
     services.start("plain", {"payload": call})
     advance()
-    question = Interrupt.objects.get()
-    services.decide(question.pk, "edit", {"x": 1})
+    interrupt = Interrupt.objects.get()
+    services.decide(interrupt.pk, "edit", {"x": 1})
     advance()
-    services.forget(question.thread.thread_id)
-    question.refresh_from_db()
-    assert (question.title, question.why, question.payload) == ("", "", None)
-    assert answers.read_options(question).original is None
+    services.erase_thread(interrupt.thread.thread_id)
+    interrupt.refresh_from_db()
+    assert (interrupt.title, interrupt.why, interrupt.payload) == ("", "", None)
+    assert answers.read_options(interrupt).original is None
 
 
 @pytest.mark.promise("P20")
 def test_an_erased_reason_can_not_be_given_other_words(advance: Callable[[], int]) -> None:
     thread = ended(advance, text=SECRET)
-    services.forget(thread.thread_id)
+    services.erase_thread(thread.thread_id)
     thread.refresh_from_db()
     entry = AuditEntry.objects.get(thread=thread, verb="decide")
     entry.detail["reason"] = "other words"
@@ -435,18 +435,18 @@ def test_an_erased_reason_can_not_be_given_other_words(advance: Callable[[], int
 
 
 def test_a_thread_that_still_runs_is_not_forgotten(advance: Callable[[], int]) -> None:
-    question = asked("approval", {"text": SECRET}, advance)
+    interrupt = asked("approval", {"text": SECRET}, advance)
     with pytest.raises(RunStateError):
-        services.forget(question.thread.thread_id)
-    assert SECRET in everything(question.thread)
-    services.decide(question.pk, "approve")
+        services.erase_thread(interrupt.thread.thread_id)
+    assert SECRET in everything(interrupt.thread)
+    services.decide(interrupt.pk, "approve")
 
 
 def test_a_failed_run_of_a_forgotten_thread_is_not_tried_again(advance: Callable[[], int]) -> None:
     thread = ended(advance)
     run = thread.runs.get()
     Run.objects.filter(pk=run.pk).update(state=Run.State.FAILED)
-    services.forget(thread.thread_id)
+    services.erase_thread(thread.thread_id)
     with pytest.raises(RunStateError):
         services.retry(run.pk)
 
@@ -457,14 +457,14 @@ def test_only_who_may_operate_a_run_may_have_it_forgotten(
 ) -> None:
     thread = ended(advance, text=SECRET)
     with pytest.raises(ThreadNotFound):
-        services.forget(thread.thread_id, by=user("stranger"))
+        services.erase_thread(thread.thread_id, by=user("stranger"))
     with pytest.raises(NotAllowedError):
-        services.forget(thread.thread_id, by=user("looker", "view_run"))
+        services.erase_thread(thread.thread_id, by=user("looker", "view_run"))
     assert SECRET in everything(thread)
-    services.forget(thread.thread_id, by=user("olga", "view_run", "operate_run"))
+    services.erase_thread(thread.thread_id, by=user("olga", "view_run", "operate_run"))
     assert SECRET not in everything(thread)
     with pytest.raises(ThreadNotFound):
-        services.forget("nobody")
+        services.erase_thread("nobody")
 
 
 class TestShapes:

@@ -22,7 +22,7 @@ from hitl_django.graph_registry import registry
 from hitl_django.graph_registry.review_policy import VALUE, ReviewPolicy
 from hitl_django.models import Interrupt, Run
 from hitl_django.permissions import get_policy
-from hitl_django.review_terms import ReviewTerms, review
+from hitl_django.review_options import ReviewOptions, review
 from tests.chaos import invariants
 from tests.graphs import Reviewed, ask_in_terms
 from tests.messages import enqueue_run
@@ -77,7 +77,7 @@ def test_the_terms_are_columns_and_no_part_of_what_is_asked(advance: Advance, us
         User.objects.create_user(name)
         Group.objects.create(name=name)
     ann, auditors = user("ann"), Group.objects.create(name="auditors")
-    question = posed(
+    interrupt = posed(
         advance,
         {"amount": 5},
         title="Pay\u202e it?",
@@ -93,34 +93,34 @@ def test_the_terms_are_columns_and_no_part_of_what_is_asked(advance: Advance, us
         no_self_approval=True,
         claim_required=True,
     )
-    assert question.payload == {"amount": 5}
-    assert question.title == "Pay\\u202e it?"
-    assert question.why == "It is more than 3."
-    assert question.allowed_decisions == ["approve", "reject"]
-    assert question.editable == ["amount"]
-    assert (question.group, question.group_label) == (auditors, "auditors")
-    assert (question.assignee, question.assignee_label) == (ann, "ann")
-    assert question.due_at is not None
-    assert question.expires_at is not None
-    assert question.expires_at - question.due_at == pytest.approx(
+    assert interrupt.payload == {"amount": 5}
+    assert interrupt.title == "Pay\\u202e it?"
+    assert interrupt.why == "It is more than 3."
+    assert interrupt.allowed_decisions == ["approve", "reject"]
+    assert interrupt.editable == ["amount"]
+    assert (interrupt.group, interrupt.group_label) == (auditors, "auditors")
+    assert (interrupt.assignee, interrupt.assignee_label) == (ann, "ann")
+    assert interrupt.due_at is not None
+    assert interrupt.expires_at is not None
+    assert interrupt.expires_at - interrupt.due_at == pytest.approx(
         timedelta(hours=23), abs=timedelta(seconds=1)
     )
-    assert question.then == "park"
-    assert (question.priority, question.quorum) == (7, 3)
-    assert question.no_self_approval
-    assert question.claim_required
+    assert interrupt.then == "park"
+    assert (interrupt.priority, interrupt.quorum) == (7, 3)
+    assert interrupt.no_self_approval
+    assert interrupt.claim_required
 
 
-def test_a_question_without_terms_is_what_it_was(advance: Advance) -> None:
-    question = posed(advance, {"question": "Pay it?"})
-    assert (question.title, question.why, question.dialect) == ("Pay it?", "", "raw")
-    assert question.allowed_decisions == ["approve", "edit", "reject", "respond"]
-    assert (question.quorum, question.no_self_approval, question.claim_required) == (
+def test_an_interrupt_without_terms_is_what_it_was(advance: Advance) -> None:
+    interrupt = posed(advance, {"question": "Pay it?"})
+    assert (interrupt.title, interrupt.why, interrupt.dialect) == ("Pay it?", "", "raw")
+    assert interrupt.allowed_decisions == ["approve", "edit", "reject", "respond"]
+    assert (interrupt.quorum, interrupt.no_self_approval, interrupt.claim_required) == (
         1,
         False,
         False,
     )
-    assert (question.editable, question.due_at, question.assignee_label) == (None, None, "")
+    assert (interrupt.editable, interrupt.due_at, interrupt.assignee_label) == (None, None, "")
 
 
 def test_it_may_be_due_at_a_moment(advance: Advance) -> None:
@@ -128,7 +128,7 @@ def test_it_may_be_due_at_a_moment(advance: Advance) -> None:
     assert posed(advance, {}, due=at).due_at == at
 
 
-def test_each_question_is_due_and_expires_when_it_says(advance: Advance) -> None:
+def test_each_interrupt_is_due_and_expires_when_it_says(advance: Advance) -> None:
     free = posed(advance, {})
     at = datetime(2031, 5, 1, 12, tzinfo=UTC)
     first = posed(advance, {}, due=at, expires=timedelta(days=1))
@@ -141,16 +141,16 @@ def test_each_question_is_due_and_expires_when_it_says(advance: Advance) -> None
     assert (first.due_at, first.expiry["seconds"]) == (at, 86400)
 
 
-def test_a_name_that_nobody_has_leaves_the_question_free(
+def test_a_name_that_nobody_has_leaves_the_interrupt_free(
     advance: Advance, user: Make, reviewer: User
 ) -> None:
     gone = user("gone")
     gone.is_active = False
     gone.save()
-    question = posed(advance, {}, assignee="gone", group="nowhere")
-    assert (question.assignee, question.group) == (None, None)
-    assert (question.assignee_label, question.group_label) == ("gone", "nowhere")
-    assert services.take_next(by=reviewer) == question.pk
+    interrupt = posed(advance, {}, assignee="gone", group="nowhere")
+    assert (interrupt.assignee, interrupt.group) == (None, None)
+    assert (interrupt.assignee_label, interrupt.group_label) == ("gone", "nowhere")
+    assert services.claim_next(by=reviewer) == interrupt.pk
 
 
 @pytest.mark.parametrize(
@@ -182,7 +182,7 @@ def test_terms_that_mean_nothing_fail_the_node(
 
 def test_words_that_cannot_be_stored_are_refused() -> None:
     with pytest.raises(UnserializableError, match="NUL"):
-        ReviewTerms(why="\0")
+        ReviewOptions(why="\0")
 
 
 def test_review_is_interrupt_where_there_is_no_queue() -> None:
@@ -190,8 +190,8 @@ def test_review_is_interrupt_where_there_is_no_queue() -> None:
     compiled = graph.compile(checkpointer=InMemorySaver())
     config = {"configurable": {"thread_id": "1"}}
     terms = {"title": "Pay it?", "quorum": 2, "assignee": "ann"}
-    (question,) = compiled.invoke({"payload": {"a": 1}, "terms": terms}, config)["__interrupt__"]
-    assert question.value == {"a": 1}
+    (interrupt,) = compiled.invoke({"payload": {"a": 1}, "terms": terms}, config)["__interrupt__"]
+    assert interrupt.value == {"a": 1}
     assert compiled.invoke(Command(resume="yes"), config)["answer"] == "yes"
     with pytest.raises(RuntimeError):
         review({})
@@ -207,16 +207,16 @@ def test_only_what_is_possible_is_offered(advance: Advance) -> None:
         "reject"
     ]
     assert "edit" not in posed(advance, {}, editable=[]).allowed_decisions
-    question = posed(advance, {}, decisions=["approve"])
+    interrupt = posed(advance, {}, decisions=["approve"])
     with pytest.raises(InvalidAnswerError, match="It takes approve"):
-        services.decide(question.pk, "reject")
+        services.decide(interrupt.pk, "reject")
 
 
 def test_an_edit_changes_only_what_may_be_changed(
     advance: Advance, unchanged: Callable[..., None]
 ) -> None:
     payload = {"amount": 5, "to": {"name": "Dana", "iban": "DE1"}, "items": [1, 2]}
-    question = posed(advance, payload, editable=["amount", "/to/name", "items"])
+    interrupt = posed(advance, payload, editable=["amount", "/to/name", "items"])
     unchanged()
     for edited, faults in (
         ({**payload, "to": {"name": "Dana", "iban": "DE2"}}, ["/to/iban"]),
@@ -225,20 +225,24 @@ def test_an_edit_changes_only_what_may_be_changed(
         ("all of it", [""]),
     ):
         with pytest.raises(InvalidAnswerError) as caught:
-            services.decide(question.pk, "edit", edited)
+            services.decide(interrupt.pk, "edit", edited)
         found = [pointer for pointer, _ in caught.value.faults]
         assert found == [at for at in faults if at != "/to/name"]
     unchanged()
     edited = {"amount": 4, "to": {"name": "Cleo", "iban": "DE1"}, "items": [2]}
-    assert services.decide(question.pk, "edit", edited).value == edited
+    assert services.decide(interrupt.pk, "edit", edited).value == edited
 
 
-def test_a_policy_is_what_a_question_does_not_say(advance: Advance, register: Register) -> None:
+def test_a_policy_is_what_an_interrupt_does_not_say(advance: Advance, register: Register) -> None:
     register("strict", quorum=2, no_self_approval=True, claim_required=True, dialect="raw")
     call = {"question": "?", "tool_call": {"name": "f", "args": {}}}
-    question = posed(advance, call, "strict")
-    assert (question.quorum, question.no_self_approval, question.claim_required) == (2, True, True)
-    assert question.dialect == "raw"
+    interrupt = posed(advance, call, "strict")
+    assert (interrupt.quorum, interrupt.no_self_approval, interrupt.claim_required) == (
+        2,
+        True,
+        True,
+    )
+    assert interrupt.dialect == "raw"
     own = posed(advance, call, "strict", quorum=1, no_self_approval=False, dialect="tool_call")
     assert (own.quorum, own.no_self_approval, own.claim_required) == (1, False, True)
     assert own.dialect == "tool_call"
@@ -261,9 +265,9 @@ def test_a_policy_maps_decisions_to_other_answers(advance: Advance, register: Re
         ("respond", None, ["said", None]),
     ]
     for decision, value, answer in expected:
-        question = posed(advance, "draft", "mapped")
-        assert services.check_answer(question.pk, decision, value) == answer
-        assert services.decide(question.pk, decision, value).value == answer
+        interrupt = posed(advance, "draft", "mapped")
+        assert services.check_answer(interrupt.pk, decision, value) == answer
+        assert services.decide(interrupt.pk, decision, value).value == answer
     typed = posed(advance, "draft", "mapped", response_schema={"type": "boolean"})
     assert services.decide(typed.pk, "approve").value is True
 
@@ -274,7 +278,7 @@ def test_a_policy_maps_decisions_to_other_answers(advance: Advance, register: Re
         ({"groups": "finance"}, "a list of names"),
         ({"quorum": 0}, "quorum"),
         ({"dialect": "latin"}, "dialect"),
-        ({"goes_on": "never"}, "goes_on"),
+        ({"resume_on": "never"}, "resume_on"),
         ({"answers": {"accept": 1}}, "'accept' is none of"),
         ({"answers": {"edit": "fixed"}}, "has to hold VALUE"),
         ({"answers": {"reject": [VALUE]}}, "no value"),
@@ -296,7 +300,7 @@ class TestGroups:
     def test_only_members_and_superusers_see_and_decide(
         self, advance: Advance, reviewer: User, user: Make, finance: Group
     ) -> None:
-        question, other = posed(advance, {}, "money"), posed(advance, {})
+        interrupt, other = posed(advance, {}, "money"), posed(advance, {})
         member, both = user("mia"), user("bo", "view_interrupt", "decide_interrupt")
         for one in (member, both):
             one.groups.add(finance)
@@ -310,41 +314,41 @@ class TestGroups:
             return set(policy.visible_interrupts(who, rows).values_list("pk", flat=True))
 
         assert sees(reviewer) == {other.pk}
-        assert sees(member) == {question.pk}
-        assert sees(both) == sees(root) == {question.pk, other.pk}
+        assert sees(member) == {interrupt.pk}
+        assert sees(both) == sees(root) == {interrupt.pk, other.pk}
         assert sees(user("nobody")) == sees(inactive) == sees(stranger) == set()
-        assert not policy.may_decide(stranger, question)
-        assert not policy.may_comment(stranger, question)
-        assert not policy.may_decide(reviewer, question)
-        assert not policy.may_decide(inactive, question)
+        assert not policy.may_decide(stranger, interrupt)
+        assert not policy.may_comment(stranger, interrupt)
+        assert not policy.may_decide(reviewer, interrupt)
+        assert not policy.may_decide(inactive, interrupt)
         assert not policy.may_decide(member, other)
-        assert policy.may_comment(member, question)
+        assert policy.may_comment(member, interrupt)
         with pytest.raises(InterruptNotFound):
-            services.decide(question.pk, "approve", by=reviewer)
-        assert services.take_next(by=member) == question.pk
-        assert services.decide(question.pk, "approve", by=member).by_label == "mia"
+            services.decide(interrupt.pk, "approve", by=reviewer)
+        assert services.claim_next(by=member) == interrupt.pk
+        assert services.decide(interrupt.pk, "approve", by=member).by_label == "mia"
 
     @pytest.mark.promise("P18")
     def test_membership_is_asked_again_when_it_is_decided(
         self, advance: Advance, user: Make, finance: Group
     ) -> None:
-        question = posed(advance, {}, "money")
+        interrupt = posed(advance, {}, "money")
         member = user("mia", "view_interrupt")
         member.groups.add(finance)
-        assert get_policy().may_decide(member, question)
+        assert get_policy().may_decide(member, interrupt)
         User.objects.get(pk=member.pk).groups.clear()
         with pytest.raises((NotAllowedError, InterruptNotFound)):
-            services.decide(question.pk, "approve", by=member)
+            services.decide(interrupt.pk, "approve", by=member)
 
     @pytest.mark.promise("P18")
     def test_group_member_with_closed_account_sees_and_decides_nothing(
         self, advance: Advance, user: Make, finance: Group
     ) -> None:
-        question, member = posed(advance, {}, "money"), user("mia")
+        interrupt, member = posed(advance, {}, "money"), user("mia")
         member.groups.add(finance)
         member.is_active = False
         assert not get_policy().visible_interrupts(member, Interrupt.objects.all()).exists()
-        assert not get_policy().may_decide(member, question)
+        assert not get_policy().may_decide(member, interrupt)
 
     def test_a_group_that_does_not_exist_is_a_warning(self) -> None:
         def found() -> list[Any]:
@@ -361,7 +365,7 @@ class TestGroups:
 class TestGoingOn:
     @pytest.fixture(autouse=True)
     def graphs(self, register: Register) -> None:
-        register("together", nodes=3, goes_on="all")
+        register("together", nodes=3, resume_on="all")
         register("apart", nodes=3)
 
     def ask(self, graph: str, advance: Advance) -> tuple[Run, list[Interrupt]]:
@@ -371,8 +375,8 @@ class TestGoingOn:
 
     def test_a_run_waits_for_all_answers_where_its_policy_says_so(self, advance: Advance) -> None:
         run, (first, second, third) = self.ask("together", advance)
-        for number, question in enumerate((third, first)):
-            assert services.decide(question.pk, "respond", number).complete
+        for number, pending in enumerate((third, first)):
+            assert services.decide(pending.pk, "respond", number).complete
             assert advance() == 0
             run.refresh_from_db()
             assert run.state == "interrupted"
@@ -390,28 +394,28 @@ class TestGoingOn:
         assert advance() == 1
 
     def test_answers_that_came_while_it_ran_wait_for_the_others(self, advance: Advance) -> None:
-        run, questions = self.ask("together", advance)
+        run, pending_interrupts = self.ask("together", advance)
         # As after a retry by an operator: a worker takes the run up although questions are open.
-        services.decide(questions[0].pk, "respond", 1)
+        services.decide(pending_interrupts[0].pk, "respond", 1)
         Run.objects.filter(pk=run.pk).update(state="queued")
         enqueue_run(run.pk)
         advance()
         run.refresh_from_db()
         assert run.state == "interrupted"
-        for question in questions[1:]:
-            services.decide(question.pk, "respond", 2)
+        for pending in pending_interrupts[1:]:
+            services.decide(pending.pk, "respond", 2)
         advance()
         run.refresh_from_db()
         assert run.state == "succeeded"
 
     def test_an_answer_for_expiry_waits_as_well(self, advance: Advance) -> None:
-        run, questions = self.ask("together", advance)
+        run, pending_interrupts = self.ask("together", advance)
         terms = {"seconds": 1, "then": "answer", "answer": "late"}
         past = datetime(2020, 1, 1, tzinfo=UTC)
-        Interrupt.objects.filter(pk=questions[0].pk).update(expires_at=past, expiry=terms)
+        Interrupt.objects.filter(pk=pending_interrupts[0].pk).update(expires_at=past, expiry=terms)
         assert services.expire_due() == 1
         assert advance() == 0
-        for question in questions[1:]:
-            services.decide(question.pk, "respond", 2)
+        for pending in pending_interrupts[1:]:
+            services.decide(pending.pk, "respond", 2)
         assert advance() == 1
         assert values_of(run.thread)["zero"] == "late"

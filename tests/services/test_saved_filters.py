@@ -13,7 +13,7 @@ from hitl_django.engine.errors import InvalidInputError
 from hitl_django.errors import NotAllowedError
 from hitl_django.models import SavedFilter
 from hitl_django.services.reviews import saved_filters
-from tests.admin.conftest import make_question
+from tests.admin.conftest import make_interrupt
 
 
 @pytest.fixture
@@ -71,7 +71,7 @@ def test_a_shared_filter_tells_nobody_of_a_graph_that_they_see_nothing_of(
     services.save_filter("Secret", {"graph": "approval"}, shared=True, by=lead)
     assert names(ann) == []
     assert names(lead) == ["Secret"]
-    make_question({}, graph="approval")
+    make_interrupt({}, graph="approval")
     assert names(ann) == ["Secret"]
 
 

@@ -23,7 +23,7 @@ def finds(text: str) -> bool:
 
 
 @pytest.fixture
-def question(advance: Callable[[], int]) -> Interrupt:
+def interrupt(advance: Callable[[], int]) -> Interrupt:
     customer = User.objects.create(pk=774411, username="customer")
     given = {"amount": 1917.25, "customer": "Dana"}
     run = services.start("typed", given, key="refund:90210", subject=customer)
@@ -31,38 +31,38 @@ def question(advance: Callable[[], int]) -> Interrupt:
     return Interrupt.objects.get(run=run.id)
 
 
-def test_what_is_asked_is_found_by_title_node_key_subject_and_payload(question: Interrupt) -> None:
+def test_what_is_asked_is_found_by_title_node_key_subject_and_payload(interrupt: Interrupt) -> None:
     for text in ("dana", "ask", "0210", "74411", "917"):
         assert finds(text), text
     assert not finds("kim")
-    assert (question.search_grams is not None) is HAS_INDEX
+    assert (interrupt.search_grams is not None) is HAS_INDEX
 
 
 @pytest.mark.parametrize("how", ["decided", "cancelled"])
 def test_what_is_closed_is_in_no_index_and_still_has_its_text(
-    question: Interrupt, how: str
+    interrupt: Interrupt, how: str
 ) -> None:
     if how == "decided":
-        services.decide(question.pk, "approve")
+        services.decide(interrupt.pk, "approve")
     else:
-        services.cancel(question.run_id)
-    question.refresh_from_db()
-    assert question.search_grams is None
-    assert "dana" in (question.search_text or "")
+        services.cancel(interrupt.run_id)
+    interrupt.refresh_from_db()
+    assert interrupt.search_grams is None
+    assert "dana" in (interrupt.search_text or "")
 
 
-def test_erasing_a_thread_erases_what_its_questions_were_found_by(question: Interrupt) -> None:
-    services.cancel(question.run_id)
-    services.forget(question.thread.thread_id)
-    question.refresh_from_db()
-    assert (question.search_text, question.search_grams) == (None, None)
+def test_erasing_a_thread_erases_what_its_interrupts_were_found_by(interrupt: Interrupt) -> None:
+    services.cancel(interrupt.run_id)
+    services.erase_thread(interrupt.thread.thread_id)
+    interrupt.refresh_from_db()
+    assert (interrupt.search_text, interrupt.search_grams) == (None, None)
 
 
-def test_a_question_that_is_open_again_is_found_again(advance: Callable[[], int]) -> None:
-    question = asked("booking", {"log": []}, advance)
-    services.decide(question.pk, "respond", {"seats": 3})
+def test_an_interrupt_that_is_open_again_is_found_again(advance: Callable[[], int]) -> None:
+    interrupt = asked("booking", {"log": []}, advance)
+    services.decide(interrupt.pk, "respond", {"seats": 3})
     assert not (HAS_INDEX and finds("seats"))
     advance()
-    question.refresh_from_db()
-    assert question.status == "pending"
+    interrupt.refresh_from_db()
+    assert interrupt.status == "pending"
     assert finds("eats 1")

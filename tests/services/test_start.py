@@ -19,8 +19,8 @@ from hitl_django.checkpoints import DjangoSaver
 from hitl_django.engine.errors import (
     EmptyInputError,
     InvalidInputError,
-    OpenQuestionsError,
     PayloadError,
+    PendingInterruptsError,
     ThreadNotFound,
     UnserializableError,
 )
@@ -72,7 +72,7 @@ def test_a_thread_stays_with_what_it_is_about(advance: Advance) -> None:
     about, other = (Group.objects.create(name=name) for name in ("order 7", "order 8"))
     services.start("approval", {"text": "x"}, thread_id="t")
     advance()
-    with pytest.raises(OpenQuestionsError):
+    with pytest.raises(PendingInterruptsError):
         services.start("approval", {"text": "x"}, thread_id="t", subject=about)
     again = {"thread_id": "t", "on_pending": "discard"}
     assert Thread.objects.get().subject is None
@@ -266,7 +266,7 @@ def test_who_may_not_start_starts_nothing(user: Callable[..., User], advance: Ad
     assert not Thread.objects.exists()
 
 
-def test_what_becomes_of_open_questions_is_said_in_one_of_two_words(advance: Advance) -> None:
+def test_what_becomes_of_open_interrupts_is_said_in_one_of_two_words(advance: Advance) -> None:
     with pytest.raises(ValueError, match="refuse, discard"):
         services.start("approval", {"text": "x"}, on_pending="Discard")
     assert not Thread.objects.exists()
@@ -329,16 +329,16 @@ def test_a_thread_with_a_live_run_takes_no_other(
     unchanged()
 
 
-def test_open_questions_are_not_lost_unless_asked_for(
+def test_open_interrupts_are_not_lost_unless_asked_for(
     advance: Advance, unchanged: Callable[[], None]
 ) -> None:
     first = services.start("approval", {"text": "one"}, thread_id="t")
     advance()
-    question = Interrupt.objects.get()
+    interrupt = Interrupt.objects.get()
     unchanged()
-    with pytest.raises(OpenQuestionsError) as caught:
+    with pytest.raises(PendingInterruptsError) as caught:
         services.start("approval", {"text": "two"}, thread_id="t")
-    assert caught.value.pending_ids == (str(question.pk),)
+    assert caught.value.pending_ids == (str(interrupt.pk),)
     unchanged()
 
     services.start("approval", {"text": "two"}, thread_id="t", on_pending="discard")
@@ -360,7 +360,7 @@ def test_what_is_open_is_of_the_thread_that_is_named(advance: Advance) -> None:
     left, right = Interrupt.objects.filter(thread__thread_id="t").order_by("task_path")
     services.decide(left.pk, "respond", "yes")
     advance()
-    with pytest.raises(OpenQuestionsError) as caught:
+    with pytest.raises(PendingInterruptsError) as caught:
         services.start("panel", {"log": []}, thread_id="t")
     assert caught.value.pending_ids == (str(right.pk),)
     assert services.start("steps", {"log": []}, thread_id="free").created
@@ -377,7 +377,7 @@ def test_what_is_open_is_named_to_who_may_see_it(
         user("sam", "start_run", "view_thread"),
         user("lea", "start_run", "view_thread", "view_interrupt"),
     ):
-        with pytest.raises(OpenQuestionsError) as caught:
+        with pytest.raises(PendingInterruptsError) as caught:
             services.start("approval", {"text": "y"}, thread_id="t", by=who)
         open_to.append(caught.value.pending_ids)
     assert open_to == [(), (str(Interrupt.objects.get().pk),)]
@@ -398,7 +398,7 @@ def test_who_may_not_cancel_a_run_discards_nothing_that_it_asks(
 
 
 @pytest.mark.parametrize("on_pending", ["refuse", "discard"])
-def test_a_thread_whose_run_was_cancelled_at_a_question_takes_another(
+def test_a_thread_whose_run_was_cancelled_at_an_interrupt_takes_another(
     advance: Advance, on_pending: str
 ) -> None:
     first = services.start("approval", {"text": "one"}, thread_id="t")
@@ -429,7 +429,7 @@ def test_what_code_has_asked_on_a_thread_is_not_lost_to_a_run(
     graph = registry.get_graph("approval").graph.with_saver(DjangoSaver())
     graph.invoke({"text": "x"}, {"configurable": {"thread_id": "t"}})
     unchanged()
-    with pytest.raises(OpenQuestionsError):
+    with pytest.raises(PendingInterruptsError):
         services.start("approval", {"text": "y"}, thread_id="t")
     unchanged()
 

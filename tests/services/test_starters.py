@@ -15,7 +15,7 @@ from hitl_django.errors import NotAllowedError
 from hitl_django.graph_registry import registry
 from hitl_django.models import AuditEntry, Run, Thread
 from hitl_django.permissions import ModelPermissionPolicy, get_policy
-from hitl_django.services import SubjectKey
+from hitl_django.services import SubjectRef
 from tests.graphs import approval
 
 pytestmark = pytest.mark.promise("P18")
@@ -158,7 +158,7 @@ class TestAViewThatHasAsked:
             if name.startswith(("may_", "visible_")):
                 monkeypatch.setattr(ModelPermissionPolicy, name, ask)
         skipping = {"by": customer, "skip_permission_checks": True}
-        key = SubjectKey("auth.group", str(about.pk))
+        key = SubjectRef("auth.group", str(about.pk))
         first = services.start("approval", INPUT, subject=key, **skipping)
         advance()
         again = services.start(
@@ -173,7 +173,7 @@ class TestAViewThatHasAsked:
 
     def test_still_has_its_input_and_its_subject_checked(self, user: Make) -> None:
         skipping = {"by": user("carla"), "skip_permission_checks": True}
-        for wrong in ({"subject": SubjectKey("auth.group", "0")}, {"key": ""}):
+        for wrong in ({"subject": SubjectRef("auth.group", "0")}, {"key": ""}):
             with pytest.raises(InvalidInputError):
                 services.start("approval", INPUT, **skipping, **wrong)
         assert not Run.objects.exists()

@@ -15,12 +15,12 @@ from hitl_django import audit, run_leases, services, signals, testing
 from hitl_django.contrib.insights.exports import export_decisions
 from hitl_django.contrib.insights.models import SpotCheck
 from hitl_django.contrib.insights.reports import review_report
-from hitl_django.contrib.links.errors import LinkSpentError
+from hitl_django.contrib.links.errors import LinkUnusableError
 from hitl_django.contrib.links.services import (
+    create_review_link,
     decide_by_link,
     find_undo_by_link,
-    follow_link,
-    make_link,
+    resolve_link,
     undo_by_link,
 )
 from hitl_django.contrib.webhooks import services as webhook_services
@@ -61,75 +61,75 @@ def other(user: Make) -> User:
     return user("ravi", "view_interrupt", "decide_interrupt")
 
 
-def now(question: Interrupt) -> Interrupt:
-    return Interrupt.objects.select_related("run", "thread").get(pk=question.pk)
+def now(interrupt: Interrupt) -> Interrupt:
+    return Interrupt.objects.select_related("run", "thread").get(pk=interrupt.pk)
 
 
-def let_time_pass(question: Interrupt) -> None:
-    Run.objects.filter(pk=question.run_id).update(resumes_at=Now() - timedelta(seconds=1))
+def let_time_pass(interrupt: Interrupt) -> None:
+    Run.objects.filter(pk=interrupt.run_id).update(resumes_at=Now() - timedelta(seconds=1))
 
 
 def test_a_run_waits_until_the_time_to_undo_is_over(
-    advance: Advance, question: Interrupt, reviewer: User
+    advance: Advance, interrupt: Interrupt, reviewer: User
 ) -> None:
-    services.decide(question.pk, "approve", by=reviewer)
-    run = now(question).run
+    services.decide(interrupt.pk, "approve", by=reviewer)
+    run = now(interrupt).run
     assert run.state == "interrupted"
     assert run.resumes_at is not None
     assert (services.resume_due(), advance()) == (0, 0)
-    let_time_pass(question)
+    let_time_pass(interrupt)
     assert (services.resume_due(), advance()) == (1, 1)
-    run = now(question).run
+    run = now(interrupt).run
     assert (run.state, run.resumes_at) == ("succeeded", None)
     assert services.resume_due() == 0
 
 
 def test_the_sweep_queues_what_can_no_longer_be_undone(
-    advance: Advance, question: Interrupt, reviewer: User
+    advance: Advance, interrupt: Interrupt, reviewer: User
 ) -> None:
-    services.decide(question.pk, "approve", by=reviewer)
+    services.decide(interrupt.pk, "approve", by=reviewer)
     sweep()
-    assert now(question).run.state == "interrupted"
-    let_time_pass(question)
+    assert now(interrupt).run.state == "interrupted"
+    let_time_pass(interrupt)
     sweep()
-    assert now(question).run.state == "queued"
+    assert now(interrupt).run.state == "queued"
     testing.run_ids.clear()  # the message is lost, and the row is there
-    Run.objects.filter(pk=question.run_id).update(hinted_at=Now() - timedelta(hours=1))
-    assert sweep() == [question.run_id]
+    Run.objects.filter(pk=interrupt.run_id).update(hinted_at=Now() - timedelta(hours=1))
+    assert sweep() == [interrupt.run_id]
     assert advance() == 1
 
 
-def test_code_decides_without_a_wait(advance: Advance, question: Interrupt) -> None:
-    made = services.decide(question.pk, "approve")
+def test_code_decides_without_a_wait(advance: Advance, interrupt: Interrupt) -> None:
+    made = services.decide(interrupt.pk, "approve")
     assert advance() == 1
     with pytest.raises(UndoRefusedError):
-        services.undo(question.pk)
+        services.undo(interrupt.pk)
     assert Decision.objects.get(pk=made.id).undone_at is None
 
 
 def test_without_the_setting_nothing_waits_and_nothing_is_undone(
-    advance: Advance, question: Interrupt, reviewer: User, settings: Any
+    advance: Advance, interrupt: Interrupt, reviewer: User, settings: Any
 ) -> None:
     settings.HITL = {**settings.HITL, "UNDO_SECONDS": 0}
-    services.decide(question.pk, "approve", by=reviewer)
-    assert services.find_undo(question.pk, by=reviewer) is None
+    services.decide(interrupt.pk, "approve", by=reviewer)
+    assert services.find_undo(interrupt.pk, by=reviewer) is None
     with pytest.raises(UndoRefusedError, match="at once"):
-        services.undo(question.pk, by=reviewer)
+        services.undo(interrupt.pk, by=reviewer)
     assert advance() == 1
 
 
 @pytest.mark.promise("P1")
-def test_an_undone_question_is_open_again_and_takes_another_decision(
-    advance: Advance, question: Interrupt, reviewer: User
+def test_an_undone_interrupt_is_open_again_and_takes_another_decision(
+    advance: Advance, interrupt: Interrupt, reviewer: User
 ) -> None:
     writes = list(PendingWrite.objects.values_list())
-    before = now(question)
-    made = services.decide(question.pk, "approve", by=reviewer)
-    undone = services.undo(question.pk, by=reviewer, via="admin")
+    before = now(interrupt)
+    made = services.decide(interrupt.pk, "approve", by=reviewer)
+    undone = services.undo(interrupt.pk, by=reviewer, via="admin")
     assert (undone.id, undone.complete) == (made.id, False)
     assert undone.undone_at is not None
 
-    open_again = now(question)
+    open_again = now(interrupt)
     assert (open_again.status, open_again.version, open_again.closed_at) == ("pending", 3, None)
     assert open_again.claimed_by == reviewer
     assert open_again.search_grams == before.search_grams
@@ -137,13 +137,13 @@ def test_an_undone_question_is_open_again_and_takes_another_decision(
     assert list(PendingWrite.objects.values_list()) == writes
     assert open_again.closing() is None
     assert services.resume_due() == 0
-    assert invariants.faults([question.thread_id]) == []
+    assert invariants.faults([interrupt.thread_id]) == []
 
-    services.decide(question.pk, "reject", by=reviewer, version=3)
-    let_time_pass(question)
+    services.decide(interrupt.pk, "reject", by=reviewer, version=3)
+    let_time_pass(interrupt)
     services.resume_due()
     assert advance() == 1
-    assert now(question).run.state == "succeeded"
+    assert now(interrupt).run.state == "succeeded"
     assert [(row.type, row.effective) for row in Decision.objects.order_by("created_at")] == [
         ("approve", None),
         ("reject", True),
@@ -151,7 +151,7 @@ def test_an_undone_question_is_open_again_and_takes_another_decision(
 
 
 def test_an_undo_is_in_the_record_and_who_listens_hears_of_it(
-    question: Interrupt, reviewer: User, django_capture_on_commit_callbacks: Any
+    interrupt: Interrupt, reviewer: User, django_capture_on_commit_callbacks: Any
 ) -> None:
     webhook = webhook_services.create_webhook("https://shop.example/hook")
     heard: list[Any] = []
@@ -161,93 +161,93 @@ def test_an_undo_is_in_the_record_and_who_listens_hears_of_it(
 
     signals.decision_undone.connect(hear)
     try:
-        made = services.decide(question.pk, "approve", by=reviewer)
+        made = services.decide(interrupt.pk, "approve", by=reviewer)
         with django_capture_on_commit_callbacks(execute=True):
-            services.undo(question.pk, by=reviewer, via="api")
+            services.undo(interrupt.pk, by=reviewer, via="api")
     finally:
         signals.decision_undone.disconnect(hear)
     assert [one.id for one in heard] == [made.id]
-    thread = Thread.objects.get(pk=question.thread_id)
+    thread = Thread.objects.get(pk=interrupt.thread_id)
     assert audit.find_first_fault(thread) is None
     entry = AuditEntry.objects.filter(thread=thread).latest("seq")
     assert (entry.verb, entry.actor, entry.via) == ("undo", reviewer, "api")
-    assert entry.subject == str(question.pk)
+    assert entry.subject == str(interrupt.pk)
     assert entry.detail["decision"] == str(made.id)
     sent = Delivery.objects.filter(endpoint=webhook.id).order_by("created_at", "id")
     assert [row.event for row in sent] == ["interrupt.decided", "interrupt.undone"]
     assert {row.data["decision_id"] for row in sent} == {str(made.id)}
 
 
-def test_what_was_undone_counts_in_no_figures(question: Interrupt, reviewer: User) -> None:
-    services.decide(question.pk, "approve", by=reviewer)
-    services.undo(question.pk, by=reviewer)
+def test_what_was_undone_counts_in_no_figures(interrupt: Interrupt, reviewer: User) -> None:
+    services.decide(interrupt.pk, "approve", by=reviewer)
+    services.undo(interrupt.pk, by=reviewer)
     today = localdate()
     period = services.Period.build(today - timedelta(days=1), today + timedelta(days=1))
     assert review_report(None, period).decided == 0
     assert list(export_decisions(None, period)) == []
     assert services.review_stats(None).median_seconds is None
-    history = services.thread_history(question.thread.thread_id)
+    history = services.thread_history(interrupt.thread.thread_id)
     assert [made for step in history.steps for made in step.decisions] == []
 
 
-def test_spot_check_of_undone_decision_is_deleted(question: Interrupt, reviewer: User) -> None:
-    made = services.decide(question.pk, "approve", by=reviewer)
-    SpotCheck.objects.create(interrupt=question, decision_id=made.id)
-    services.undo(question.pk, by=reviewer)
+def test_spot_check_of_undone_decision_is_deleted(interrupt: Interrupt, reviewer: User) -> None:
+    made = services.decide(interrupt.pk, "approve", by=reviewer)
+    SpotCheck.objects.create(interrupt=interrupt, decision_id=made.id)
+    services.undo(interrupt.pk, by=reviewer)
     assert not SpotCheck.objects.exists()
 
 
 def test_only_who_decided_undoes_it_and_superusers(
-    question: Interrupt, reviewer: User, other: User, user: Make, unchanged: Callable[..., None]
+    interrupt: Interrupt, reviewer: User, other: User, user: Make, unchanged: Callable[..., None]
 ) -> None:
-    services.decide(question.pk, "approve", by=reviewer)
+    services.decide(interrupt.pk, "approve", by=reviewer)
     unchanged()
     with pytest.raises(NotAllowedError):
-        services.undo(question.pk, by=other)
+        services.undo(interrupt.pk, by=other)
     with pytest.raises(InterruptNotFound):
-        services.undo(question.pk, by=user("blind"))
+        services.undo(interrupt.pk, by=user("blind"))
     unchanged(refused=1)
-    assert services.find_undo(question.pk, by=other) is None
+    assert services.find_undo(interrupt.pk, by=other) is None
     admin = User.objects.create_superuser("admin")
-    services.undo(question.pk, by=admin)
-    assert now(question).status == "pending"
-    assert now(question).claimed_by is None
+    services.undo(interrupt.pk, by=admin)
+    assert now(interrupt).status == "pending"
+    assert now(interrupt).claimed_by is None
 
 
-def test_who_may_decide_no_more_undoes_nothing(question: Interrupt, reviewer: User) -> None:
-    services.decide(question.pk, "approve", by=reviewer)
+def test_who_may_decide_no_more_undoes_nothing(interrupt: Interrupt, reviewer: User) -> None:
+    services.decide(interrupt.pk, "approve", by=reviewer)
     reviewer.user_permissions.remove(*reviewer.user_permissions.filter(codename="decide_interrupt"))
     with pytest.raises(NotAllowedError):
-        services.undo(question.pk, by=User.objects.get(pk=reviewer.pk))
+        services.undo(interrupt.pk, by=User.objects.get(pk=reviewer.pk))
 
 
 def test_an_undo_is_refused_once_the_time_is_over(
-    question: Interrupt, reviewer: User, unchanged: Callable[..., None]
+    interrupt: Interrupt, reviewer: User, unchanged: Callable[..., None]
 ) -> None:
-    services.decide(question.pk, "approve", by=reviewer)
-    found = services.find_undo(question.pk, by=reviewer)
+    services.decide(interrupt.pk, "approve", by=reviewer)
+    found = services.find_undo(interrupt.pk, by=reviewer)
     assert found is not None
-    assert found.until == now(question).run.resumes_at
-    let_time_pass(question)
+    assert found.until == now(interrupt).run.resumes_at
+    let_time_pass(interrupt)
     unchanged()
-    assert services.find_undo(question.pk, by=reviewer) is None
+    assert services.find_undo(interrupt.pk, by=reviewer) is None
     with pytest.raises(UndoRefusedError, match="time"):
-        services.undo(question.pk, by=reviewer)
+        services.undo(interrupt.pk, by=reviewer)
     unchanged()
 
 
 @pytest.mark.parametrize("claimed", [False, True])
 def test_an_undo_is_refused_once_the_run_goes_on(
-    question: Interrupt, reviewer: User, unchanged: Callable[..., None], claimed: bool
+    interrupt: Interrupt, reviewer: User, unchanged: Callable[..., None], claimed: bool
 ) -> None:
-    services.decide(question.pk, "approve", by=reviewer)
-    let_time_pass(question)
+    services.decide(interrupt.pk, "approve", by=reviewer)
+    let_time_pass(interrupt)
     services.resume_due()
     if claimed:
-        assert run_leases.claim(question.run_id) is not None
+        assert run_leases.claim(interrupt.run_id) is not None
     unchanged()
     with pytest.raises(UndoRefusedError, match="gone on"):
-        services.undo(question.pk, by=reviewer)
+        services.undo(interrupt.pk, by=reviewer)
     unchanged()
 
 
@@ -267,44 +267,44 @@ def test_a_decision_of_an_earlier_pause_is_not_undone(
 
 
 def test_what_nobody_decided_is_not_undone(
-    question: Interrupt, reviewer: User, unchanged: Callable[..., None]
+    interrupt: Interrupt, reviewer: User, unchanged: Callable[..., None]
 ) -> None:
     unchanged()
     with pytest.raises(UndoRefusedError, match="no decision"):
-        services.undo(question.pk, by=reviewer)
+        services.undo(interrupt.pk, by=reviewer)
     unchanged()
-    services.cancel(question.run_id)
+    services.cancel(interrupt.run_id)
     with pytest.raises(UndoRefusedError, match="no decision"):
-        services.undo(question.pk, by=reviewer)
+        services.undo(interrupt.pk, by=reviewer)
 
 
-def test_an_undo_names_the_decision_that_it_means(question: Interrupt, reviewer: User) -> None:
-    first = services.decide(question.pk, "approve", by=reviewer)
-    services.undo(question.pk, by=reviewer, decision_id=first.id)
-    second = services.decide(question.pk, "reject", by=reviewer)
+def test_an_undo_names_the_decision_that_it_means(interrupt: Interrupt, reviewer: User) -> None:
+    first = services.decide(interrupt.pk, "approve", by=reviewer)
+    services.undo(interrupt.pk, by=reviewer, decision_id=first.id)
+    second = services.decide(interrupt.pk, "reject", by=reviewer)
     with pytest.raises(UndoRefusedError):
-        services.undo(question.pk, by=reviewer, decision_id=first.id)
-    services.undo(question.pk, by=reviewer, decision_id=str(second.id))
+        services.undo(interrupt.pk, by=reviewer, decision_id=first.id)
+    services.undo(interrupt.pk, by=reviewer, decision_id=str(second.id))
 
 
-def test_a_cancelled_run_is_not_brought_back(question: Interrupt, reviewer: User) -> None:
-    services.decide(question.pk, "approve", by=reviewer)
-    services.cancel(question.run_id)
+def test_a_cancelled_run_is_not_brought_back(interrupt: Interrupt, reviewer: User) -> None:
+    services.decide(interrupt.pk, "approve", by=reviewer)
+    services.cancel(interrupt.run_id)
     with pytest.raises(UndoRefusedError):
-        services.undo(question.pk, by=reviewer)
-    let_time_pass(question)
+        services.undo(interrupt.pk, by=reviewer)
+    let_time_pass(interrupt)
     assert services.resume_due() == 0
 
 
 def test_a_repeated_request_gets_its_outcome_though_it_was_undone(
-    question: Interrupt, reviewer: User
+    interrupt: Interrupt, reviewer: User
 ) -> None:
-    made = services.decide(question.pk, "approve", by=reviewer, key="k")
-    services.undo(question.pk, by=reviewer)
-    again = services.decide(question.pk, "approve", by=reviewer, key="k")
+    made = services.decide(interrupt.pk, "approve", by=reviewer, key="k")
+    services.undo(interrupt.pk, by=reviewer)
+    again = services.decide(interrupt.pk, "approve", by=reviewer, key="k")
     assert (again.id, again.repeated) == (made.id, True)
     assert again.undone_at is not None
-    assert now(question).status == "pending"
+    assert now(interrupt).status == "pending"
 
 
 def open_ones(run_id: Any) -> list[Interrupt]:
@@ -354,21 +354,21 @@ def test_an_answer_that_was_not_undone_reaches_its_node(advance: Advance, review
 def test_where_the_last_answer_counts_an_earlier_one_is_undone_as_long_as_the_run_waits(
     advance: Advance, reviewer: User
 ) -> None:
-    questions = open_ones(asked("jury", {}, advance).run_id)
-    for question in questions[:4]:
-        services.decide(question.pk, "respond", "x", by=reviewer)
-    assert now(questions[0]).run.resumes_at is None
-    found = services.find_undo(questions[0].pk, by=reviewer)
+    interrupts = open_ones(asked("jury", {}, advance).run_id)
+    for interrupt in interrupts[:4]:
+        services.decide(interrupt.pk, "respond", "x", by=reviewer)
+    assert now(interrupts[0]).run.resumes_at is None
+    found = services.find_undo(interrupts[0].pk, by=reviewer)
     assert found is not None
     assert found.until is None
-    services.decide(questions[4].pk, "respond", "x", by=reviewer)
-    services.undo(questions[0].pk, by=reviewer)
-    assert now(questions[0]).run.resumes_at is None
-    services.decide(questions[0].pk, "respond", "y", by=reviewer)
-    let_time_pass(questions[0])
+    services.decide(interrupts[4].pk, "respond", "x", by=reviewer)
+    services.undo(interrupts[0].pk, by=reviewer)
+    assert now(interrupts[0]).run.resumes_at is None
+    services.decide(interrupts[0].pk, "respond", "y", by=reviewer)
+    let_time_pass(interrupts[0])
     services.resume_due()
     advance()
-    assert sorted(answered(questions[0].run_id)) == [
+    assert sorted(answered(interrupts[0].run_id)) == [
         ("a", "y"),
         *((name, "x") for name in ("b", "c", "d", "e")),
     ]
@@ -388,7 +388,7 @@ def test_code_that_answers_beside_it_waits_along_and_is_not_lost(
     assert [row.pk for row in open_ones(left.run_id)] == [left.pk]
 
 
-def test_a_question_beside_it_does_not_expire_while_an_undo_is_possible(
+def test_an_interrupt_beside_it_does_not_expire_while_an_undo_is_possible(
     advance: Advance, reviewer: User
 ) -> None:
     left, right = open_ones(asked("panel", {}, advance).run_id)
@@ -452,15 +452,15 @@ def test_several_answers_of_one_task_are_undone_apart(advance: Advance, reviewer
 
 def test_an_undo_leaves_the_votes_of_others(advance: Advance, reviewer: User, other: User) -> None:
     given = {"payload": {"amount": 5}, "terms": {"quorum": 2}}
-    question = asked("reviewed", given, advance)
-    services.decide(question.pk, "approve", by=other)
-    services.decide(question.pk, "approve", by=reviewer)
-    services.undo(question.pk, by=reviewer)
-    assert (now(question).approvals, now(question).status) == (1, "pending")
-    assert invariants.faults([question.thread_id]) == []
+    interrupt = asked("reviewed", given, advance)
+    services.decide(interrupt.pk, "approve", by=other)
+    services.decide(interrupt.pk, "approve", by=reviewer)
+    services.undo(interrupt.pk, by=reviewer)
+    assert (now(interrupt).approvals, now(interrupt).status) == (1, "pending")
+    assert invariants.faults([interrupt.thread_id]) == []
     with pytest.raises(AlreadyDecidedError):
-        services.decide(question.pk, "approve", by=other)
-    made = services.decide(question.pk, "approve", by=reviewer)
+        services.decide(interrupt.pk, "approve", by=other)
+    made = services.decide(interrupt.pk, "approve", by=reviewer)
     assert (made.complete, made.approvals) == (True, 2)
 
 
@@ -468,34 +468,34 @@ def test_who_rejects_after_approving_undoes_the_rejection_alone(
     advance: Advance, reviewer: User, other: User
 ) -> None:
     given = {"payload": {"amount": 5}, "terms": {"quorum": 2}}
-    question = asked("reviewed", given, advance)
-    services.decide(question.pk, "approve", by=reviewer)
-    services.decide(question.pk, "reject", by=reviewer)
-    services.undo(question.pk, by=reviewer)
-    services.decide(question.pk, "reject", by=reviewer)
-    services.undo(question.pk, by=reviewer)
-    made = services.decide(question.pk, "approve", by=other)
+    interrupt = asked("reviewed", given, advance)
+    services.decide(interrupt.pk, "approve", by=reviewer)
+    services.decide(interrupt.pk, "reject", by=reviewer)
+    services.undo(interrupt.pk, by=reviewer)
+    services.decide(interrupt.pk, "reject", by=reviewer)
+    services.undo(interrupt.pk, by=reviewer)
+    made = services.decide(interrupt.pk, "approve", by=other)
     assert made.complete
-    assert invariants.faults([question.thread_id]) == []
+    assert invariants.faults([interrupt.thread_id]) == []
 
 
 def test_what_was_edited_is_asked_as_it_was(advance: Advance, reviewer: User) -> None:
-    question = asked("plain", {"payload": {"amount": 5}}, advance)
-    services.decide(question.pk, "edit", {"amount": 6}, by=reviewer)
-    services.undo(question.pk, by=reviewer)
-    assert now(question).payload == {"amount": 5}
-    assert now(question).payload_digest == question.payload_digest
+    interrupt = asked("plain", {"payload": {"amount": 5}}, advance)
+    services.decide(interrupt.pk, "edit", {"amount": 6}, by=reviewer)
+    services.undo(interrupt.pk, by=reviewer)
+    assert now(interrupt).payload == {"amount": 5}
+    assert now(interrupt).payload_digest == interrupt.payload_digest
 
 
 def test_a_vote_that_others_have_to_follow_is_not_undone(advance: Advance, reviewer: User) -> None:
-    question = asked("reviewed", {"payload": {}, "terms": {"quorum": 2}}, advance)
-    services.decide(question.pk, "approve", by=reviewer)
+    interrupt = asked("reviewed", {"payload": {}, "terms": {"quorum": 2}}, advance)
+    services.decide(interrupt.pk, "approve", by=reviewer)
     with pytest.raises(UndoRefusedError, match="no decision"):
-        services.undo(question.pk, by=reviewer)
+        services.undo(interrupt.pk, by=reviewer)
 
 
-def test_a_link_can_be_used_again_after_an_undo(question: Interrupt, settings: Any) -> None:
-    used, unused = (make_link(question.pk, name=name) for name in ("Dana", "Eli"))
+def test_a_link_can_be_used_again_after_an_undo(interrupt: Interrupt, settings: Any) -> None:
+    used, unused = (create_review_link(interrupt.pk, name=name) for name in ("Dana", "Eli"))
     token, other_token = (link.url.rstrip("/").rsplit("/", 1)[1] for link in (used, unused))
     with pytest.raises(UndoRefusedError):
         undo_by_link(token)
@@ -507,21 +507,21 @@ def test_a_link_can_be_used_again_after_an_undo(question: Interrupt, settings: A
     undo_by_link(token)
     entry = AuditEntry.objects.latest("seq", "id")
     assert (entry.verb, entry.actor_label, entry.via) == ("undo", "Dana", "link")
-    assert {follow_link(one).state for one in (token, other_token)} == {"open"}
+    assert {resolve_link(one).state for one in (token, other_token)} == {"open"}
     decide_by_link(other_token, "reject")
-    assert follow_link(token).state == "decided"
+    assert resolve_link(token).state == "decided"
     with pytest.raises(UndoRefusedError):
         undo_by_link(token)
 
 
 def test_a_link_undoes_nothing_once_its_maker_may_not_make_it(
-    question: Interrupt, user: Make
+    interrupt: Interrupt, user: Make
 ) -> None:
     maker = user("olga", "view_interrupt", "decide_interrupt", "link_interrupt")
-    link = make_link(question.pk, name="Dana", by=maker)
+    link = create_review_link(interrupt.pk, name="Dana", by=maker)
     token = link.url.rstrip("/").rsplit("/", 1)[1]
     decide_by_link(token, "approve")
     maker.is_active = False
     maker.save()
-    with pytest.raises(LinkSpentError):
+    with pytest.raises(LinkUnusableError):
         undo_by_link(token)

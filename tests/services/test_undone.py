@@ -28,30 +28,30 @@ Advance = Callable[[], int]
 DAY = timedelta(days=1)
 
 
-def hold(question: Interrupt, by: User) -> None:
-    Interrupt.objects.filter(pk=question.pk).update(
+def hold(interrupt: Interrupt, by: User) -> None:
+    Interrupt.objects.filter(pk=interrupt.pk).update(
         claimed_by=by, claimed_label=str(by), claimed_until=Now() + DAY
     )
 
 
-def fork(question: Interrupt, by: User | None) -> None:
-    checkpoints = Checkpoint.objects.filter(thread=question.thread, ns="")
+def fork(interrupt: Interrupt, by: User | None) -> None:
+    checkpoints = Checkpoint.objects.filter(thread=interrupt.thread, ns="")
     oldest = checkpoints.order_by("checkpoint_id").values_list("checkpoint_id", flat=True)[0]
-    services.fork(question.thread.thread_id, oldest, by=by)
+    services.fork(interrupt.thread.thread_id, oldest, by=by)
 
 
-def start(question: Interrupt, by: User | None, **terms: Any) -> None:
+def start(interrupt: Interrupt, by: User | None, **terms: Any) -> None:
     services.start("approval", {"text": "y"}, by=by, **terms)
 
 
-def decide_undoably(question: Interrupt) -> None:
+def decide_undoably(interrupt: Interrupt) -> None:
     with override_settings(HITL={**settings.HITL, "UNDO_SECONDS": 60}):
         services.decide(
-            question.pk, "approve", by=User.objects.create_user("dan", is_superuser=True)
+            interrupt.pk, "approve", by=User.objects.create_user("dan", is_superuser=True)
         )
 
 
-def fail(question: Interrupt) -> None:
+def fail(interrupt: Interrupt) -> None:
     Run.objects.update(state="failed", finished_at=Now())
 
 
@@ -60,45 +60,45 @@ VERBS: dict[
     str, tuple[Callable[[Interrupt], object], Callable[[Interrupt, User | None], object]]
 ] = {
     "decide": (
-        lambda question: None,
-        lambda question, by: services.decide(question.pk, "approve", by=by),
+        lambda interrupt: None,
+        lambda interrupt, by: services.decide(interrupt.pk, "approve", by=by),
     ),
     "decide behind the lock": (
-        lambda question: Interrupt.objects.update(version=2),
-        lambda question, by: services.decide(question.pk, "approve", by=by),
+        lambda interrupt: Interrupt.objects.update(version=2),
+        lambda interrupt, by: services.decide(interrupt.pk, "approve", by=by),
     ),
-    "undo": (decide_undoably, lambda question, by: services.undo(question.pk)),
+    "undo": (decide_undoably, lambda interrupt, by: services.undo(interrupt.pk)),
     "vote": (
-        lambda question: Interrupt.objects.update(quorum=2),
-        lambda question, by: services.decide(question.pk, "approve", by=by),
+        lambda interrupt: Interrupt.objects.update(quorum=2),
+        lambda interrupt, by: services.decide(interrupt.pk, "approve", by=by),
     ),
     "take over": (
-        lambda question: hold(question, User.objects.create_user("dan")),
-        lambda question, by: services.claim(question.pk, by=by, take_over=True),
+        lambda interrupt: hold(interrupt, User.objects.create_user("dan")),
+        lambda interrupt, by: services.claim(interrupt.pk, by=by, take_over=True),
     ),
     "release": (
-        lambda question: hold(question, User.objects.create_user("dan")),
-        lambda question, by: services.release(question.pk, by=by),
+        lambda interrupt: hold(interrupt, User.objects.create_user("dan")),
+        lambda interrupt, by: services.release(interrupt.pk, by=by),
     ),
     "cancel": (
-        lambda question: None,
-        lambda question, by: services.cancel(question.run_id, by=by),
+        lambda interrupt: None,
+        lambda interrupt, by: services.cancel(interrupt.run_id, by=by),
     ),
-    "retry": (fail, lambda question, by: services.retry(question.run_id, by=by)),
-    "fork": (lambda question: None, fork),
-    "start": (lambda question: None, start),
+    "retry": (fail, lambda interrupt, by: services.retry(interrupt.run_id, by=by)),
+    "fork": (lambda interrupt: None, fork),
+    "start": (lambda interrupt: None, start),
     "go on": (
-        lambda question: services.cancel(question.run_id),
-        lambda question, by: start(question, by, thread_id=question.thread.thread_id),
+        lambda interrupt: services.cancel(interrupt.run_id),
+        lambda interrupt, by: start(interrupt, by, thread_id=interrupt.thread.thread_id),
     ),
     "begin": (
-        lambda question: None,
-        lambda question, by: start(question, by, thread_id="another"),
+        lambda interrupt: None,
+        lambda interrupt, by: start(interrupt, by, thread_id="another"),
     ),
     "discard": (
-        lambda question: None,
-        lambda question, by: start(
-            question, by, thread_id=question.thread.thread_id, on_pending="discard"
+        lambda interrupt: None,
+        lambda interrupt, by: start(
+            interrupt, by, thread_id=interrupt.thread.thread_id, on_pending="discard"
         ),
     ),
 }
@@ -127,7 +127,7 @@ def full(monkeypatch: pytest.MonkeyPatch) -> Callable[[], None]:
 @pytest.mark.parametrize("who", ["a user", "code"])
 @pytest.mark.parametrize("verb", VERBS)
 def test_what_fails_once_it_is_recorded_never_was(
-    question: Interrupt,
+    interrupt: Interrupt,
     user: Callable[..., User],
     unchanged: Callable[..., None],
     full: Callable[[], None],
@@ -142,17 +142,17 @@ def test_what_fails_once_it_is_recorded_never_was(
         "view_thread", "operate_run", "start_run",
     )  # fmt: skip
     prepare, act = VERBS[verb]
-    prepare(question)
+    prepare(interrupt)
     unchanged()
     full()
     with pytest.raises(RuntimeError, match="no more room"):
-        act(question, by if who == "a user" or verb == "take over" else None)
+        act(interrupt, by if who == "a user" or verb == "take over" else None)
     unchanged()
 
 
 @pytest.mark.promise("P20")
 def test_a_refusal_whose_record_fails_is_not_half_recorded(
-    question: Interrupt,
+    interrupt: Interrupt,
     user: Callable[..., User],
     unchanged: Callable[..., None],
     full: Callable[[], None],
@@ -160,7 +160,7 @@ def test_a_refusal_whose_record_fails_is_not_half_recorded(
     unchanged()
     full()
     with pytest.raises(NotAllowedError):
-        services.decide(question.pk, "approve", by=user("olga", "view_interrupt"))
+        services.decide(interrupt.pk, "approve", by=user("olga", "view_interrupt"))
     unchanged()
     assert audit.find_first_fault(Thread.objects.get()) is None
 

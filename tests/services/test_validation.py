@@ -15,10 +15,10 @@ from django.urls import reverse
 
 from hitl_django import audit, services
 from hitl_django.admin.display.list_columns import get_checkbox_value
-from hitl_django.contrib.links.errors import LinkSpentError
-from hitl_django.contrib.links.services import decide_by_link, make_link
+from hitl_django.contrib.links.errors import LinkUnusableError
+from hitl_django.contrib.links.services import create_review_link, decide_by_link
 from hitl_django.engine.errors import InvalidAnswerError
-from hitl_django.errors import InterruptNotFound, NotAllowedError, StaleQuestionError
+from hitl_django.errors import InterruptNotFound, NotAllowedError, StaleInterruptError
 from hitl_django.json_text import json_schema, schema_keywords
 from hitl_django.models import Decision, Interrupt, Thread
 from hitl_django.services.reviews.decide import MOST_READS
@@ -64,38 +64,38 @@ def client_of(user: User) -> Client:
     return client
 
 
-def by_api(question: Interrupt, user: User) -> None:
-    path = reverse("hitl_django:decisions", args=[question.pk])
+def by_api(interrupt: Interrupt, user: User) -> None:
+    path = reverse("hitl_django:decisions", args=[interrupt.pk])
     body = json.dumps({"type": "edit", "value": VALUE})
     response = client_of(user).post(path, body, content_type="application/json")
     assert response.status_code == 202, response.content
 
 
-def by_bulk_api(question: Interrupt, user: User) -> None:
-    one = {"interrupt": str(question.pk), "type": "edit", "value": VALUE}
+def by_bulk_api(interrupt: Interrupt, user: User) -> None:
+    one = {"interrupt": str(interrupt.pk), "type": "edit", "value": VALUE}
     body = json.dumps({"decisions": [one]})
     path = reverse("hitl_django:decisions-bulk")
     response = client_of(user).post(path, body, content_type="application/json")
     assert response.json()["results"][0]["status"] == 202
 
 
-def by_form(question: Interrupt, user: User) -> None:
-    assert press(client_of(user), question, "approve", amount="5").status_code == 302
+def by_form(interrupt: Interrupt, user: User) -> None:
+    assert press(client_of(user), interrupt, "approve", amount="5").status_code == 302
 
 
-def by_bulk_form(question: Interrupt, user: User) -> None:
+def by_bulk_form(interrupt: Interrupt, user: User) -> None:
     client, page = client_of(user), reverse("admin:hitl_django_reviewitem_bulk")
-    form = {"item": get_checkbox_value(question), "decision": "approve", "confirmed": "1"}
+    form = {"item": get_checkbox_value(interrupt), "decision": "approve", "confirmed": "1"}
     assert "Approved." in client.post(page, form).content.decode()
 
 
-def by_link(question: Interrupt, user: User) -> None:
-    token = make_link(question.pk, name="Dana").url.rstrip("/").rsplit("/", 1)[1]
+def by_link(interrupt: Interrupt, user: User) -> None:
+    token = create_review_link(interrupt.pk, name="Dana").url.rstrip("/").rsplit("/", 1)[1]
     decide_by_link(token, "edit", VALUE)
 
 
-def by_page_of_link(question: Interrupt, user: User) -> None:
-    url, client = make_link(question.pk, name="Dana").url, Client()
+def by_page_of_link(interrupt: Interrupt, user: User) -> None:
+    url, client = create_review_link(interrupt.pk, name="Dana").url, Client()
     form = post_of(client.get(url).content.decode())
     response = client.post(url, {**form, "answer/amount": "5", "decision": "approve"})
     assert response.status_code == 302
@@ -104,10 +104,10 @@ def by_page_of_link(question: Interrupt, user: User) -> None:
 @pytest.mark.parametrize(
     "deciding",
     [
-        lambda question, user: services.decide(question.pk, "edit", VALUE),
-        lambda question, user: services.decide(question.pk, "edit", VALUE, by=user),
-        lambda question, user: services.decide(
-            question.pk, resume={"approved": True, "amount": 5}, by=user
+        lambda interrupt, user: services.decide(interrupt.pk, "edit", VALUE),
+        lambda interrupt, user: services.decide(interrupt.pk, "edit", VALUE, by=user),
+        lambda interrupt, user: services.decide(
+            interrupt.pk, resume={"approved": True, "amount": 5}, by=user
         ),
         by_api,
         by_bulk_api,
@@ -124,8 +124,8 @@ def by_page_of_link(question: Interrupt, user: User) -> None:
 def test_no_transaction_is_open_while_an_answer_is_validated(
     deciding: Deciding, boss: User, advance: Advance, entries: list[bool]
 ) -> None:
-    question = asked("typed", TYPED, advance)
-    deciding(question, boss)
+    interrupt = asked("typed", TYPED, advance)
+    deciding(interrupt, boss)
     assert Decision.objects.get().effective
     assert entries
     assert not any(entries)
@@ -135,12 +135,12 @@ def test_nor_while_votes_and_proposals_are(
     boss: User, advance: Advance, entries: list[bool]
 ) -> None:
     terms = {"quorum": 2, "typed": True, "claim_required": True}
-    question = asked("reviewed", {"payload": {"seats": 2}, "terms": terms}, advance)
+    interrupt = asked("reviewed", {"payload": {"seats": 2}, "terms": terms}, advance)
     for name, value in (("ann", 4), ("bob", 6), ("cai", 6)):
         voter = User.objects.create_superuser(name)
-        services.claim(question.pk, by=voter)
-        services.check_answer(question.pk, "respond", {"seats": value}, by=voter)
-        services.decide(question.pk, "respond", {"seats": value}, by=voter)
+        services.claim(interrupt.pk, by=voter)
+        services.check_answer(interrupt.pk, "respond", {"seats": value}, by=voter)
+        services.decide(interrupt.pk, "respond", {"seats": value}, by=voter)
     assert Interrupt.objects.get().status == "decided"
     assert Decision.objects.count() == 3
     assert len(entries) >= 3
@@ -151,9 +151,9 @@ def test_nor_while_votes_and_proposals_are(
 def changing(monkeypatch: pytest.MonkeyPatch) -> Callable[..., list[Any]]:
     """Changes a question each time that an answer to it has been validated, as often as named."""
 
-    def change(question: Interrupt, times: int, **columns: Any) -> list[Any]:
+    def change(interrupt: Interrupt, times: int, **columns: Any) -> list[Any]:
         apply, answers = json_schema.find_faults, list[Any]()
-        rows = Interrupt.objects.filter(pk=question.pk)
+        rows = Interrupt.objects.filter(pk=interrupt.pk)
 
         def and_change(schema: Any, value: Any) -> Any:
             found = apply(schema, value)
@@ -170,13 +170,13 @@ def changing(monkeypatch: pytest.MonkeyPatch) -> Callable[..., list[Any]]:
 
 @pytest.mark.promise("P1")
 @pytest.mark.parametrize("has_user", [True, False])
-def test_an_answer_that_was_validated_against_another_question_is_not_recorded(
+def test_an_answer_that_was_validated_against_another_interrupt_is_not_recorded(
     advance: Advance, boss: User, changing: Callable[..., list[Any]], has_user: bool
 ) -> None:
-    question = asked("typed", TYPED, advance)
-    validated = changing(question, 1, response_schema=HUNDREDS)
+    interrupt = asked("typed", TYPED, advance)
+    validated = changing(interrupt, 1, response_schema=HUNDREDS)
     with pytest.raises(InvalidAnswerError) as refused:
-        services.decide(question.pk, "edit", VALUE, by=boss if has_user else None)
+        services.decide(interrupt.pk, "edit", VALUE, by=boss if has_user else None)
     assert [pointer for pointer, _ in refused.value.faults] == ["/amount"]
     assert len(validated) == 2
     assert not Decision.objects.exists()
@@ -184,12 +184,12 @@ def test_an_answer_that_was_validated_against_another_question_is_not_recorded(
 
 
 @pytest.mark.parametrize("has_user", [True, False])
-def test_an_answer_that_fits_the_question_as_it_became_is_taken(
+def test_an_answer_that_fits_the_interrupt_as_it_became_is_taken(
     advance: Advance, boss: User, changing: Callable[..., list[Any]], has_user: bool
 ) -> None:
-    question = asked("typed", TYPED, advance)
-    validated = changing(question, 1, response_schema=HUNDREDS, payload_digest="0" * 32)
-    made = services.decide(question.pk, "edit", {"amount": 500}, by=boss if has_user else None)
+    interrupt = asked("typed", TYPED, advance)
+    validated = changing(interrupt, 1, response_schema=HUNDREDS, payload_digest="0" * 32)
+    made = services.decide(interrupt.pk, "edit", {"amount": 500}, by=boss if has_user else None)
     decision = Decision.objects.get()
     assert (made.value, decision.version) == ({"approved": True, "amount": 500}, 2)
     assert decision.payload_digest == "0" * 32
@@ -197,13 +197,13 @@ def test_an_answer_that_fits_the_question_as_it_became_is_taken(
     assert audit.find_first_fault(Thread.objects.get()) is None
 
 
-def test_a_question_that_never_stands_still_is_given_up(
+def test_an_interrupt_that_never_stands_still_is_given_up(
     advance: Advance, boss: User, changing: Callable[..., list[Any]]
 ) -> None:
-    question = asked("typed", TYPED, advance)
-    validated = changing(question, 100)
-    with pytest.raises(StaleQuestionError):
-        services.decide(question.pk, "edit", VALUE, by=boss)
+    interrupt = asked("typed", TYPED, advance)
+    validated = changing(interrupt, 100)
+    with pytest.raises(StaleInterruptError):
+        services.decide(interrupt.pk, "edit", VALUE, by=boss)
     assert len(validated) == MOST_READS
     assert not Decision.objects.exists()
 
@@ -211,21 +211,21 @@ def test_a_question_that_never_stands_still_is_given_up(
 def test_who_says_what_they_saw_is_told_that_it_changed(
     advance: Advance, boss: User, changing: Callable[..., list[Any]]
 ) -> None:
-    question = asked("typed", TYPED, advance)
-    validated = changing(question, 1)
-    with pytest.raises(StaleQuestionError):
-        services.decide(question.pk, "edit", VALUE, by=boss, version=1)
+    interrupt = asked("typed", TYPED, advance)
+    validated = changing(interrupt, 1)
+    with pytest.raises(StaleInterruptError):
+        services.decide(interrupt.pk, "edit", VALUE, by=boss, version=1)
     assert len(validated) == 1
     assert not Decision.objects.exists()
 
 
-def test_a_link_to_a_question_that_changes_meanwhile_stays_unused(
+def test_a_link_to_an_interrupt_that_changes_meanwhile_stays_unused(
     advance: Advance, boss: User, changing: Callable[..., list[Any]]
 ) -> None:
-    question = asked("typed", TYPED, advance)
-    url = make_link(question.pk, name="Dana").url
-    changing(question, 1, response_schema=HUNDREDS)
-    with pytest.raises(LinkSpentError) as refused:
+    interrupt = asked("typed", TYPED, advance)
+    url = create_review_link(interrupt.pk, name="Dana").url
+    changing(interrupt, 1, response_schema=HUNDREDS)
+    with pytest.raises(LinkUnusableError) as refused:
         decide_by_link(url.rstrip("/").rsplit("/", 1)[1], "edit", VALUE)
     assert refused.value.state == "stale"
     assert not Decision.objects.exists()
@@ -234,18 +234,18 @@ def test_a_link_to_a_question_that_changes_meanwhile_stays_unused(
 def test_what_is_wrong_with_an_answer_is_not_told_to_who_may_not_decide(
     advance: Advance, user: Callable[..., User]
 ) -> None:
-    question = asked("typed", TYPED, advance)
+    interrupt = asked("typed", TYPED, advance)
     watcher, stranger = user("wanda", "view_interrupt"), user("sid")
     with pytest.raises(NotAllowedError):
-        services.decide(question.pk, "edit", {"amount": "x"}, by=watcher)
+        services.decide(interrupt.pk, "edit", {"amount": "x"}, by=watcher)
     with pytest.raises(InterruptNotFound):
-        services.decide(question.pk, "edit", {"amount": "x"}, by=stranger)
+        services.decide(interrupt.pk, "edit", {"amount": "x"}, by=stranger)
 
 
 def test_what_a_decision_is_validated_against_shares_one_budget(
     advance: Advance, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    question = asked("typed", {"amount": 5.0, "customer": "Dana"}, advance)
+    interrupt = asked("typed", {"amount": 5.0, "customer": "Dana"}, advance)
     made: list[schema_keywords.Budget] = []
     known: list[int] = []
     apply = json_schema.find_faults
@@ -262,6 +262,6 @@ def test_what_a_decision_is_validated_against_shares_one_budget(
 
     monkeypatch.setattr(schema_keywords, "Budget", Counted)
     monkeypatch.setattr(json_schema, "find_faults", watched)
-    services.decide(question.pk, "approve", {"approved": True, "amount": 5})
+    services.decide(interrupt.pk, "approve", {"approved": True, "amount": 5})
     assert set(known) == {1}
     assert len(made) == 1

@@ -140,8 +140,8 @@ def test_each_verb_has_a_twin_for_event_loops(worker: list[float]) -> None:
         async def live() -> None:
             run = await services.astart("approval", {"text": "x"}, key="k")
             await sync_to_async(advance)()
-            question = await Interrupt.objects.aget(run=run.id)
-            await services.adecide(question.pk, "approve", reason="because")
+            interrupt = await Interrupt.objects.aget(run=run.id)
+            await services.adecide(interrupt.pk, "approve", reason="because")
             await sync_to_async(advance)()
             assert (await services.arun_result(run.id))["text"] == "x"
             assert (await services.arun_result(run.id, dict))["text"] == "x"

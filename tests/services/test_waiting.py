@@ -83,7 +83,7 @@ def test_runs_begin_one_after_the_other_in_their_order(advance: Advance) -> None
     assert audit.find_first_fault(thread()) is None
 
 
-def test_an_open_question_is_waited_for_and_not_lost(advance: Advance) -> None:
+def test_an_open_interrupt_is_waited_for_and_not_lost(advance: Advance) -> None:
     start(given={"text": "one"})
     advance()
     start(given={"text": "two"})
@@ -298,7 +298,7 @@ def test_of_one_that_can_not_begin_everybody_is_told(
     )
     signals.run_failed.connect(hear)
     with django_capture_on_commit_callbacks(execute=True):
-        assert waiting.begin_waiting(bad.pk) is None
+        assert waiting.start_next_waiting_run(bad.pk) is None
         assert told == []
     ids = {"run_id": str(bad.pk), "thread_id": "t", "graph": "approval"}
     assert told == [{**ids, "state": "failed"}]
@@ -342,7 +342,7 @@ def test_a_graph_that_is_not_registered_here_is_waited_for(
     assert "could not be claimed" in caplog.text
     assert states() == ["succeeded", "waiting"]
     Run.objects.filter(state="waiting").update(graph="approval")
-    waiting.begin_waiting(first.id)
+    waiting.start_next_waiting_run(first.id)
     assert states() == ["succeeded", "queued"]
 
 
@@ -367,7 +367,7 @@ def test_a_thread_that_is_waited_for_is_kept(advance: Advance) -> None:
     assert retention.delete_ended(0, 10) == 0
     assert archive_ended(0, 10) == 0
     with pytest.raises(RunStateError, match="is waiting"):
-        services.forget("t")
+        services.erase_thread("t")
 
 
 def test_what_waited_in_vain_is_erased_with_the_thread(advance: Advance) -> None:
@@ -376,7 +376,7 @@ def test_what_waited_in_vain_is_erased_with_the_thread(advance: Advance) -> None
     services.cancel(second.id)
     services.cancel(Run.objects.earliest("created_at").pk)
     assert Run.objects.get(pk=second.id).input is not None
-    services.forget("t")
+    services.erase_thread("t")
     assert not Run.objects.filter(input__isnull=False).exists()
 
 
@@ -449,7 +449,7 @@ def test_what_begins_is_as_if_it_had_been_started_now(
     newest = deploy(version="2", pin=True, node="ask again")
     GraphShape.objects.all().delete()
 
-    assert waiting.begin_waiting(second.id) == second.id
+    assert waiting.start_next_waiting_run(second.id) == second.id
     row, at = Run.objects.get(pk=second.id), thread()
     assert (row.graph_version, row.fingerprint) == ("2", newest)
     assert row.options == {"durability": "exit", registry.PINNED: True}
@@ -491,7 +491,7 @@ def test_what_runs_of_other_threads_were_stored_under_is_nothing_to_it(
     deploy(state=Counted)
     services.start("line", {"text": "x"}, thread_id="u")
     deploy()
-    assert waiting.begin_waiting(second.id) == second.id
+    assert waiting.start_next_waiting_run(second.id) == second.id
     assert states() == ["succeeded", "queued", "queued"]
 
 
@@ -515,12 +515,12 @@ def test_other_threads_have_nothing_to_do_with_it(advance: Advance) -> None:
         for _ in range(2)
     ]
     Thread.objects.filter(thread_id="u").update(attempts=2)
-    assert waiting.begin_waiting(uuid4()) is None
+    assert waiting.start_next_waiting_run(uuid4()) is None
     free = services.start("approval", {"text": "x"}, thread_id="free")
-    assert waiting.begin_waiting(free.id) is None
-    assert waiting.begin_waiting(beside[1]) is None
+    assert waiting.start_next_waiting_run(free.id) is None
+    assert waiting.start_next_waiting_run(beside[1]) is None
     assert Run.objects.get(pk=second.id).state == "waiting"
-    assert waiting.begin_waiting(second.id) == second.id
+    assert waiting.start_next_waiting_run(second.id) == second.id
     rows = Run.objects.filter(pk__in=beside).order_by("created_at", "pk")
     assert list(rows.values_list("state", flat=True)) == ["queued", "waiting"]
     other = Thread.objects.get(thread_id="u")
@@ -543,7 +543,7 @@ def test_what_the_database_refuses_is_no_failure_of_the_run(
     with monkeypatch.context() as patched:
         patched.setattr(waiting, "submit_input", submit)
         with pytest.raises(error):
-            waiting.begin_waiting(second.id)
+            waiting.start_next_waiting_run(second.id)
     unchanged()
 
 
@@ -558,7 +558,7 @@ def test_of_one_that_can_not_begin_nothing_is_left_half_written(
         raise ValueError("the graph's own")
 
     monkeypatch.setattr(waiting, "submit_input", submit_and_fail)
-    assert waiting.begin_waiting(second.id) is None
+    assert waiting.start_next_waiting_run(second.id) is None
     assert Checkpoint.objects.count() == stored
     assert Run.objects.get(pk=second.id).state == "failed"
 
@@ -568,7 +568,7 @@ def test_of_one_that_can_not_begin_nothing_is_left_half_written(
     Run.objects.filter(pk=third.id).update(state="waiting")
     Thread.objects.update(has_waiting=True)
     with pytest.raises(ZeroDivisionError):
-        waiting.begin_waiting(third.id)
+        waiting.start_next_waiting_run(third.id)
     assert Run.objects.get(pk=third.id).state != "failed"
 
 

@@ -29,7 +29,7 @@ def test_a_process_reports_once_in_a_while(monkeypatch: pytest.MonkeyPatch) -> N
     heartbeat.report_work()
     assert WorkerHeartbeat.objects.get().pk == row.pk
     health = services.worker_health()
-    assert (health.workers, health.is_alive, health.is_silent) == (1, True, False)
+    assert (health.workers, health.is_alive, health.is_missing) == (1, True, False)
 
 
 def test_a_forked_process_reports_for_itself(monkeypatch: pytest.MonkeyPatch) -> None:

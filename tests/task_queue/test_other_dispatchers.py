@@ -99,12 +99,12 @@ def test_idle_worker_reports_when_the_sweep_asks_for_it(settings: Any) -> None:
     rows = apps.get_model("django_tasks_database", "DBTaskResult")._default_manager
     WorkerHeartbeat.objects.create(owner="worker:1", host="worker", pid=1)
     WorkerHeartbeat.objects.update(at=Now() - timedelta(minutes=10))
-    assert services.missing_workers() is not None
+    assert services.find_worker_outage() is not None
     sweep()
     row = rows.get()
     heartbeat._reported = None
     messages.perform(*row.args_kwargs["args"])
-    assert services.missing_workers() is None
+    assert services.find_worker_outage() is None
     assert services.worker_health().workers == 1
     sweep()
     assert rows.count() == 1

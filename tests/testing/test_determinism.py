@@ -99,7 +99,7 @@ def test_a_row_that_is_guarded_is_written_once(order: Any, guard: Any) -> None:
             assert_deterministic(buy)
 
 
-def test_a_question_that_isn_t_the_same_again_is_found(order: Any) -> None:
+def test_an_interrupt_that_isn_t_the_same_again_is_found(order: Any) -> None:
     counter = itertools.count()
 
     def charge(state: Order) -> Order:
@@ -111,7 +111,7 @@ def test_a_question_that_isn_t_the_same_again_is_found(order: Any) -> None:
     def story(hitl: GraphEnvironment) -> None:
         hitl.start("purchase", {"total": 1})
 
-    with pytest.raises(NondeterminismError, match=r"questions\[0\]\.payload\.number was 1, not 0"):
+    with pytest.raises(NondeterminismError, match=r"interrupts\[0\]\.payload\.number was 1, not 0"):
         assert_deterministic(story)
     assert assert_deterministic(story, ignore=["number"]) == 4
 

@@ -13,7 +13,7 @@ from django.test import TestCase
 from hitl_django import START, Expiry, StateGraph, audit, interrupt, services
 from hitl_django.graph_registry import registry
 from hitl_django.models import Interrupt, Run
-from hitl_django.review_terms import review
+from hitl_django.review_options import review
 from hitl_django.testing import GraphEnvironment
 
 pytestmark = pytest.mark.django_db
@@ -28,8 +28,8 @@ class Leave(TypedDict, total=False):
 
 def ask(leave: Leave) -> Leave:
     expires = Expiry(timedelta(days=3), "answer", False)
-    question = {"title": f"Give {leave['person']} {leave['days']} days off?"}
-    return {"granted": interrupt(question, expires=expires)}
+    payload = {"title": f"Give {leave['person']} {leave['days']} days off?"}
+    return {"granted": interrupt(payload, expires=expires)}
 
 
 def tell(leave: Leave) -> Leave:
@@ -61,16 +61,16 @@ def test_a_run_is_started_asked_decided_and_over(hitl: GraphEnvironment) -> None
     assert result["days"] == 2
 
 
-def test_questions_are_found_by_title_node_graph_or_run(hitl: GraphEnvironment) -> None:
+def test_interrupts_are_found_by_title_node_graph_or_run(hitl: GraphEnvironment) -> None:
     ann = hitl.start("leave", {"person": "Ann", "days": 2})
     bob = hitl.start("leave", {"person": "Bob", "days": 9})
-    assert [each.run_id for each in hitl.questions()] == [ann.id, bob.id]
-    assert hitl.question(run=bob).title == "Give Bob 9 days off?"
+    assert [each.run_id for each in hitl.interrupts()] == [ann.id, bob.id]
+    assert hitl.interrupt(run=bob).title == "Give Bob 9 days off?"
     hitl.decide(run=bob, type="reject", reason="Too long.")
     hitl.decide(node="ask", graph="leave", type="approve")
     hitl.assert_finished(bob, granted=False)
     hitl.assert_finished(ann.id, granted=True)
-    assert not hitl.questions().exists()
+    assert not hitl.interrupts().exists()
 
 
 def test_who_describes_none_or_several_is_told_what_is_open(hitl: GraphEnvironment) -> None:
@@ -85,7 +85,7 @@ def test_who_describes_none_or_several_is_told_what_is_open(hitl: GraphEnvironme
         "  'Give Ann 2 days off?' (leave, ask)",
         "  'Give Bob 9 days off?' (leave, ask)",
     ]
-    assert hitl.questions().count() == 2
+    assert hitl.interrupts().count() == 2
 
 
 def test_time_passes_and_what_is_due_is_done(hitl: GraphEnvironment) -> None:
@@ -97,29 +97,29 @@ def test_time_passes_and_what_is_due_is_done(hitl: GraphEnvironment) -> None:
     assert Interrupt.objects.get(run=run.id).status == "expired"
 
 
-def test_claims_end_questions_come_due_and_the_record_still_holds(
+def test_claims_end_interrupts_come_due_and_the_record_still_holds(
     hitl: GraphEnvironment, django_user_model: Any, settings: Any
 ) -> None:
     rita = django_user_model.objects.create_superuser("rita")
-    question = hitl.make_question({"title": "Pay?"}, due=timedelta(hours=4))
-    services.claim(question.pk, by=rita)
+    payload = hitl.make_interrupt({"title": "Pay?"}, due=timedelta(hours=4))
+    services.claim(payload.pk, by=rita)
     hitl.advance_time(hours=5)
-    question.refresh_from_db()
-    assert question.overdue
-    assert services.claim(question.pk, by=django_user_model.objects.create_superuser("olga"))
-    hitl.decide(question, "approve", by=rita)
+    payload.refresh_from_db()
+    assert payload.overdue
+    assert services.claim(payload.pk, by=django_user_model.objects.create_superuser("olga"))
+    hitl.decide(payload, "approve", by=rita)
     assert list(audit.find_faults()) == []
 
 
-def test_a_question_is_made_in_the_terms_of_a_review(hitl: GraphEnvironment) -> None:
+def test_an_interrupt_is_made_in_the_terms_of_a_review(hitl: GraphEnvironment) -> None:
     Group.objects.create(name="payments")
-    question = hitl.make_question({"sum": 3}, title="Pay 3?", group="payments", decisions=["edit"])
-    assert (question.title, question.payload) == ("Pay 3?", {"sum": 3})
-    assert question.group_label == "payments"
-    other = hitl.make_question()
+    payload = hitl.make_interrupt({"sum": 3}, title="Pay 3?", group="payments", decisions=["edit"])
+    assert (payload.title, payload.payload) == ("Pay 3?", {"sum": 3})
+    assert payload.group_label == "payments"
+    other = hitl.make_interrupt()
     hitl.decide(other, "respond", "yes")
     hitl.assert_finished(str(other.run_id), answer="yes")
-    hitl.assert_asks(question.run_id, "Pay 3?")
+    hitl.assert_asks(payload.run_id, "Pay 3?")
 
 
 def test_a_failure_and_a_parked_run_are_asserted_with_their_reason(hitl: GraphEnvironment) -> None:
@@ -150,9 +150,9 @@ def test_an_assertion_that_fails_says_what_is_instead(hitl: GraphEnvironment) ->
 
 def test_what_the_product_s_own_code_did_is_taken_on(hitl: GraphEnvironment) -> None:
     run = services.start("leave", {"person": "Ann", "days": 2})
-    assert not hitl.questions().exists()
+    assert not hitl.interrupts().exists()
     assert hitl.advance() == 1
-    services.decide(hitl.question().pk, "approve")
+    services.decide(hitl.interrupt().pk, "approve")
     assert hitl.get_run(run).state == "queued"
     assert hitl.advance() == 1
     hitl.assert_finished(run)
@@ -175,7 +175,7 @@ def test_it_works_where_transactions_are_committed(hitl: GraphEnvironment) -> No
     hitl.assert_finished(run, granted=False)
 
 
-def test_terms_reach_a_question_that_a_review_asks(hitl: GraphEnvironment) -> None:
+def test_terms_reach_an_interrupt_that_a_review_asks(hitl: GraphEnvironment) -> None:
     def check(state: Leave) -> Leave:
         return {"granted": review({"person": "Ann"}, title="Fine?", priority=2)}
 
@@ -183,6 +183,6 @@ def test_terms_reach_a_question_that_a_review_asks(hitl: GraphEnvironment) -> No
     registry.register("checked")(lambda: graph)
     try:
         hitl.start("checked", {})
-        assert hitl.question("Fine?", node="check").priority == 2
+        assert hitl.interrupt("Fine?", node="check").priority == 2
     finally:
         registry.unregister("checked")

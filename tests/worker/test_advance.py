@@ -21,11 +21,11 @@ from hitl_django import interrupt, once, run_leases, services, signals, testing
 from hitl_django.checkpoints import DjangoSaver
 from hitl_django.engine.errors import SaverFailed
 from hitl_django.engine.graph.state_graph import StateGraph
-from hitl_django.engine.savers.checkpoint import Commit, Outcome, Question, TaskWrites
+from hitl_django.engine.savers.checkpoint import Commit, Outcome, PendingInterrupt, TaskWrites
 from hitl_django.engine.task.node_api import get_runtime
 from hitl_django.engine.types import Interrupt as Asked
 from hitl_django.engine.types import RetryPolicy
-from hitl_django.errors import LeaseLostError, StaleQuestionError
+from hitl_django.errors import LeaseLostError, StaleInterruptError
 from hitl_django.graph_registry import registry
 from hitl_django.leases import ThreadLease
 from hitl_django.models import ChannelBlob, Checkpoint, Interrupt, Run, Thread
@@ -590,16 +590,16 @@ def test_a_signal_between_the_claim_and_the_first_step_is_not_missed(
 
 def pause(lease: Any, row: Interrupt, words: str) -> None:
     """Commit what a worker does that has loaded before the answer to ``row`` came."""
-    question = Question(
+    interrupt = PendingInterrupt(
         Asked(words, row.interrupt_id), row.node, row.task_id, row.task_path, "", row.checkpoint_id
     )
     place = {"configurable": {"thread_id": lease.thread.thread_id}}
     saver = DjangoSaver(lease.thread, RunFence(lease))
-    saver.commit(Commit(place, outcome=Outcome("interrupted", (question,))))
+    saver.commit(Commit(place, outcome=Outcome("interrupted", (interrupt,))))
 
 
 @pytest.mark.promise("P8")
-def test_a_question_answered_while_the_run_was_busy_sends_it_round_again(
+def test_an_interrupt_answered_while_the_run_was_busy_sends_it_round_again(
     advance: Advance, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     services.start("panel", {"log": []})
@@ -620,7 +620,7 @@ def test_a_question_answered_while_the_run_was_busy_sends_it_round_again(
 
 
 @pytest.mark.promise("P4")
-def test_an_answer_to_old_words_is_refused_when_the_question_has_changed(
+def test_an_answer_to_old_words_is_refused_when_the_interrupt_has_changed(
     advance: Advance,
 ) -> None:
     services.start("panel", {"log": []})
@@ -632,7 +632,7 @@ def test_an_answer_to_old_words_is_refused_when_the_question_has_changed(
     assert (now.title, now.version, now.status) == ("Something else?", 2, "pending")
     assert Run.objects.get().state == "interrupted"
     for seen in ({"digest": shown.payload_digest}, {"version": 1}):
-        with pytest.raises(StaleQuestionError):
+        with pytest.raises(StaleInterruptError):
             services.decide(shown.pk, "approve", **seen)
     services.decide(shown.pk, "approve", digest=now.payload_digest, version=2)
 
@@ -659,7 +659,7 @@ def test_other_words_inherit_neither_the_time_nor_the_refusal_of_the_old(advance
 
 
 @pytest.mark.promise("P4")
-def test_a_question_that_comes_back_keeps_its_terms_and_its_time_begins_anew(
+def test_an_interrupt_that_comes_back_keeps_its_terms_and_its_time_begins_anew(
     advance: Advance,
 ) -> None:
     terms: dict[str, Any] = {"title": "Pay it?", "why": "A lot.", "quorum": 2}
@@ -671,18 +671,18 @@ def test_a_question_that_comes_back_keeps_its_terms_and_its_time_begins_anew(
     Interrupt.objects.update(status="superseded", expires_at=None, warn_at=None)
     services.retry(info.id)
     advance()
-    question = Interrupt.objects.get()
-    assert (question.status, question.version) == ("pending", 2)
-    assert (question.title, question.why, question.quorum) == ("Pay it?", "A lot.", 2)
-    assert (question.expiry, question.due_at) == (before.expiry, before.due_at)
-    assert question.due_at is not None
-    assert question.warn_at is not None
-    assert question.expires_at is not None
+    interrupt = Interrupt.objects.get()
+    assert (interrupt.status, interrupt.version) == ("pending", 2)
+    assert (interrupt.title, interrupt.why, interrupt.quorum) == ("Pay it?", "A lot.", 2)
+    assert (interrupt.expiry, interrupt.due_at) == (before.expiry, before.due_at)
+    assert interrupt.due_at is not None
+    assert interrupt.warn_at is not None
+    assert interrupt.expires_at is not None
     assert before.expires_at is not None
-    assert question.expires_at >= before.expires_at
+    assert interrupt.expires_at >= before.expires_at
 
 
-def test_a_question_that_is_no_longer_asked_is_superseded(advance: Advance) -> None:
+def test_an_interrupt_that_is_no_longer_asked_is_superseded(advance: Advance) -> None:
     services.start("panel", {"log": []})
     advance()
     left, right = Interrupt.objects.order_by("task_path")
@@ -694,7 +694,7 @@ def test_a_question_that_is_no_longer_asked_is_superseded(advance: Advance) -> N
     assert (right.status, right.version) == ("superseded", 2)
 
 
-def test_a_question_comes_back_when_its_failed_run_is_retried(advance: Advance) -> None:
+def test_an_interrupt_comes_back_when_its_failed_run_is_retried(advance: Advance) -> None:
     info = services.start("approval", {"text": "x"})
     advance()
     # As a run that failed beside its question leaves them.
@@ -702,10 +702,10 @@ def test_a_question_comes_back_when_its_failed_run_is_retried(advance: Advance) 
     Interrupt.objects.update(status="superseded")
     services.retry(info.id)
     advance()
-    question = Interrupt.objects.get()
-    assert (question.status, question.version) == ("pending", 2)
+    interrupt = Interrupt.objects.get()
+    assert (interrupt.status, interrupt.version) == ("pending", 2)
     assert Run.objects.get().state == "interrupted"
-    services.decide(question.pk, "approve")
+    services.decide(interrupt.pk, "approve")
 
 
 @pytest.mark.django_db(transaction=True)

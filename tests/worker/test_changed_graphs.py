@@ -65,14 +65,14 @@ def paused(deploy: Deploy, advance: Advance) -> Interrupt:
 def test_a_thread_whose_pending_node_is_gone_is_parked_in_words_and_goes_on_after_a_fix(
     deploy: Deploy, advance: Advance
 ) -> None:
-    question = paused(deploy, advance)
+    interrupt = paused(deploy, advance)
     before = Run.objects.get().fingerprint
     for other in ("", "~"):  # the shapes of other graphs are none of it
         GraphShape.objects.create(
             fingerprint=other, graph="x", shape=registry.get_graph("steps").shape
         )
     deploy("plan", "check?", "pay", version="2")
-    services.decide(question.pk, "respond", "fine")
+    services.decide(interrupt.pk, "respond", "fine")
     advance()
     run = Run.objects.get()
     assert (run.state, run.fingerprint) == ("parked", before)
@@ -80,8 +80,8 @@ def test_a_thread_whose_pending_node_is_gone_is_parked_in_words_and_goes_on_afte
         "GraphChangedError: The thread was stored under another shape of the graph 'evolving': "
         "node 'review' is gone."
     )
-    question.refresh_from_db()
-    assert question.status == "decided"
+    interrupt.refresh_from_db()
+    assert interrupt.status == "decided"
     services.retry(run.pk)
     advance()
     assert Run.objects.get().state == "parked"
@@ -91,7 +91,7 @@ def test_a_thread_whose_pending_node_is_gone_is_parked_in_words_and_goes_on_afte
     advance()
     run = Run.objects.get()
     assert (run.state, run.error) == ("succeeded", "")
-    assert values_of(question.thread)["log"] == ["plan", "fine", "check", "pay"]
+    assert values_of(interrupt.thread)["log"] == ["plan", "fine", "check", "pay"]
     assert run.fingerprint == registry.get_graph("evolving").fingerprint != before
     stored = GraphShape.objects.filter(graph="evolving")
     assert set(stored.values_list("version", flat=True)) == {"1", "3"}
@@ -101,24 +101,24 @@ def test_a_thread_whose_pending_node_is_gone_is_parked_in_words_and_goes_on_afte
 def test_a_run_under_the_same_shape_compares_nothing(
     deploy: Deploy, advance: Advance, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    question = paused(deploy, advance)
+    interrupt = paused(deploy, advance)
     deploy("plan", "review?", "pay", version="1.0.1")
     monkeypatch.setattr(compatibility, "adopt_shape", None)
-    services.decide(question.pk, "approve")
+    services.decide(interrupt.pk, "approve")
     advance()
     assert Run.objects.get().state == "succeeded"
 
 
 @pytest.mark.promise("P15")
 def test_the_shape_is_noted_before_anything_runs_under_it(deploy: Deploy, advance: Advance) -> None:
-    question = paused(deploy, advance)
+    interrupt = paused(deploy, advance)
     other = services.start("steps", {"log": []})
     of_other = Run.objects.get(pk=other.id).fingerprint
     deploy("plan", "review?", "more?", "pay")
-    services.decide(question.pk, "approve")
+    services.decide(interrupt.pk, "approve")
     advance()
     assert Interrupt.objects.get(status="pending").node == "more"
-    run = Run.objects.get(pk=question.run_id)
+    run = Run.objects.get(pk=interrupt.run_id)
     assert run.fingerprint == registry.get_graph("evolving").fingerprint
     assert Run.objects.get(pk=other.id).fingerprint == of_other
 
@@ -150,13 +150,13 @@ class Counted(Log, total=False):
 def test_new_input_minds_what_the_thread_holds_and_not_what_was_pending(
     deploy: Deploy, advance: Advance
 ) -> None:
-    question = paused(deploy, advance)
+    interrupt = paused(deploy, advance)
     deploy("plan", "check?", "pay", state=Counted)
     with pytest.raises(GraphChangedError, match="channel 'log'") as caught:
         services.start("evolving", {"log": 1}, thread_id="t", on_pending="discard")
     assert len(caught.value.changes) == 1
-    question.refresh_from_db()
-    assert question.status == "pending"
+    interrupt.refresh_from_db()
+    assert interrupt.status == "pending"
     assert Run.objects.count() == 1
 
     deploy("plan", "check?", "pay")
@@ -168,10 +168,10 @@ def test_new_input_minds_what_the_thread_holds_and_not_what_was_pending(
 def test_a_shape_that_was_deleted_is_missed_and_the_run_goes_on(
     deploy: Deploy, advance: Advance, caplog: pytest.LogCaptureFixture
 ) -> None:
-    question = paused(deploy, advance)
+    interrupt = paused(deploy, advance)
     GraphShape.objects.all().delete()
     deploy("plan", "review?", "mail")
-    services.decide(question.pk, "approve")
+    services.decide(interrupt.pk, "approve")
     with caplog.at_level(logging.WARNING):
         advance()
     assert "is not stored" in caplog.text

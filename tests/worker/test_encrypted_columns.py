@@ -24,7 +24,7 @@ from hitl_django import audit, services
 from hitl_django.contrib.archive.models import ArchivedThread
 from hitl_django.contrib.archive.retention import archive_ended
 from hitl_django.contrib.archive.services import restore_thread
-from hitl_django.contrib.links.services import make_link
+from hitl_django.contrib.links.services import create_review_link
 from hitl_django.contrib.webhooks import services as webhook_services
 from hitl_django.contrib.webhooks.models import Delivery
 from hitl_django.encryption import decrypt_text, encrypt_text
@@ -183,7 +183,7 @@ def test_a_whole_life_leaves_nothing_to_be_read(
     shown = client.get(reverse("hitl_django:interrupt", args=[asked.pk]))
     assert SECRET in shown.content.decode()
     services.comment(asked.pk, f"Why {SECRET}?", by=boss)
-    link = make_link(asked.pk, name="Lena", email="lena@example.com")
+    link = create_review_link(asked.pk, name="Lena", email="lena@example.com")
     assert SECRET in client.get(link.url).content.decode()
     answer = {"approved": True, "text": f"better {SECRET}"}
     services.decide(asked.pk, "respond", answer, reason=f"since {SECRET}", by=boss)

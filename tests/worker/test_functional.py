@@ -26,18 +26,18 @@ def written() -> Iterator[list[str]]:
     graphs.WRITTEN.clear()
 
 
-def open_questions() -> list[Interrupt]:
+def open_interrupts() -> list[Interrupt]:
     return list(Interrupt.objects.filter(status="pending").order_by("task_path"))
 
 
 def take_to_the_end(info: services.RunInfo, advance: Advance) -> None:
     """Answers both questions, the second reader's first."""
     advance()
-    ann, bob = open_questions()
+    ann, bob = open_interrupts()
     assert (ann.node, bob.node) == ("review", "review")
     services.decide(bob.pk, "respond", "fine")
     advance()
-    assert [question.pk for question in open_questions()] == [ann.pk]
+    assert [interrupt.pk for interrupt in open_interrupts()] == [ann.pk]
     services.decide(ann.pk, "respond", "good")
     advance()
     assert Run.objects.get(pk=info.id).state == "succeeded"

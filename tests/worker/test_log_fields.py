@@ -87,7 +87,7 @@ def list_log_calls() -> Iterator[tuple[str, str, ast.expr | None]]:
 
 
 @pytest.mark.any_database
-def test_who_logs_of_a_run_a_thread_or_a_question_gives_its_id_as_a_field() -> None:
+def test_who_logs_of_a_run_a_thread_or_an_interrupt_gives_its_id_as_a_field() -> None:
     calls = [(*call, field) for call in list_log_calls() for field in find_fields(call[1])]
     assert len(calls) > 12
     assert [

@@ -91,7 +91,7 @@ RENAMED = {
 @pytest.mark.parametrize("durability", ["sync", "exit"])
 @pytest.mark.parametrize("first", ["before", "after"])
 @pytest.mark.parametrize("length", [0, 200])
-def test_answers_from_before_and_after_a_rename_reach_their_questions(
+def test_answers_from_before_and_after_a_rename_reach_their_interrupts(
     deploy: Deploy, advance: Advance, first: str, length: int, durability: Any
 ) -> None:
     deploy(build_old(), durability=durability)
@@ -137,8 +137,8 @@ def test_a_breakpoint_of_a_runs_own_is_known_by_its_old_name(
     deploy(build_new(), version="2", renamed=RENAMED)
     services.decide(Interrupt.objects.get(status="pending").pk, "approve")
     advance()
-    for question in Interrupt.objects.filter(status="pending"):
-        services.decide(question.pk, "respond", "yes")
+    for pending in Interrupt.objects.filter(status="pending"):
+        services.decide(pending.pk, "respond", "yes")
     advance()
     assert [one.node for one in Interrupt.objects.filter(status="pending")] == ["settle"]
 
@@ -150,7 +150,7 @@ def test_renames_that_do_not_fit_the_graph_break_it_in_words(deploy: Deploy) -> 
     assert issubclass(GraphDefinitionError, ValueError)
 
 
-def test_a_form_named_by_its_node_is_found_by_a_question_of_before(deploy: Deploy) -> None:
+def test_a_form_named_by_its_node_is_found_by_an_interrupt_of_before(deploy: Deploy) -> None:
     deploy(build_new(), renamed={"review": "check", "check": "ask"}, review=ReviewPolicy())
     assert registry.get_present_name("refund", "review") == "ask"
     assert registry.get_present_name("refund", "other") == "other"
@@ -334,8 +334,8 @@ def test_a_run_goes_on_with_the_version_that_it_began_with_and_new_ones_get_the_
     deploy(says("ten"), version="10", beside=True)
     new = services.start("refund", {"log": []})
     advance()
-    for question in Interrupt.objects.filter(status="pending"):
-        services.decide(question.pk, "respond", "yes")
+    for pending in Interrupt.objects.filter(status="pending"):
+        services.decide(pending.pk, "respond", "yes")
     advance()
     assert services.run_result(old.id)["log"] == ["yes", "nine"]
     assert services.run_result(new.id)["log"] == ["yes", "ten"]

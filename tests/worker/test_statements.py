@@ -66,9 +66,9 @@ def test_a_start_a_step_a_pause_and_a_decision_are_one_transaction_each(counted:
         info = services.start(counted, {"count": 0})
     with counting() as asking:
         runner.advance(str(info.id))
-    question = Interrupt.objects.get(run=info.id)
+    interrupt = Interrupt.objects.get(run=info.id)
     with counting() as deciding:
-        services.decide(question.pk, "respond", 1)
+        services.decide(interrupt.pk, "respond", 1)
     with counting() as ending:
         runner.advance(str(info.id))
     assert Run.objects.get(pk=info.id).state == "succeeded"
@@ -85,7 +85,7 @@ def test_a_start_a_step_a_pause_and_a_decision_are_one_transaction_each(counted:
 @pytest.mark.database("postgresql")
 @pytest.mark.sessions
 @pytest.mark.parametrize("keeps", [False, True], ids=["plans anew", "keeps plans"])
-def test_a_question_and_its_answer_take_nine_round_trips(
+def test_an_interrupt_and_its_answer_take_nine_round_trips(
     counted: str, keeps: bool, request: pytest.FixtureRequest
 ) -> None:
     if keeps:
@@ -95,9 +95,9 @@ def test_a_question_and_its_answer_take_nine_round_trips(
         info = services.start(counted, {"count": 0})
     with counting_trips() as asking:
         runner.advance(str(info.id))
-    question = Interrupt.objects.get(run=info.id)
+    interrupt = Interrupt.objects.get(run=info.id)
     with counting_trips() as deciding:
-        services.decide(question.pk, "respond", 1)
+        services.decide(interrupt.pk, "respond", 1)
     with counting_trips() as ending:
         runner.advance(str(info.id))
     assert Run.objects.get(pk=info.id).state == "succeeded"
@@ -163,7 +163,7 @@ def test_a_row_is_found_by_its_key_however_few_of_its_state_are_known(name: str)
     assert [each for each in of_some if f"using {each} " in plan] == []
 
 
-def test_a_question_is_asked_without_a_look_by_a_thread_that_never_asked(counted: str) -> None:
+def test_an_interrupt_is_asked_without_a_look_by_a_thread_that_never_asked(counted: str) -> None:
     info = services.start(counted, {"count": 0})
     with counting() as asking:
         runner.advance(str(info.id))

@@ -217,7 +217,7 @@ def test_only_a_hint_that_a_sweep_gave_shows_that_somebody_sweeps(advance: Advan
 
 @pytest.mark.promise("P8")
 @pytest.mark.parametrize("broken", ["expire_due", "warn_expiring", "mark_overdue"])
-def test_what_goes_wrong_with_questions_keeps_no_run_waiting(
+def test_what_goes_wrong_with_interrupts_keeps_no_run_waiting(
     advance: Advance,
     broken: str,
     monkeypatch: pytest.MonkeyPatch,
@@ -230,7 +230,7 @@ def test_what_goes_wrong_with_questions_keeps_no_run_waiting(
     monkeypatch.setattr(services, broken, fail)
     sweep()
     assert advance() == 1
-    assert "questions could not be looked after" in caplog.text
+    assert "interrupts could not be looked after" in caplog.text
 
 
 def test_what_goes_wrong_with_events_does_not_hide_which_runs_were_hinted(

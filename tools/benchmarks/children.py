@@ -29,9 +29,9 @@ def start(module: str, url: str, *arguments: str) -> subprocess.Popen[str]:
     )
 
 
-def ask(process: subprocess.Popen[str], question: str) -> Any:
+def ask(process: subprocess.Popen[str], interrupt: str) -> Any:
     """Returns what a process answers, as JSON in one line."""
-    write_line(process, question)
+    write_line(process, interrupt)
     return json.loads(read_line(process))
 
 

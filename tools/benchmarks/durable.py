@@ -125,8 +125,8 @@ def _many_threads(e: Any, n: int, kind: str) -> Once:
         for run in runs:
             runner.advance(str(run))
         asked = models.Interrupt.objects.filter(run__in=runs).values_list("pk", flat=True)
-        for question in asked:
-            services.decide(question, "respond", "yes")
+        for interrupt in asked:
+            services.decide(interrupt, "respond", "yes")
         for run in runs:
             runner.advance(str(run))
         done = models.Run.objects.filter(pk__in=runs, state=models.Run.State.SUCCEEDED)

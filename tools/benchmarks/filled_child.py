@@ -114,8 +114,8 @@ class Round:
         run = self._timed("start", filled_rows.begin)
         with self._claims_apart():
             self._timed("steps to a question", lambda: runner.advance(str(run.id)))
-        question = Interrupt.objects.get(run=run.id)
-        self._timed("decide", lambda: services.decide(question.pk, "respond", "yes"))
+        interrupt = Interrupt.objects.get(run=run.id)
+        self._timed("decide", lambda: services.decide(interrupt.pk, "respond", "yes"))
         with self._claims_apart():
             self._timed("steps to the end", lambda: runner.advance(str(run.id)))
 

@@ -17,7 +17,7 @@ from hitl_django import START, StateGraph, interrupt, services
 from hitl_django.contrib.archive.models import ArchivedThread
 from hitl_django.contrib.archive.retention import archive_ended
 from hitl_django.contrib.insights.models import SpotCheck
-from hitl_django.contrib.links.services import make_link
+from hitl_django.contrib.links.services import create_review_link
 from hitl_django.graph_registry import registry
 from hitl_django.models import GraphShape, Interrupt, Run, Thread
 from hitl_django.models.thread_tables import THREAD_TABLES
@@ -84,14 +84,14 @@ def pause(run: services.RunInfo) -> Interrupt:
 
 def finish(run: services.RunInfo, *, discussed: bool = False) -> None:
     """Takes a run to its question, and with an answer to its end."""
-    question = pause(run)
+    pending = pause(run)
     if discussed:
-        services.comment(question.pk, "It did come back.")
-        make_link(question.pk, name="Lena R.")
-    services.decide(question.pk, "respond", "yes", reason="It came back unopened.")
+        services.comment(pending.pk, "It did come back.")
+        create_review_link(pending.pk, name="Lena R.")
+    services.decide(pending.pk, "respond", "yes", reason="It came back unopened.")
     if discussed:
         # Which approvals are drawn is chance, so the row is made as drawing makes it.
-        SpotCheck.objects.create(interrupt=question, decision=question.decisions.get())
+        SpotCheck.objects.create(interrupt=pending, decision=pending.decisions.get())
     runner.advance(str(run.id))
     assert Run.objects.get(pk=run.id).state == Run.State.SUCCEEDED
 

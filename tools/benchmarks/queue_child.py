@@ -101,7 +101,7 @@ def take(count: int) -> None:
     taken, times = [], []
     for _ in range(count):
         began = time.perf_counter()
-        taken.append(services.take_next(by=reviewer))
+        taken.append(services.claim_next(by=reviewer))
         times.append(time.perf_counter() - began)
     print(json.dumps({"taken": [str(key) for key in taken], "times": times}), flush=True)
     sys.stdin.readline()
@@ -130,7 +130,7 @@ def measure(repeat: int) -> None:
     }
     for name in OPEN_LISTS:
         page = client.get(PAGES[name].format(group=group.pk))
-        rows[f"{name}: news"] = _get(client, page.context["cl"].news_url), _nothing
+        rows[f"{name}: news"] = _get(client, page.context["cl"].updates_url), _nothing
     rows |= _calls(reviewer)
     with override_settings(ALLOWED_HOSTS=["*"]):
         print(json.dumps(list(rows)), flush=True)
@@ -156,7 +156,7 @@ def _calls(reviewer: Any) -> dict[str, Row]:
     taken: list[Any] = []
 
     def take() -> None:
-        taken.append(services.take_next(by=reviewer))
+        taken.append(services.claim_next(by=reviewer))
 
     def give_back() -> None:
         services.release(taken.pop(), by=reviewer)

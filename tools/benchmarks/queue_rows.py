@@ -46,7 +46,7 @@ def fill(size: int) -> tuple[User, Group]:
         },
         size // EACH,
     )
-    _copy(_question(), _asked(size // EACH, reviewer, other, group), size)
+    _copy(_interrupt(), _asked(size // EACH, reviewer, other, group), size)
     decided = {
         "id": "md5('decision' || n)::uuid",
         "interrupt_id": "md5('question' || (n * 10 + 1))::uuid",
@@ -153,7 +153,7 @@ def _run() -> Run:
     return Run.objects.create(thread=thread, graph="typed", state=Run.State.INTERRUPTED)
 
 
-def _question() -> Interrupt:
+def _interrupt() -> Interrupt:
     run = Run.objects.get(thread__thread_id="made")
     return Interrupt.objects.create(
         thread=run.thread,

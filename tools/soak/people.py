@@ -20,7 +20,7 @@ from hitl_django.errors import AlreadyDecidedError, InterruptNotFound, RunStateE
 from hitl_django.models import Interrupt, Run
 
 REVIEWERS = 8
-MOST_QUESTIONS = 5
+MOST_INTERRUPTS = 5
 ASKING = 0.3
 #: Seconds between two looks of somebody who waits.
 LOOK = 0.5
@@ -80,7 +80,7 @@ class Site:
         while not self.is_closed.wait(self.chance.expovariate(self.rate)):
             asks = 0
             if self.chance.random() < ASKING:
-                asks = self.chance.randint(1, MOST_QUESTIONS)
+                asks = self.chance.randint(1, MOST_INTERRUPTS)
             given = {"asks": asks, "total": 0, "tasks": [], "answers": []}
             key = f"number {self.started}"
             # The same key: if the first attempt was heard after all, this is its run.

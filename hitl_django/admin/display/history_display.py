@@ -49,15 +49,15 @@ VERB_TEXTS: dict[str, Any] = {
     "expire": gettext_lazy("A question's time was up"),
     "supersede": gettext_lazy("Withdrew questions"),
     "reopen": gettext_lazy("An answer could not be used"),
-    "question_changed": gettext_lazy("Asked otherwise than was answered"),
+    "interrupt_changed": gettext_lazy("Asked otherwise than was answered"),
     "claim": gettext_lazy("Claimed a question"),
     "release": gettext_lazy("Released a question"),
     "assign": gettext_lazy("Assigned a question"),
     "snooze": gettext_lazy("Put a question off"),
     "comment": gettext_lazy("Commented"),
     "refuse": gettext_lazy("Was refused"),
-    "forget": gettext_lazy("Erased what the thread said"),
-    "forget_person": gettext_lazy("Put a pseudonym in a person's place"),
+    "erase": gettext_lazy("Erased what the thread said"),
+    "pseudonymize_user": gettext_lazy("Put a pseudonym in a person's place"),
 }
 
 
@@ -88,7 +88,7 @@ def read_history(request: HttpRequest, thread: Thread, before: str) -> HistoryPa
     """
     until = _moment(before)
     found: list[HistoryEntry] = []
-    for gather in (_runs, _questions, _steps, _entries):
+    for gather in (_runs, _interrupts, _steps, _entries):
         found += gather(request, thread, until)
     # Again, as a moment that was read is on SQLite another text than the one that is stored.
     found = [moment for moment in found if until is None or moment.at < until]
@@ -133,14 +133,14 @@ def _runs(request: HttpRequest, thread: Thread, until: datetime | None) -> Itera
         yield HistoryEntry(run.finished_at, run.state, label, "", "", url)
 
 
-def _questions(
+def _interrupts(
     request: HttpRequest, thread: Thread, until: datetime | None
 ) -> Iterator[HistoryEntry]:
     rows = Interrupt.objects.filter(thread=thread).defer(*LARGE_COLUMNS)
     rows = select_visible(rows, request.user)
     for item in _bounded(rows, "created_at", until):
         url = find_admin_page(ReviewItem, "change", item.pk, request=request)
-        yield HistoryEntry(item.created_at, "question", _("Asked"), item.title, "", url)
+        yield HistoryEntry(item.created_at, "interrupt", _("Asked"), item.title, "", url)
     # A decision stands in the record; what else closes a question is nobody's doing.
     closed = rows.filter(closed_at__isnull=False).exclude(status=Interrupt.Status.DECIDED)
     for item in _bounded(closed, "closed_at", until):
@@ -196,10 +196,10 @@ def describe_entry(entry: AuditEntry) -> str:
     if not isinstance(kind, str):
         return label
     kinds = dict(Decision.Type.choices)
-    words, holder = f"{label}: {kinds.get(kind, kind)}", entry.detail.get("held_by")
-    if not isinstance(holder, str):
+    words, claimed_by = f"{label}: {kinds.get(kind, kind)}", entry.detail.get("claimed_by")
+    if not isinstance(claimed_by, str):
         return words
-    return _("%(decided)s, while %(who)s held it") % {"decided": words, "who": holder}
+    return _("%(decided)s, while %(who)s held it") % {"decided": words, "who": claimed_by}
 
 
 def list_steps(request: HttpRequest, thread: Thread, *, limit: int = 20) -> services.History | None:

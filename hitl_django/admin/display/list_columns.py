@@ -41,7 +41,7 @@ def get_checkbox_value(item: Interrupt) -> str:
     return f"{item.pk}.{item.version}.{item.payload_digest}"
 
 
-def format_question(item: Any) -> str:
+def format_interrupt(item: Any) -> str:
     """Returns what is asked, where, and what makes it unlike others."""
     return format_entry(item, item.title, describe_place(item), *list_marks(item))
 
@@ -90,7 +90,7 @@ def format_due(item: Any) -> str:
     return _lines(lines)
 
 
-def format_holder(item: Any) -> str:
+def format_claimed_by(item: Any) -> str:
     """Says who holds the question, whose it is, and until when it is put off."""
     now = timezone.now()
     lines: list[str] = []

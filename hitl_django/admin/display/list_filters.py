@@ -41,7 +41,7 @@ TABS: dict[str, tuple[str, Any]] = {
 def get_tab_condition(tab: str, user: Any) -> Q:
     """Returns what a tab of the list shows."""
     if tab == "free":
-        return queue_filters.match_free(user)
+        return queue_filters.match_unclaimed(user)
     return reduce(or_, get_tab_parts(tab, user, (), None))
 
 
@@ -54,7 +54,7 @@ def get_tab_parts(tab: str, user: Any, groups: Collection[Any], group: Any) -> S
         return queue_filters.split_free(user, groups, group)
     if tab == "overdue":
         return queue_filters.OVERDUE_PARTS
-    conditions = {"mine": queue_filters.match_own, "held": queue_filters.match_held_by_others}
+    conditions = {"mine": queue_filters.match_own, "held": queue_filters.match_claimed_by_others}
     if tab in conditions:
         return [conditions[tab](user)]
     return [queue_filters.SNOOZED if tab == "snoozed" else queue_filters.AWAKE]
@@ -145,7 +145,9 @@ class DecidedGraphFilter(GraphFilter):
     """Filters decisions by the graph of their question."""
 
     def lookups(self, request: HttpRequest, model_admin: Any) -> list[tuple[str, str]]:
-        return [(name, name_graph(name)) for name in services.asked_graphs(request.user)]
+        return [
+            (name, name_graph(name)) for name in services.list_graphs_with_interrupts(request.user)
+        ]
 
     def queryset(self, request: HttpRequest, queryset: QuerySet[Any]) -> QuerySet[Any]:
         return queryset.filter(interrupt__graph=self.value()) if self.value() else queryset
@@ -165,7 +167,7 @@ class ReviewerFilter(admin.SimpleListFilter):
         chosen = self.value()
         if not chosen:
             return []
-        if not services.may_see_reviewers(request.user):
+        if not services.may_view_reviewer_reports(request.user):
             raise PermissionDenied
         if chosen == self.NOBODY:
             return [(chosen, str(_("(without an account)")))]

@@ -17,7 +17,7 @@ from hitl_django.services.reviews import queue_filters
 class NewestChangeList(LinkedChangeList):
     """A list of which a search looks at the newest rows, as far as filters have left them."""
 
-    model_admin: NewestSearch
+    model_admin: RecentRowsSearch
     #: Whether there are rows that the search didn't look at.
     is_cut_short = False
 
@@ -36,7 +36,7 @@ class NewestChangeList(LinkedChangeList):
         return self.model_admin.search(rows, newest, text)
 
 
-class NewestSearch(ReadOnlyAdmin):
+class RecentRowsSearch(ReadOnlyAdmin):
     """Lists what is searched for among the newest rows, and says where there are others."""
 
     #: What the rows are in the order of, by an index.

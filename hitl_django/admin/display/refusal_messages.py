@@ -12,17 +12,17 @@ from django.utils.translation import gettext_lazy as _
 from hitl_django.decision_types import DECISION_TYPES
 from hitl_django.errors import (
     AlreadyApprovedError,
+    ClaimedError,
     ClaimRequiredError,
-    HeldError,
     NotAllowedError,
     RunStateError,
     SelfApprovalError,
-    StaleQuestionError,
+    StaleInterruptError,
 )
 from hitl_django.forms.json_input import escape_hidden
 from hitl_django.forms.local_time import format_moment, to_local
 from hitl_django.models import Decision, Interrupt
-from hitl_django.services import Silence
+from hitl_django.services import WorkerOutage
 
 
 @dataclass(frozen=True)
@@ -69,7 +69,7 @@ CONFLICTS: dict[type[Exception], Notice] = {
         (_("You can look at it, but deciding needs a permission that you don't have."),),
         "error",
     ),
-    StaleQuestionError: Notice(
+    StaleInterruptError: Notice(
         _("The question has changed since you opened it"),
         (_("Look at what it asks now, and decide on that."),),
     ),
@@ -98,19 +98,19 @@ CONFLICTS: dict[type[Exception], Notice] = {
 }
 
 
-def describe_claim(error: HeldError) -> str:
+def describe_claim(error: ClaimedError) -> str:
     """Asks whether to decide a question that somebody else holds."""
     until, now = map(to_local, (error.until, timezone.now()))
     moment = time_format(until) if until.date() == now.date() else localize(until)
     # The sentence has a full stop of its own, behind "p.m." too.
-    texts = {"who": escape_hidden(error.holder_label), "until": moment.removesuffix(".")}
+    texts = {"who": escape_hidden(error.claimed_by_label), "until": moment.removesuffix(".")}
     return _("%(who)s holds this until %(until)s. Decide anyway?") % texts
 
 
 def describe_conflict(error: Exception) -> Notice:
     """Says why something could not be done."""
-    if isinstance(error, HeldError):
-        texts = {"who": error.holder_label, "until": format_moment(error.until)}
+    if isinstance(error, ClaimedError):
+        texts = {"who": error.claimed_by_label, "until": format_moment(error.until)}
         lines = (_("They hold it until %(until)s, or until they release it.") % texts,)
         return Notice(_("%(who)s holds this question") % texts, lines)
     return CONFLICTS[type(error)]
@@ -150,7 +150,7 @@ def describe_change(item: Interrupt, version: str, decision: Decision | None, us
     """
     if item.status != Interrupt.Status.PENDING:
         return describe_outcome(item, decision, user).headline
-    return "" if str(item.version) == version else CONFLICTS[StaleQuestionError].headline
+    return "" if str(item.version) == version else CONFLICTS[StaleInterruptError].headline
 
 
 def describe_other_decision(notice: Notice, decision: Decision | None, user: Any) -> Notice:
@@ -166,7 +166,7 @@ def add_nothing_sent(notice: Notice) -> Notice:
     return replace(notice, lines=(*notice.lines, NOTHING_SENT), tone=tone)
 
 
-def describe_silence(silence: Silence) -> Notice:
+def describe_worker_outage(silence: WorkerOutage) -> Notice:
     """Says to those who decide that nobody carries it out."""
     lines: list[Any] = [_("What you decide is recorded. Runs go on when a worker does.")]
     if silence.last_seen is not None:

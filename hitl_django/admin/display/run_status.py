@@ -50,7 +50,7 @@ def describe_refused_answer(decision: Decision) -> str:
 def describe_run(run: Run, health: WorkerHealth | None = None) -> RunStatusLine:
     """Says where a run is; by ``health``, whether one that waits has any worker to wait for."""
     state = Run.State(run.state)
-    if state == Run.State.QUEUED and health is not None and health.is_silent:
+    if state == Run.State.QUEUED and health is not None and health.is_missing:
         return RunStatusLine(NOBODY_WORKS, moves=True)
     if state == Run.State.INTERRUPTED and run.resumes_at is not None:
         return RunStatusLine(UNDOABLE, moves=True)

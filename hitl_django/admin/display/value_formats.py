@@ -21,7 +21,7 @@ from django.utils.dateparse import parse_date, parse_datetime
 from django.utils.formats import date_format, number_format
 
 from hitl_django.conf import hitl
-from hitl_django.forms import Shape, read_shape
+from hitl_django.forms import SchemaNode, read_shape
 from hitl_django.graph_registry import registry
 from hitl_django.graph_registry.display_hints import Hint, Names, get_names, parse_hints
 from hitl_django.json_text.json_pointer import format_pointer, parse_pointer, read_index
@@ -80,7 +80,7 @@ def read_hints(item: Interrupt) -> dict[Names, Hint]:
     return {**found, **parse_hints(registry.get_review_policy(item.graph).display)}
 
 
-def _collect(shape: Shape, names: Names, found: dict[Names, Hint]) -> None:
+def _collect(shape: SchemaNode, names: Names, found: dict[Names, Hint]) -> None:
     if shape.display:
         try:
             found[names] = Hint.parse(shape.display)

@@ -21,9 +21,9 @@ from django.utils.translation import ngettext
 
 from hitl_django import services
 from hitl_django.admin.base import View, describe_place
+from hitl_django.admin.display.bulk_buttons import BULK
 from hitl_django.admin.display.list_columns import get_checkbox_value
 from hitl_django.admin.display.refusal_messages import CLOSED
-from hitl_django.admin.display.together import BULK
 from hitl_django.admin.request.decision_form import ReasonForm
 from hitl_django.admin.request.quorum_display import SELF_APPROVAL
 from hitl_django.admin.request.request_controller import RequestController
@@ -33,13 +33,13 @@ from hitl_django.engine.errors import HitlError, InvalidAnswerError
 from hitl_django.errors import (
     AlreadyApprovedError,
     AlreadyDecidedError,
+    ClaimedError,
     ClaimRequiredError,
-    HeldError,
     InterruptNotFound,
     NotAllowedError,
     RunStateError,
     SelfApprovalError,
-    StaleQuestionError,
+    StaleInterruptError,
 )
 from hitl_django.forms.json_input import escape_hidden
 from hitl_django.graph_registry import registry
@@ -51,12 +51,12 @@ from hitl_django.permissions import select_visible
 MOST = 200
 
 STALE = _("It has changed since it was listed. Look at what it asks now.")
-HOLDS = _("%(who)s holds it.")
+CLAIMED_BY = _("%(who)s holds it.")
 GONE = _("It isn't there any more.")
 
 
 @dataclass(frozen=True, slots=True)
-class ListedQuestion:
+class ListedInterrupt:
     """A question as it was listed."""
 
     pk: UUID
@@ -64,7 +64,7 @@ class ListedQuestion:
     digest: str
 
     @classmethod
-    def parse(cls, text: str) -> ListedQuestion | None:
+    def parse(cls, text: str) -> ListedInterrupt | None:
         """Reads what a tick says; None where it says something else."""
         pk, _, rest = text.partition(".")
         version, _, digest = rest.partition(".")
@@ -143,23 +143,23 @@ class BulkPages(RequestController):
         return HttpResponseRedirect(self.url("changelist", request))
 
     def _undo_one(self, request: HttpRequest, made: str) -> bool:
-        question, _, decision = made.partition(".")
+        interrupt, _, decision = made.partition(".")
         try:
-            services.undo(question, by=request.user, via="admin", decision_id=decision)
+            services.undo(interrupt, by=request.user, via="admin", decision_id=decision)
         except HitlError:
             return False
         return True
 
-    def read_choices(self, request: HttpRequest) -> list[ListedQuestion]:
+    def read_choices(self, request: HttpRequest) -> list[ListedInterrupt]:
         """Returns what was selected, each once."""
-        read = [ListedQuestion.parse(text) for text in request.POST.getlist("item")[:MOST]]
+        read = [ListedInterrupt.parse(text) for text in request.POST.getlist("item")[:MOST]]
         return list({choice.pk: choice for choice in read if choice is not None}.values())
 
     def _confirm_many(
         self,
         request: HttpRequest,
         decision: str,
-        choices: Sequence[ListedQuestion],
+        choices: Sequence[ListedInterrupt],
         rows: dict[UUID, Interrupt],
         form: ReasonForm,
     ) -> HttpResponse:
@@ -185,7 +185,7 @@ class BulkPages(RequestController):
         self,
         request: HttpRequest,
         decision: str,
-        choices: Sequence[ListedQuestion],
+        choices: Sequence[ListedInterrupt],
         reason: str,
     ) -> HttpResponse:
         found = [self._decide_one(request, decision, choice, reason) for choice in choices]
@@ -220,7 +220,7 @@ class BulkPages(RequestController):
         return render_undo_button(request, info, self.url("undo_bulk", request), made)
 
     def _decide_one(
-        self, request: HttpRequest, decision: str, choice: ListedQuestion, reason: str
+        self, request: HttpRequest, decision: str, choice: ListedInterrupt, reason: str
     ) -> tuple[Any, Any, services.DecisionInfo | None]:
         """Returns what was done, or why nothing was, and the decision."""
         try:
@@ -235,7 +235,7 @@ class BulkPages(RequestController):
                 digest=choice.digest,
                 version=choice.version,
                 # Who is named on the page that was confirmed, and nobody who has claimed it since.
-                over_claim=str(choice.pk) in request.POST.getlist("over_claim"),
+                ignore_claim=str(choice.pk) in request.POST.getlist("ignore_claim"),
             )
         except HitlError as error:
             return "", describe_problem(error), None
@@ -245,7 +245,7 @@ class BulkPages(RequestController):
         return BULK[decision].done, "", made
 
     def _obstacle(
-        self, row: Interrupt | None, choice: ListedQuestion, refused: HitlError | None, user: Any
+        self, row: Interrupt | None, choice: ListedInterrupt, refused: HitlError | None, user: Any
     ) -> Any:
         """Says why a question can't be decided in bulk, before it is tried."""
         if row is None:
@@ -257,13 +257,13 @@ class BulkPages(RequestController):
                 return describe_problem(
                     RunStateError("", state=row.run.state, allowed=Run.ANSWERABLE)
                 )
-            is_theirs = _is_held(row) and row.claimed_by_id == user.pk
+            is_theirs = _is_claimed(row) and row.claimed_by_id == user.pk
             if refused is None and row.claim_required and not is_theirs:
                 return PROBLEMS[ClaimRequiredError]
         return "" if refused is None else describe_problem(refused)
 
     def find_rows(
-        self, request: HttpRequest, choices: Sequence[ListedQuestion]
+        self, request: HttpRequest, choices: Sequence[ListedInterrupt]
     ) -> dict[UUID, Interrupt]:
         """Reads the selected questions, as far as the user may see them."""
         rows = Interrupt.objects.filter(pk__in=[choice.pk for choice in choices])
@@ -284,7 +284,7 @@ class BulkPages(RequestController):
             get_checkbox_value(row) if pending else "",
             problem,
             done,
-            describe_holder(row, request.user) if pending else "",
+            describe_claim(row, request.user) if pending else "",
             row.pk,
         )
 
@@ -311,14 +311,14 @@ def list_common_reasons(rows: Iterable[Interrupt]) -> list[Any]:
     return [one for one in (usual or [()])[0] if all(one in others for others in usual)]
 
 
-def describe_holder(row: Interrupt, user: Any) -> Any:
+def describe_claim(row: Interrupt, user: Any) -> Any:
     """Says who else looks at a question at this moment."""
-    if not _is_held(row) or row.claimed_by_id == user.pk:
+    if not _is_claimed(row) or row.claimed_by_id == user.pk:
         return ""
-    return HOLDS % {"who": escape_hidden(row.claimed_label)}
+    return CLAIMED_BY % {"who": escape_hidden(row.claimed_label)}
 
 
-def _is_held(row: Interrupt) -> bool:
+def _is_claimed(row: Interrupt) -> bool:
     """Says whether somebody holds a question at this moment."""
     return row.claimed_until is not None and row.claimed_until > timezone.now()
 
@@ -327,8 +327,8 @@ def describe_problem(error: HitlError) -> Any:
     """Says why a question was not decided, in words for its line."""
     if isinstance(error, AlreadyDecidedError) and not isinstance(error, AlreadyApprovedError):
         return _became(error)
-    if isinstance(error, HeldError):
-        return HOLDS % {"who": escape_hidden(error.holder_label)}
+    if isinstance(error, ClaimedError):
+        return CLAIMED_BY % {"who": escape_hidden(error.claimed_by_label)}
     for kind, words in PROBLEMS.items():
         if isinstance(error, kind):
             return words
@@ -340,7 +340,7 @@ PROBLEMS: dict[type[HitlError], Any] = {
     ClaimRequiredError: _(
         "Only the person who holds it can decide it. Open it and claim it first."
     ),
-    StaleQuestionError: STALE,
+    StaleInterruptError: STALE,
     InterruptNotFound: GONE,
     SelfApprovalError: SELF_APPROVAL,
     NotAllowedError: _("You may not decide it."),

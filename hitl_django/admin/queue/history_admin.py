@@ -18,7 +18,7 @@ from hitl_django.admin.base import (
 )
 from hitl_django.admin.display.diff_display import get_decision_context
 from hitl_django.admin.display.list_filters import DecidedGraphFilter, ReviewerFilter
-from hitl_django.admin.display.newest_search import NewestSearch
+from hitl_django.admin.display.newest_search import RecentRowsSearch
 from hitl_django.admin.display.payload_display import display_raw
 from hitl_django.forms.json_input import escape_hidden
 from hitl_django.models import Decision, Interrupt, ReviewItem
@@ -29,10 +29,10 @@ from hitl_django.services.reviews.queue_filters import match_words
 from .queue_admin import ReviewItemAdmin
 
 
-class InterruptAdmin(NewestSearch):
+class InterruptAdmin(RecentRowsSearch):
     """Every question that was ever asked, newest first."""
 
-    list_display = ("question", "status", "created_at", "closed_at")
+    list_display = ("request", "status", "created_at", "closed_at")
     list_filter = ("status", GraphFilter, "created_at")
     linked_lookups = ("created_at__gte", "created_at__lt")
     empty_text = _("No question was asked yet. Questions appear here as soon as a graph asks one.")
@@ -48,7 +48,7 @@ class InterruptAdmin(NewestSearch):
         return super().get_queryset(request).defer(*LARGE_COLUMNS)
 
     @admin.display(description=_("question"), ordering="title")
-    def question(self, item: Interrupt) -> str:
+    def request(self, item: Interrupt) -> str:
         return format_entry(item, item.title, describe_place(item))
 
     def show(self, request: HttpRequest, item: Interrupt) -> HttpResponse:
@@ -59,10 +59,10 @@ class InterruptAdmin(NewestSearch):
         return HttpResponseRedirect(url)
 
 
-class DecisionAdmin(NewestSearch):
+class DecisionAdmin(RecentRowsSearch):
     """Every decision: who, when, what, through what."""
 
-    list_display = ("question", "type", "decider", "via", "created_at", "undone_at")
+    list_display = ("request", "type", "decider", "via", "created_at", "undone_at")
     list_filter = ("type", "via", DecidedGraphFilter, ReviewerFilter, "created_at")
     linked_lookups = ("created_at__gte", "created_at__lt", "effective__exact", "type__in")
     change_list_template = "hitl_django/admin/decisions.html"
@@ -90,7 +90,7 @@ class DecisionAdmin(NewestSearch):
         return super().changelist_view(request, {**own, **(extra_context or {})})
 
     @admin.display(description=_("question"), ordering="interrupt__title")
-    def question(self, decision: Decision) -> str:
+    def request(self, decision: Decision) -> str:
         return format_entry(decision, decision.interrupt.title, describe_place(decision.interrupt))
 
     @admin.display(description=_("by"), ordering="by_label")

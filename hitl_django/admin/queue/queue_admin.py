@@ -18,13 +18,13 @@ from hitl_django import services
 from hitl_django.admin.base import PICK, View, list_admin_links
 from hitl_django.admin.display import list_columns
 from hitl_django.admin.display.list_filters import WaitingGraphFilter, WaitingGroupFilter
-from hitl_django.admin.display.page_news import answer_news
-from hitl_django.admin.display.refusal_messages import describe_silence
+from hitl_django.admin.display.live_updates import respond_with_updates
+from hitl_django.admin.display.refusal_messages import describe_worker_outage
 from hitl_django.models import ReviewItem
 from hitl_django.page_urls import find_admin_page
 
 from .bulk_actions import BulkActionPages, may_assign_any
-from .queue_list import QueueChangeList, count_in_words, format_capped, read_list_news
+from .queue_list import QueueChangeList, count_in_words, format_capped, read_list_updates
 from .saved_filters import SavedFilterPages
 
 #: Seconds after which a list asks again what is new.
@@ -34,7 +34,7 @@ NEWS_AGAIN = 15
 class ReviewItemAdmin(BulkActionPages, SavedFilterPages):
     """What waits for a decision, the most pressing first."""
 
-    list_display = (PICK, "question", "subject", "waiting", "due", "holder")
+    list_display = (PICK, "request", "subject", "waiting", "due", "claim")
     change_list_template = "hitl_django/admin/queue.html"
     list_filter = (WaitingGraphFilter, WaitingGroupFilter)
     list_title = _("Review queue")
@@ -69,9 +69,9 @@ class ReviewItemAdmin(BulkActionPages, SavedFilterPages):
     def list_context(self, changes: ChangeList) -> dict[str, Any]:
         if not isinstance(changes, QueueChangeList):
             return {}
-        missing, rows = services.missing_workers(), changes.result_list
+        missing, rows = services.find_worker_outage(), changes.result_list
         return {
-            "silence": None if missing is None else describe_silence(missing),
+            "silence": None if missing is None else describe_worker_outage(missing),
             "tabs": changes.tabs(),
             "waiting": format_capped(changes.counts.awake) if changes.counts.awake else "",
             "count": count_in_words(changes.result_count),
@@ -87,11 +87,11 @@ class ReviewItemAdmin(BulkActionPages, SavedFilterPages):
     def own_pages(self) -> dict[str, tuple[str, View]]:
         return {
             **super().own_pages(),
-            "news": ("news/", self.news_view),
+            "news": ("news/", self.updates_view),
             "next": ("next/", self.take_next_view),
         }
 
-    def news_view(self, request: HttpRequest) -> HttpResponse:
+    def updates_view(self, request: HttpRequest) -> HttpResponse:
         """Says what is new since a list was opened."""
         if not self.has_view_permission(request):
             raise PermissionDenied
@@ -100,7 +100,7 @@ class ReviewItemAdmin(BulkActionPages, SavedFilterPages):
         kept.pop(PAGE_VAR, None)
         list_url = find_admin_page(ReviewItem, "changelist", request=request)
         list_url = f"{list_url}?{kept.urlencode()}" if kept else list_url
-        return answer_news(again=NEWS_AGAIN, **read_list_news(request, list_url))
+        return respond_with_updates(again=NEWS_AGAIN, **read_list_updates(request, list_url))
 
     def take_next_view(self, request: HttpRequest) -> HttpResponse:
         """Claims the best free question and opens it."""
@@ -116,7 +116,7 @@ class ReviewItemAdmin(BulkActionPages, SavedFilterPages):
         return found
 
     pick = staticmethod(admin.display(description=_("select"))(list_columns.format_checkbox))
-    question = staticmethod(admin.display(description=_("question"))(list_columns.format_question))
+    request = staticmethod(admin.display(description=_("question"))(list_columns.format_interrupt))
 
     @admin.display(description=_("about"))
     def subject(self, row: ReviewItem) -> str:
@@ -126,4 +126,4 @@ class ReviewItemAdmin(BulkActionPages, SavedFilterPages):
         admin.display(description=_("waiting"), ordering="created_at")(list_columns.format_waiting)
     )
     due = staticmethod(admin.display(description=_("due"))(list_columns.format_due))
-    holder = staticmethod(admin.display(description=_("held by"))(list_columns.format_holder))
+    claim = staticmethod(admin.display(description=_("held by"))(list_columns.format_claimed_by))

@@ -25,7 +25,7 @@ from hitl_django.admin.display.list_filters import (
     get_tab_parts,
     parse_group,
 )
-from hitl_django.admin.display.page_news import ShownPage, build_news_url
+from hitl_django.admin.display.live_updates import ShownPage, build_updates_url
 from hitl_django.admin.display.subject_links import SubjectLink, link_subjects
 from hitl_django.forms.local_time import format_moment
 from hitl_django.models import ReviewItem
@@ -59,7 +59,7 @@ class QueueChangeList(LinkedChangeList):
     #: What is searched for, if anything is.
     search: queue_filters.Search | None = None
     #: Where the page asks what is new.
-    news_url: str
+    updates_url: str
     #: Whether the user may decide any of the page's rows.
     may_decide: bool
 
@@ -166,7 +166,7 @@ class QueueChangeList(LinkedChangeList):
         for row, key in zip(rows, keys, strict=True):
             row.subject = subjects.get(key, SubjectLink(""))
             row.viewer = request.user
-        self.news_url = build_news_url(self.model_admin.url("news", request), rows)
+        self.updates_url = build_updates_url(self.model_admin.url("news", request), rows)
 
     def tabs(self) -> list[Tab]:
         """Returns the counts, each with its link."""
@@ -238,7 +238,7 @@ class QueueChangeList(LinkedChangeList):
         return words
 
 
-def read_list_news(request: HttpRequest, list_url: str) -> dict[str, Any]:
+def read_list_updates(request: HttpRequest, list_url: str) -> dict[str, Any]:
     """Says what is new since a list was made: what has come, what became of its rows, the counts.
 
     What is searched for isn't counted again and again, but for what has come.
@@ -252,7 +252,7 @@ def read_list_news(request: HttpRequest, list_url: str) -> dict[str, Any]:
         "counts": {
             tab: format_capped(getattr(counts, name)) for tab, (name, _label) in TABS.items()
         },
-        "questions": shown.describe_changes(user),
+        "interrupts": shown.describe_changes(user),
     }
     if not filters.words:
         news["total"] = count_in_words(listed)

@@ -46,7 +46,7 @@ class Reviews:
     """What the page of an object shows; None of what the user may not see at all."""
 
     runs: list[Run] | None
-    questions: list[Interrupt] | None
+    interrupts: list[Interrupt] | None
     #: The object, as the page that starts a run about it is told.
     name: str
 
@@ -62,8 +62,8 @@ def list_reviews(request: HttpRequest, subject: Any) -> Reviews:
     shown: Any = None
     if not runs.query.is_empty():
         shown = list(runs.defer(*Run.LARGE_COLUMNS).order_by("-created_at", "-pk")[:SHOWN])
-    questions: Any = None
+    interrupts: Any = None
     if not pending.query.is_empty():
         rows = pending.defer(*LARGE_COLUMNS).order_by("created_at", "id")
-        questions = list(rows[:SHOWN])
-    return Reviews(shown, questions, f"{subject._meta.label_lower}/{subject.pk}")
+        interrupts = list(rows[:SHOWN])
+    return Reviews(shown, interrupts, f"{subject._meta.label_lower}/{subject.pk}")

@@ -28,7 +28,7 @@ from hitl_django.conf import hitl
 from hitl_django.decision_types import APPROVE, DECISION_TYPES, EDIT, RESPOND, needs_agreement
 from hitl_django.dialects import APPROVED, UNSET
 from hitl_django.engine.errors import HitlError, InvalidAnswerError, PayloadLimitError
-from hitl_django.forms import MISSING, AnswerForm, CustomForm, Shape, infer_shape, read_shape
+from hitl_django.forms import MISSING, AnswerForm, CustomForm, SchemaNode, infer_shape, read_shape
 from hitl_django.forms.json_input import from_json, normalize_newlines, to_json
 from hitl_django.graph_registry import registry
 from hitl_django.json_text.reasons import say
@@ -60,7 +60,7 @@ UNSENT = _(
 )
 
 
-class QuestionForms:
+class InterruptForms:
     """A question with the forms that answer it; ``data`` is what came back of them.
 
     ``form`` asks for the typed answer, or for the edited version of what was asked where the
@@ -382,13 +382,13 @@ class QuestionForms:
         form_class = import_string(found) if isinstance(found, str) else found
         return CustomForm(form_class, original, self.data, auto_id=self.auto_id, more=self.more)
 
-    def make_form(self, shape: Shape, original: JSON, **options: Any) -> AnswerForm:
+    def make_form(self, shape: SchemaNode, original: JSON, **options: Any) -> AnswerForm:
         """Makes a form of the question, from what came back if anything did."""
         return AnswerForm(
             shape, original, self.data, more=self.more, auto_id=self.auto_id, **options
         )
 
-    def _editable(self, shape: Shape, under: str = "") -> Shape:
+    def _editable(self, shape: SchemaNode, under: str = "") -> SchemaNode:
         """Leaves out what nobody may change; it goes back as it was."""
         free = self.options.editable
         if free is None:

@@ -20,7 +20,7 @@ from hitl_django.admin.display.value_formats import Presentation, read_hints
 from hitl_django.decision_types import APPROVE, DECISION_TYPES, EDIT, REJECT, RESPOND
 from hitl_django.dialects import DIALECTS, UNSET, RequestedAction
 from hitl_django.engine.errors import HitlError, InvalidAnswerError
-from hitl_django.forms import AnswerForm, Shape, infer_shape, read_shape
+from hitl_django.forms import AnswerForm, SchemaNode, infer_shape, read_shape
 from hitl_django.forms.json_input import escape_hidden, normalize_newlines, to_json
 from hitl_django.json_text.json_schema import find_faults
 from hitl_django.json_text.reasons import say
@@ -29,8 +29,8 @@ from hitl_django.models import Interrupt
 
 from .answer_forms import (
     UNSENT,
+    InterruptForms,
     Preview,
-    QuestionForms,
     TypedText,
     describe_refusal,
     is_too_large,
@@ -50,7 +50,7 @@ EACH_CONSEQUENCE = _("Each action is carried out or not as chosen above.")
 ARGS = "args"
 
 
-class ChoiceForm(forms.Form):
+class ActionDecisionForm(forms.Form):
     """Asks what is to become of one action."""
 
     decision = forms.ChoiceField(
@@ -102,23 +102,23 @@ class ActionBlock:
 
     def __init__(
         self,
-        question_forms: SeparateActionForms,
+        interrupt_forms: SeparateActionForms,
         number: int,
         members: Mapping[int, RequestedAction],
         starts: list[JSON],
     ) -> None:
-        self.question_forms, self.number = question_forms, number
+        self.interrupt_forms, self.number = interrupt_forms, number
         self.members, self.starts = members, starts
         self.action, self.start = next(iter(members.values())), starts[0]
-        self.form = None if question_forms.are_too_many else self._args_form()
+        self.form = None if interrupt_forms.are_too_many else self._args_form()
         # Nothing can be changed without a form, so that isn't offered.
         allowed = [word for word in self.action.allowed if word != EDIT or self.form is not None]
-        self.choice = ChoiceForm(
+        self.choice = ActionDecisionForm(
             allowed or self.action.allowed,
-            question_forms.data,
-            question_forms.more,
+            interrupt_forms.data,
+            interrupt_forms.more,
             prefix=f"action/{number}",
-            auto_id=question_forms.auto_id,
+            auto_id=interrupt_forms.auto_id,
         )
 
     @property
@@ -131,7 +131,7 @@ class ActionBlock:
         """The arguments of the action."""
         if len(self.starts) > 1:
             return display_values(self.starts)
-        hints = read_hints(self.question_forms.item)
+        hints = read_hints(self.interrupt_forms.item)
         return display_payload(self.start, presentation=Presentation(hints))
 
     def is_changed(self) -> bool:
@@ -207,9 +207,11 @@ class ActionBlock:
         shape = infer_shape(self.start) if schema is None else read_shape(schema)
         if shape.kind == "object" and not shape.properties:
             return None
-        if not self.question_forms.makes_room(shape, self.start):
+        if not self.interrupt_forms.makes_room(shape, self.start):
             return None
-        return self.question_forms.make_form(shape, self.start, name=f"action/{self.number}/{ARGS}")
+        return self.interrupt_forms.make_form(
+            shape, self.start, name=f"action/{self.number}/{ARGS}"
+        )
 
 
 def _carried_out(word: str, action: RequestedAction, args: JSON) -> dict[str, JSON]:
@@ -226,7 +228,7 @@ def _alike(actions: Sequence[RequestedAction]) -> list[dict[int, RequestedAction
     return list(found.values())
 
 
-class SeparateActionForms(QuestionForms):
+class SeparateActionForms(InterruptForms):
     """A question that asks for several actions at once."""
 
     def __init__(
@@ -249,7 +251,7 @@ class SeparateActionForms(QuestionForms):
     def takes_reply(self) -> bool:
         return False
 
-    def makes_room(self, shape: Shape, start: JSON) -> bool:
+    def makes_room(self, shape: SchemaNode, start: JSON) -> bool:
         """Says whether there is room for a form, and takes it; the same whatever was posted."""
         self._room -= len(AnswerForm(shape, start).fields)
         return self._room >= 0
@@ -344,10 +346,10 @@ def _has_errors(block: ActionBlock) -> bool:
     return bool(block.choice.errors or (block.form is not None and block.form.errors))
 
 
-def make_question_forms(
+def make_interrupt_forms(
     item: Interrupt, data: Mapping[str, Any] | None = None, *, more: str = ""
-) -> QuestionForms:
+) -> InterruptForms:
     """Returns the forms of a question."""
     is_separate = DIALECTS[item.dialect].has_separate_actions(item.payload)
-    kind: type[QuestionForms] = SeparateActionForms if is_separate else QuestionForms
+    kind: type[InterruptForms] = SeparateActionForms if is_separate else InterruptForms
     return kind(item, data, more=more)

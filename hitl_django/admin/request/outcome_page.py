@@ -25,7 +25,7 @@ from hitl_django.page_urls import find_admin_page
 from hitl_django.permissions import get_policy, select_visible
 
 from .answer_forms import TypedText
-from .request_view import QuestionViewFactory
+from .request_view import InterruptViewFactory
 from .undo_button import render_undo_button
 
 
@@ -89,7 +89,7 @@ class OutcomePage(ReadOnlyAdmin):
             take_url=self.url("next", request),
             may_take=get_policy().may_decide(request.user, item),
             is_pending=item.status == Interrupt.Status.PENDING,
-            one=QuestionViewFactory(request, [item], self.url_of(request), forms).make_view(item),
+            one=InterruptViewFactory(request, [item], self.url_of(request), forms).make_view(item),
             about=link_subject(item.thread, request),
             sees_runs=can_view_runs(request),
             **context,

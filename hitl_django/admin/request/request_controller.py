@@ -25,19 +25,19 @@ from hitl_django.engine.errors import InvalidAnswerError, PayloadError
 from hitl_django.errors import (
     AlreadyApprovedError,
     AlreadyDecidedError,
+    ClaimedError,
     ClaimRequiredError,
-    HeldError,
     IdempotencyKeyReusedError,
     InterruptNotFound,
     NotAllowedError,
     RunStateError,
-    StaleQuestionError,
+    StaleInterruptError,
     UndoRefusedError,
 )
 from hitl_django.models import Interrupt
 
-from .answer_forms import AS_TYPED, QuestionForms, TypedText
-from .multi_action import make_question_forms
+from .answer_forms import AS_TYPED, InterruptForms, TypedText
+from .multi_action import make_interrupt_forms
 from .request_actions import ActionForms, get_part, is_action, run_action
 from .request_page import RequestPage
 from .request_view import ClaimWarning
@@ -48,7 +48,7 @@ REFUSALS = (
     ClaimRequiredError,
     NotAllowedError,
     RunStateError,
-    StaleQuestionError,
+    StaleInterruptError,
 )
 
 
@@ -70,71 +70,71 @@ class RequestController(RequestPage):
 
     def _decide(self, request: HttpRequest, item: Interrupt) -> HttpResponse:
         more = "" if "decision" in request.POST else request.POST.get("more", "")
-        question_forms = make_question_forms(item, request.POST, more=more)
+        interrupt_forms = make_interrupt_forms(item, request.POST, more=more)
         if item.status == Interrupt.Status.PENDING:
             # What came back of another version was never typed into this one's form.
-            if question_forms.is_stale():
-                return self._stale(request, item, question_forms)
+            if interrupt_forms.is_stale():
+                return self._stale(request, item, interrupt_forms)
             if more:
-                return self.show_question(request, item, question_forms)
+                return self.show_interrupt(request, item, interrupt_forms)
             if "preview" in request.POST and "decision" not in request.POST:
-                question_forms.make_preview()
-                return self.show_question(request, item, question_forms)
-        decision = question_forms.read(request.POST.get("decision", ""))
+                interrupt_forms.make_preview()
+                return self.show_interrupt(request, item, interrupt_forms)
+        decision = interrupt_forms.read(request.POST.get("decision", ""))
         if item.status != Interrupt.Status.PENDING and decision is None:
-            kept = question_forms.typed_texts()
+            kept = interrupt_forms.typed_texts()
             return self.show_outcome(request, item, kept=kept, status=409)
         if decision is None:
-            return self.show_question(request, item, question_forms)
+            return self.show_interrupt(request, item, interrupt_forms)
         try:
-            made = self._record(request, item, question_forms, *decision)
+            made = self._record(request, item, interrupt_forms, *decision)
         except InterruptNotFound:
             raise Http404 from None
-        except HeldError as error:
+        except ClaimedError as error:
             if not item.claim_required:
                 item = self.get_object(request, str(item.pk))
                 if item.status != Interrupt.Status.PENDING:
                     # Who held it has decided it meanwhile.
-                    kept = question_forms.typed_texts()
+                    kept = interrupt_forms.typed_texts()
                     return self.show_outcome(request, item, kept=kept, status=409)
                 warning = ClaimWarning(describe_claim(error), str(item.claimed_by_id))
-                return self.show_question(request, item, question_forms, warning=warning)
-            return self.show_refusal(request, item, question_forms.typed_texts(), error)
+                return self.show_interrupt(request, item, interrupt_forms, warning=warning)
+            return self.show_refusal(request, item, interrupt_forms.typed_texts(), error)
         except REFUSALS as error:
-            return self.show_refusal(request, item, question_forms.typed_texts(), error)
+            return self.show_refusal(request, item, interrupt_forms.typed_texts(), error)
         except (AlreadyDecidedError, IdempotencyKeyReusedError):
             item = self.get_object(request, str(item.pk))
             if item.status == Interrupt.Status.PENDING:
-                return self._stale(request, item, question_forms)
-            kept = question_forms.typed_texts()
+                return self._stale(request, item, interrupt_forms)
+            kept = interrupt_forms.typed_texts()
             return self.show_outcome(request, item, kept=kept, status=409)
         except (InvalidAnswerError, PayloadError) as error:
-            question_forms.refuse(error)
-            return self.show_question(request, item, question_forms)
-        self._confirm(request, item, made, question_forms)
-        return self._go_on(request, item)
+            interrupt_forms.refuse(error)
+            return self.show_interrupt(request, item, interrupt_forms)
+        self._confirm(request, item, made, interrupt_forms)
+        return self._redirect_to_next(request, item)
 
     def _stale(
-        self, request: HttpRequest, item: Interrupt, question_forms: QuestionForms
+        self, request: HttpRequest, item: Interrupt, interrupt_forms: InterruptForms
     ) -> HttpResponse:
         """Refuse a decision on an earlier version, unless it is the recorded one."""
-        made = question_forms.recorded(request.user)
+        made = interrupt_forms.recorded(request.user)
         if made is None:
             return self.show_refusal(
-                request, item, question_forms.typed_texts(), StaleQuestionError()
+                request, item, interrupt_forms.typed_texts(), StaleInterruptError()
             )
-        self._confirm(request, item, made, question_forms)
-        return self._go_on(request, item)
+        self._confirm(request, item, made, interrupt_forms)
+        return self._redirect_to_next(request, item)
 
     def _record(
         self,
         request: HttpRequest,
         item: Interrupt,
-        question_forms: QuestionForms,
+        interrupt_forms: InterruptForms,
         pressed: str,
         value: Any,
     ) -> services.DecisionInfo:
-        sent = question_forms.decision_form.cleaned_data
+        sent = interrupt_forms.decision_form.cleaned_data
         decide = partial(
             services.decide,
             item.pk,
@@ -148,7 +148,7 @@ class RequestController(RequestPage):
             digest=sent["digest"],
             version=sent["version"] or 0,
             # Whoever holds it by now may be somebody else than was named to them.
-            over_claim=request.POST.get("over_claim_of") == str(item.claimed_by_id),
+            ignore_claim=request.POST.get("over_claim_of") == str(item.claimed_by_id),
         )
         try:
             return decide()
@@ -165,7 +165,7 @@ class RequestController(RequestPage):
         request: HttpRequest,
         item: Interrupt,
         made: services.DecisionInfo,
-        question_forms: QuestionForms,
+        interrupt_forms: InterruptForms,
     ) -> None:
         item.run.refresh_from_db(fields=["state", "resumes_at"])
         message = format_confirmation(
@@ -176,7 +176,7 @@ class RequestController(RequestPage):
             run_url=self.find_run_url(request, item),
             undo=self.undo_button(request, item),
         )
-        message = format_recorded(message, question_forms.decision_form["key"].data or "")
+        message = format_recorded(message, interrupt_forms.decision_form["key"].data or "")
         self.message_user(request, message, level=messages.SUCCESS)
 
     def handling_view(self, request: HttpRequest, object_id: str) -> HttpResponse:
@@ -189,12 +189,12 @@ class RequestController(RequestPage):
         forms = ActionForms.build(request, item, verb=verb, data=request.POST)
         form = forms.find_form(verb)
         typed = _read_typed(item, request.POST)
-        kept = [*_kept(form), *(() if typed is None else typed.typed_texts())]
+        kept = [*_read_typed_comment(form), *(() if typed is None else typed.typed_texts())]
         try:
             message = run_action(request, item, verb, form)
         except InterruptNotFound:
             raise Http404 from None
-        except (NotAllowedError, HeldError) as error:
+        except (NotAllowedError, ClaimedError) as error:
             return self.show_refusal(request, item, kept, error)
         except AlreadyDecidedError:
             if not kept:
@@ -208,13 +208,13 @@ class RequestController(RequestPage):
             forms = ActionForms.build(request, item, data=request.POST, done=verb)
             if typed is None and not forms.has_text:
                 if verb == "snooze":
-                    return self._go_on(request, item)
+                    return self._redirect_to_next(request, item)
                 return HttpResponseRedirect(here)
         if item.status != Interrupt.Status.PENDING:
             return self.show_outcome(request, item, forms={item.pk: forms})
         if typed is not None and typed.is_stale():
-            return self.show_refusal(request, item, kept, StaleQuestionError())
-        return self.show_question(request, item, typed or make_question_forms(item), forms)
+            return self.show_refusal(request, item, kept, StaleInterruptError())
+        return self.show_interrupt(request, item, typed or make_interrupt_forms(item), forms)
 
     def undo_view(self, request: HttpRequest, object_id: str) -> HttpResponse:
         """Undo the decision on an interrupt, and redirect to its page."""
@@ -243,26 +243,26 @@ class RequestController(RequestPage):
         ``after`` is the one that they come from. The list's own filters narrow the choice.
         """
         chosen = ListFilters.read(request)
-        taken = services.take_next(
+        taken = services.claim_next(
             by=request.user, via="admin", graph=chosen.graph, group=chosen.group, after=after
         )
         return None if taken is None else HttpResponseRedirect(self.url("change", request, taken))
 
-    def _go_on(self, request: HttpRequest, item: Interrupt) -> HttpResponse:
+    def _redirect_to_next(self, request: HttpRequest, item: Interrupt) -> HttpResponse:
         """Claim the next interrupt and redirect to its page, or redirect to the list."""
         to_list = HttpResponseRedirect(self.url("changelist", request))
         return self.take_next(request, item.pk) or to_list
 
 
-def _read_typed(item: Interrupt, data: QueryDict) -> QuestionForms | None:
+def _read_typed(item: Interrupt, data: QueryDict) -> InterruptForms | None:
     """Return the response form that was sent along with an action; None if it is unchanged."""
     if "digest" not in data:
         return None
-    question_forms = make_question_forms(item, data, more=AS_TYPED)
-    return question_forms if question_forms.typed_texts() else None
+    interrupt_forms = make_interrupt_forms(item, data, more=AS_TYPED)
+    return interrupt_forms if interrupt_forms.typed_texts() else None
 
 
-def _kept(form: Any) -> list[TypedText]:
+def _read_typed_comment(form: Any) -> list[TypedText]:
     """Return the texts of an action's form."""
     return [
         (str(field.label), str(field.data or ""), ())

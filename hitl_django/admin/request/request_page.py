@@ -18,30 +18,34 @@ from django.utils.translation import gettext_lazy as _
 
 from hitl_django import services
 from hitl_django.admin.base import View, can_view_runs
+from hitl_django.admin.display.bulk_buttons import list_bulk_buttons
 from hitl_django.admin.display.history_display import list_steps
-from hitl_django.admin.display.page_news import ShownPage, answer_news, build_news_url
+from hitl_django.admin.display.live_updates import (
+    ShownPage,
+    build_updates_url,
+    respond_with_updates,
+)
 from hitl_django.admin.display.payload_files import open_payload_file
 from hitl_django.admin.display.run_status import ASKED_AGAIN, describe_refused_answer, describe_run
 from hitl_django.admin.display.subject_links import link_subject
-from hitl_django.admin.display.together import list_together_buttons
 from hitl_django.engine.errors import ThreadNotFound
 from hitl_django.graph_registry import registry
 from hitl_django.models import Interrupt, ReviewItem
 
-from .answer_forms import QuestionForms
-from .list_place import SPLIT_COOKIE, read_place, shows_list
-from .multi_action import make_question_forms
+from .answer_forms import InterruptForms
+from .multi_action import make_interrupt_forms
 from .outcome_page import OutcomePage
 from .presence import note_viewer
+from .queue_position import SPLIT_COOKIE, read_place, shows_list
 from .request_actions import ActionForms
-from .request_view import ClaimWarning, QuestionViewFactory, find_other_questions
+from .request_view import ClaimWarning, InterruptViewFactory, find_other_interrupts
 
 #: Seconds after which a page asks again where a run is, and what has become of its questions.
 FOLLOW_AGAIN, WATCH_AGAIN = 1.5, 10
 #: Steps of the thread's history that stand below its questions.
 MAX_STEPS = 10
 
-GOES_ON = {
+RESUME_TEXTS = {
     "each": _("Each is answered on its own, and the run goes on with each answer."),
     "all": _("Each is answered on its own, and the run goes on when all are answered."),
 }
@@ -68,13 +72,13 @@ class RequestPage(OutcomePage):
         """Show a pending interrupt, or the outcome of a closed one."""
         if item.status != Interrupt.Status.PENDING:
             return self.show_outcome(request, item)
-        return self.show_question(request, item, make_question_forms(item))
+        return self.show_interrupt(request, item, make_interrupt_forms(item))
 
-    def show_question(
+    def show_interrupt(
         self,
         request: HttpRequest,
         item: Interrupt,
-        question_forms: QuestionForms,
+        interrupt_forms: InterruptForms,
         forms: ActionForms | None = None,
         *,
         warning: ClaimWarning | None = None,
@@ -83,31 +87,31 @@ class RequestPage(OutcomePage):
 
         ``warning`` asks for a confirmation before the decision.
         """
-        others = find_other_questions(request, item)
+        others = find_other_interrupts(request, item)
         if forms is None and request.method == "POST":
             forms = ActionForms.build(request, item, data=request.POST)
         sent = {} if forms is None else {item.pk: forms}
-        page = QuestionViewFactory(request, [item, *others], self.url_of(request), sent)
+        page = InterruptViewFactory(request, [item, *others], self.url_of(request), sent)
         views = [
-            page.make_view(item, question_forms, warning),
-            *(page.make_view(one, make_question_forms(one)) for one in others),
+            page.make_view(item, interrupt_forms, warning),
+            *(page.make_view(one, make_interrupt_forms(one)) for one in others),
         ]
         context: dict[str, Any] = {}
         if others:
             words = _("%(count)d questions of one run")
             context["title"] = words % {"count": len(views)}
-            context["together"] = list_together_buttons(request.user, [item, *others])
+            context["together"] = list_bulk_buttons(request.user, [item, *others])
             context["bulk_url"] = self.url("bulk", request)
-            context["goes_on"] = GOES_ON[registry.get_review_policy(item.graph).goes_on]
+            context["goes_on"] = RESUME_TEXTS[registry.get_review_policy(item.graph).resume_on]
         return self.page(
             request,
             item,
-            "question_page.html",
+            "request_page.html",
             status=200 if warning is None else 409,
-            questions=views,
-            decides=any(one.question_forms is not None for one in views),
+            interrupts=views,
+            decides=any(one.interrupt_forms is not None for one in views),
             about=link_subject(item.thread, request),
-            errors=question_forms.has_errors,
+            errors=interrupt_forms.has_errors,
             sees_runs=can_view_runs(request),
             place=read_place(
                 request,
@@ -117,7 +121,7 @@ class RequestPage(OutcomePage):
             ),
             shows_list=shows_list(request),
             split_url=self.url("split", request, item.pk),
-            watch_url=build_news_url(
+            watch_url=build_updates_url(
                 self.url("watch", request, item.pk), [one.item for one in views]
             ),
             take_url=self.url("next", request),
@@ -162,17 +166,17 @@ class RequestPage(OutcomePage):
                 "url": self.url("change", request, item.pk),
                 "label": str(ASKED_AGAIN),
             }
-        return answer_news(**status)
+        return respond_with_updates(**status)
 
     def watch_view(self, request: HttpRequest, object_id: str) -> HttpResponse:
         """Return changes of the interrupts on an open page, and its other viewers."""
         item = self.get_object(request, unquote(object_id))
         viewers = get_text_list(note_viewer(item.pk, request.user), gettext("and"))
         words = gettext("Also looking at this: %(names)s.") % {"names": viewers}
-        return answer_news(
+        return respond_with_updates(
             again=WATCH_AGAIN,
             text=words if viewers else "",
-            questions=ShownPage.read(request).describe_changes(request.user),
+            interrupts=ShownPage.read(request).describe_changes(request.user),
         )
 
     def split_view(self, request: HttpRequest, object_id: str) -> HttpResponse:

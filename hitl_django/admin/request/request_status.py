@@ -25,13 +25,13 @@ EXPIRES: Mapping[str, Any] = {
 
 
 @dataclass(frozen=True)
-class QuestionStatus:
+class InterruptStatus:
     """What the head of a question says, and which of its buttons the user has."""
 
-    holder: str = ""
+    claimed_by: str = ""
     is_mine: bool = False
-    held_for: str = ""
-    held_until: datetime | None = None
+    claimed_for: str = ""
+    claimed_until: datetime | None = None
     whose: str = ""
     snoozed_until: datetime | None = None
     is_overdue: bool = False
@@ -41,21 +41,21 @@ class QuestionStatus:
     may_comment: bool = False
 
     @property
-    def is_held(self) -> bool:
-        return self.held_until is not None
+    def is_claimed(self) -> bool:
+        return self.claimed_until is not None
 
 
-def read_status(item: Interrupt, user: Any) -> QuestionStatus:
+def read_status(item: Interrupt, user: Any) -> InterruptStatus:
     """Says where a question stands, to a user who may see it."""
     now, policy = timezone.now(), get_policy()
     until = item.claimed_until
     held = until is not None and until > now
     asleep = item.snoozed_until is not None and item.snoozed_until > now
-    return QuestionStatus(
-        holder=item.claimed_label if held else "",
+    return InterruptStatus(
+        claimed_by=item.claimed_label if held else "",
         is_mine=held and item.claimed_by_id == user.pk,
-        held_for=timeuntil(until, now, depth=1) if held and until is not None else "",
-        held_until=until if held else None,
+        claimed_for=timeuntil(until, now, depth=1) if held and until is not None else "",
+        claimed_until=until if held else None,
         whose=", ".join(filter(None, (item.assignee_label, item.group_label))),
         snoozed_until=item.snoozed_until if asleep else None,
         is_overdue=item.overdue or (item.due_at is not None and item.due_at <= now),

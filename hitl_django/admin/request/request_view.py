@@ -37,11 +37,11 @@ from hitl_django.models import Comment, Decision, Interrupt, ReviewItem
 from hitl_django.permissions import get_policy, select_visible
 from hitl_django.services.reviews.quorum import is_own
 
-from .answer_forms import QuestionForms
+from .answer_forms import InterruptForms
 from .decision_texts import describe_next_nodes
 from .quorum_display import QuorumStatus, read_quorum, read_votes
 from .request_actions import ActionForms, list_groups
-from .request_status import QuestionStatus, read_status
+from .request_status import InterruptStatus, read_status
 
 #: More open questions of a thread than this are not shown on one page.
 MAX_BESIDE = 20
@@ -55,11 +55,11 @@ class ClaimWarning:
     """What to ask before somebody decides a question over a claim, and whose claim it is."""
 
     words: str
-    holder: str
+    claimed_by: str
 
 
 @dataclass(frozen=True)
-class QuestionView:
+class InterruptView:
     """One question as the page shows it; without forms it is only to be looked at."""
 
     item: Interrupt
@@ -69,11 +69,11 @@ class QuestionView:
     values: Sequence[DisplayedValue]
     raw: DisplayedValue
     ago: str
-    question_status: QuestionStatus
+    interrupt_status: InterruptStatus
     forms: ActionForms
     quorum_status: QuorumStatus
     comments: Sequence[DisplayedComment] = ()
-    question_forms: QuestionForms | None = None
+    interrupt_forms: InterruptForms | None = None
     then: str = ""
     #: The HTML of the panels that the user sees, by the names of these.
     panels: Mapping[str, str] = field(default_factory=dict)
@@ -94,7 +94,7 @@ class QuestionView:
         return uuid4().hex
 
 
-class QuestionViewFactory:
+class InterruptViewFactory:
     """What a page of one or several questions reads of the database, each once for all of them.
 
     ``url_of(page, item)`` is the address of one of a question's pages; ``forms`` are those of one
@@ -123,35 +123,35 @@ class QuestionViewFactory:
     def make_view(
         self,
         item: Interrupt,
-        question_forms: QuestionForms | None = None,
+        interrupt_forms: InterruptForms | None = None,
         warning: ClaimWarning | None = None,
-    ) -> QuestionView:
-        """Returns a question; ``question_forms`` are kept from who may not decide it."""
-        if question_forms is not None and not get_policy().may_decide(self.user, item):
-            question_forms = None
-        question_status = read_status(item, self.user)
+    ) -> InterruptView:
+        """Returns a question; ``interrupt_forms`` are kept from who may not decide it."""
+        if interrupt_forms is not None and not get_policy().may_decide(self.user, item):
+            interrupt_forms = None
+        interrupt_status = read_status(item, self.user)
         votes = self.votes.get(item.pk, ())
         quorum_status = read_quorum(item, votes, self.user, own=self._is_own(item))
-        if question_forms is not None:
-            question_forms.barred = quorum_status.barred
-            unclaimed = item.claim_required and not question_status.is_mine
-            question_forms.hides_fields = quorum_status.is_own or unclaimed
-        forms = self._forms(item, question_status)
-        return QuestionView(
+        if interrupt_forms is not None:
+            interrupt_forms.barred = quorum_status.barred
+            unclaimed = item.claim_required and not interrupt_status.is_mine
+            interrupt_forms.hides_fields = quorum_status.is_own or unclaimed
+        forms = self._forms(item, interrupt_status)
+        return InterruptView(
             item=item,
             url=self.url_of("change", item),
             actions_url=self.url_of("handling", item),
-            why=display_why(item, question_forms),
-            values=display_question(item, question_forms, self.url_of("file", item)),
+            why=display_why(item, interrupt_forms),
+            values=display_interrupt(item, interrupt_forms, self.url_of("file", item)),
             raw=display_raw(item.payload),
             ago=format_age(item.created_at),
-            question_status=question_status,
+            interrupt_status=interrupt_status,
             forms=forms,
             panels=self._render_panels(item, forms),
             comments=self.comments.get(item.pk, ()),
-            question_forms=question_forms,
+            interrupt_forms=interrupt_forms,
             template=find_template(item),
-            then="" if question_forms is None else describe_next_nodes(item),
+            then="" if interrupt_forms is None else describe_next_nodes(item),
             quorum_status=quorum_status,
             is_kept=item.pk in self.forms,
             warning=warning,
@@ -165,11 +165,11 @@ class QuestionViewFactory:
             self.own[item.run_id] = is_own(item, self.user)
         return self.own[item.run_id]
 
-    def _forms(self, item: Interrupt, question_status: QuestionStatus) -> ActionForms:
+    def _forms(self, item: Interrupt, interrupt_status: InterruptStatus) -> ActionForms:
         if item.pk in self.forms:
             return self.forms[item.pk]
         return ActionForms.build(
-            self.request, item, groups=self.groups if question_status.may_assign else ()
+            self.request, item, groups=self.groups if interrupt_status.may_assign else ()
         )
 
     def _render_panels(self, item: Interrupt, forms: ActionForms) -> dict[str, str]:
@@ -192,15 +192,15 @@ def find_template(item: Interrupt) -> Any:
         return None
 
 
-def display_why(item: Interrupt, question_forms: QuestionForms | None) -> str:
+def display_why(item: Interrupt, interrupt_forms: InterruptForms | None) -> str:
     """Returns why somebody is asked, unless each action of it says so for itself."""
-    if question_forms is not None and question_forms.actions and not question_forms.hides_fields:
+    if interrupt_forms is not None and interrupt_forms.actions and not interrupt_forms.hides_fields:
         return ""  # each action has its own
     return escape_hidden(item.why[:MAX_TEXT]) or read_why(item.payload)
 
 
-def display_question(
-    item: Interrupt, question_forms: QuestionForms | None, file_url: str = ""
+def display_interrupt(
+    item: Interrupt, interrupt_forms: InterruptForms | None, file_url: str = ""
 ) -> list[DisplayedValue]:
     """Returns what is asked, in the shape in which it is asked.
 
@@ -210,22 +210,22 @@ def display_question(
     if DIALECTS[item.dialect].requests_actions:
         # Decided one by one, they stand with their decisions.
         one_by_one = (
-            question_forms is not None
-            and question_forms.actions
-            and not question_forms.hides_fields
+            interrupt_forms is not None
+            and interrupt_forms.actions
+            and not interrupt_forms.hides_fields
         )
         return [] if one_by_one else display_actions(item, presentation)
     if is_its_own_title(item.payload, item.title):
         return []
     skip = list_heading_keys(item.payload, item.title)
-    if question_forms is not None:
+    if interrupt_forms is not None:
         # The form has them as they are typed, which isn't how they read.
         laid_out = {names for names, hint in presentation.hints.items() if hint.is_laid_out}
-        skip += [name for name in question_forms.shown_in_form() if (name,) not in laid_out]
+        skip += [name for name in interrupt_forms.shown_in_form() if (name,) not in laid_out]
     return display_payload(item.payload, skip=skip, presentation=presentation)
 
 
-def find_other_questions(request: HttpRequest, item: Interrupt) -> list[Interrupt]:
+def find_other_interrupts(request: HttpRequest, item: Interrupt) -> list[Interrupt]:
     """Returns the open questions of the same thread that the user may see as well."""
     rows = ReviewItem.pending.filter(thread=item.thread_id).exclude(pk=item.pk)
     rows = select_visible(rows, request.user).select_related("run", "thread", "assignee")

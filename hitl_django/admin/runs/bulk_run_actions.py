@@ -28,7 +28,7 @@ from hitl_django.errors import NotAllowedError, RunNotFound, RunStateError
 from hitl_django.models import Interrupt, Run
 from hitl_django.permissions import get_policy
 from hitl_django.services.runs.cancel import CANCELLABLE
-from hitl_django.services.runs.operate import RETRYABLE, is_overtaken
+from hitl_django.services.runs.operate import RETRYABLE, is_superseded
 
 from .run_actions import CancelForm, RunOperations
 
@@ -71,7 +71,7 @@ OPERATIONS = {
 
 
 @dataclass(frozen=True, slots=True)
-class RunLine:
+class RunRow:
     """One of the selected runs; ``problem`` says why nothing is done with it, ``done`` that it is.
 
     ``pk`` names what the page's form sends.
@@ -121,7 +121,7 @@ class BulkRunPages(RunOperations, ReadOnlyAdmin):
         for pk, problem in problems.items():
             done = "" if problem else OPERATIONS[verb].done
             # Of one that is gone no more is known than its id.
-            line = self._describe(request, found[pk]) if pk in found else RunLine(str(pk))
+            line = self._describe(request, found[pk]) if pk in found else RunRow(str(pk))
             lines.append(replace(line, problem=problem, done=done))
         made = [line for line in lines if line.done]
         summary = OPERATIONS[verb].summary % {"n": len(made)}
@@ -148,10 +148,10 @@ class BulkRunPages(RunOperations, ReadOnlyAdmin):
     def _list_many(
         self, request: HttpRequest, verb: str, rows: QuerySet[Run], form: CancelForm | None
     ) -> HttpResponse:
-        rows = rows.select_related("thread").annotate(is_overtaken=is_overtaken())
+        rows = rows.select_related("thread").annotate(is_superseded=is_superseded())
         fits = Q(state__in=OPERATIONS[verb].allowed)
         if verb == "retry":
-            fits &= Q(is_overtaken=False)
+            fits &= Q(is_superseded=False)
         chosen = list(rows.filter(fits)[: MOST + 1])
         others = list(rows.exclude(fits)[: MOST + 1])
         if not chosen and not others:
@@ -197,8 +197,8 @@ class BulkRunPages(RunOperations, ReadOnlyAdmin):
                 problems[pk] = _describe_problem(verb, error)
         return problems
 
-    def _describe(self, request: HttpRequest, row: Run) -> RunLine:
-        return RunLine(
+    def _describe(self, request: HttpRequest, row: Run) -> RunRow:
+        return RunRow(
             name_graph(row.graph),
             describe_run_place(row),
             self.url("change", request, row.pk),
@@ -238,7 +238,7 @@ def _find_obstacle(user: Any, verb: str, row: Any) -> Any:
         return DENIED
     if row.state not in OPERATIONS[verb].allowed:
         return OPERATIONS[verb].refusal
-    return OVERTAKEN if verb == "retry" and row.is_overtaken else ""
+    return OVERTAKEN if verb == "retry" and row.is_superseded else ""
 
 
 def _describe_problem(verb: str, error: HitlError) -> Any:
@@ -248,6 +248,6 @@ def _describe_problem(verb: str, error: HitlError) -> Any:
     if isinstance(error, NotAllowedError):
         return DENIED
     if isinstance(error, RunStateError):
-        is_overtaken = error.state in error.allowed
-        return OVERTAKEN if is_overtaken else OPERATIONS[verb].refusal
+        is_superseded = error.state in error.allowed
+        return OVERTAKEN if is_superseded else OPERATIONS[verb].refusal
     return _("It could not be recorded.")

@@ -1,8 +1,8 @@
 """The engine's own rows, to be looked at where something has to be understood.
 
-They aren't in the admin's index unless ``HITL["ADMIN_ENGINE"]`` asks for that; the page of a thread
-leads to them for those who may see them. Lists show no value, and a page only as much as there is
-room for, to those who may see the thread's state.
+They aren't in the admin's index unless ``HITL["ADMIN_SHOW_ENGINE_MODELS"]`` asks for that; the
+page of a thread leads to them for those who may see them. Lists show no value, and a page only as
+much as there is room for, to those who may see the thread's state.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ from hitl_django.services.runs.shown_interrupts import ShownInterrupts
 COUNTED, DECODED = 10_000, 512 * 1024
 
 
-class BoundedPaginator(Paginator):
+class CappedPaginator(Paginator):
     """Counts no further than is sensible to leaf through: the tables may hold very many rows."""
 
     @cached_property
@@ -70,7 +70,7 @@ class EngineAdmin(ReadOnlyAdmin):
     list_select_related = ("thread",)
     visible_through = "thread"
     ordering = ("-pk",)
-    paginator = BoundedPaginator
+    paginator = CappedPaginator
     payloads: ClassVar[tuple[str, ...]] = ("data",)
 
     def visible(self, request: HttpRequest, rows: QuerySet[Any]) -> QuerySet[Any]:
@@ -79,7 +79,7 @@ class EngineAdmin(ReadOnlyAdmin):
         return super().visible(request, rows)
 
     def has_module_permission(self, request: HttpRequest) -> bool:
-        return bool(hitl.ADMIN_ENGINE) and super().has_module_permission(request)
+        return bool(hitl.ADMIN_SHOW_ENGINE_MODELS) and super().has_module_permission(request)
 
     def rows(self) -> QuerySet[Any]:
         return super().rows().select_related("thread")
@@ -107,7 +107,7 @@ class EngineAdmin(ReadOnlyAdmin):
                 if field.name not in self.payloads and field.name != "thread"
             ],
             sees=sees,
-            held=_list_held(row, self.payloads, request.user) if sees else [],
+            held=_list_values(row, self.payloads, request.user) if sees else [],
         )
 
 
@@ -118,7 +118,7 @@ def _decrypt_payload(row: Any, data: bytes) -> bytes:
     return decrypt_row(data, row.digest, head_size(data), "row")[0]
 
 
-def _list_held(row: Any, names: Sequence[str], user: Any) -> list[DisplayedValue]:
+def _list_values(row: Any, names: Sequence[str], user: Any) -> list[DisplayedValue]:
     interrupts = ShownInterrupts(row.thread_id, user)
     return [_held(row, name, interrupts) for name in names if getattr(row, name)]
 

@@ -190,7 +190,7 @@ class RunOperations:
             form=form,
             refused=refused,
             step=self._step(run, checkpoint_id),
-            is_live=newest is not None and newest.state in Run.LIVE,
+            is_live=newest is not None and newest.state in Run.ACTIVE,
             back=self.url("change", request, run.pk),
             **self._at_stake(request, newest or run),
         )
@@ -228,7 +228,7 @@ class RunOperations:
 
     def _at_stake(self: Any, request: HttpRequest, run: Run) -> dict[str, Any]:
         """Returns what is lost with a run: the questions that it still asks."""
-        questions = Interrupt.objects.filter(run=run, status=Interrupt.Status.PENDING)
-        seen = select_visible(questions, request.user).order_by("created_at", "index", "id")
+        interrupts = Interrupt.objects.filter(run=run, status=Interrupt.Status.PENDING)
+        seen = select_visible(interrupts, request.user).order_by("created_at", "index", "id")
         titles = list(seen.values_list("title", flat=True)[:LISTED])
-        return {"questions": titles, "unlisted": questions.count() - len(titles)}
+        return {"interrupts": titles, "unlisted": interrupts.count() - len(titles)}

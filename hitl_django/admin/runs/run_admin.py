@@ -21,17 +21,17 @@ from hitl_django.admin.base import (
     format_tick,
     name_graph,
 )
+from hitl_django.admin.display.bulk_buttons import list_bulk_buttons
 from hitl_django.admin.display.history_display import (
     describe_entry,
     get_reason,
     list_steps,
     visible_entries,
 )
-from hitl_django.admin.display.newest_search import NewestChangeList, NewestSearch
+from hitl_django.admin.display.newest_search import NewestChangeList, RecentRowsSearch
 from hitl_django.admin.display.payload_display import MAX_TEXT
 from hitl_django.admin.display.run_status import NOBODY_WORKS
 from hitl_django.admin.display.subject_links import link_subject
-from hitl_django.admin.display.together import list_together_buttons
 from hitl_django.forms.json_input import escape_hidden
 from hitl_django.graph_registry import registry
 from hitl_django.models import Interrupt, ReviewItem, Run, Thread
@@ -43,7 +43,7 @@ from .bulk_run_actions import BulkRunPages
 from .start_pages import StartPages
 from .thread_admin import SEARCH_HELP, describe_subject, search_threads
 
-MAX_QUESTIONS = 200
+MAX_INTERRUPTS = 200
 MAX_ENTRIES = 200
 #: Characters of an error that a list shows.
 ERROR_LENGTH = 160
@@ -81,7 +81,7 @@ class RunChangeList(NewestChangeList):
         super().drop_columns(*names, *(() if self.may_operate else (PICK,)))
 
 
-class RunAdmin(NewestSearch, StartPages, BulkRunPages):
+class RunAdmin(RecentRowsSearch, StartPages, BulkRunPages):
     """Runs, newest first."""
 
     change_list_template = "hitl_django/admin/runs.html"
@@ -107,10 +107,10 @@ class RunAdmin(NewestSearch, StartPages, BulkRunPages):
         return Run.objects.select_related("thread__subject_type")
 
     def get_queryset(self, request: HttpRequest) -> QuerySet[Any]:
-        questions = Interrupt.objects.filter(run=OuterRef("pk"), status=Interrupt.Status.PENDING)
-        questions = select_visible(questions, request.user).order_by("created_at", "id")
+        interrupts = Interrupt.objects.filter(run=OuterRef("pk"), status=Interrupt.Status.PENDING)
+        interrupts = select_visible(interrupts, request.user).order_by("created_at", "id")
         rows = super().get_queryset(request).defer("traceback")
-        return rows.annotate(waits_at=Subquery(questions.values("node")[:1]))
+        return rows.annotate(waits_at=Subquery(interrupts.values("node")[:1]))
 
     @admin.display(description=_("select"))
     def pick(self, run: Run) -> str:
@@ -151,15 +151,15 @@ class RunAdmin(NewestSearch, StartPages, BulkRunPages):
         entries = visible_entries(request, run.thread_id).order_by("-seq")
         operations = self.operations(request, run)
         may_operate = operations["may_operate"]
-        questions = self._questions(request, run)
+        interrupts = self._interrupts(request, run)
         return self.page(
             request,
             run,
             "run.html",
             title=_("Run of %(graph)s") % {"graph": name_graph(run.graph)},
             explained=self._explained(run),
-            questions=questions,
-            together=list_together_buttons(request.user, questions),
+            interrupts=interrupts,
+            together=list_bulk_buttons(request.user, interrupts),
             bulk_url=find_admin_page(ReviewItem, "bulk", request=request),
             error=run.error[:MAX_TEXT] if may_operate else "",
             # It quotes code, and in its last line whatever the node was handling.
@@ -177,7 +177,7 @@ class RunAdmin(NewestSearch, StartPages, BulkRunPages):
         )
 
     def _explained(self, run: Run) -> Any:
-        if run.state == Run.State.QUEUED and services.worker_health().is_silent:
+        if run.state == Run.State.QUEUED and services.worker_health().is_missing:
             return NOBODY_WORKS
         return EXPLAINED[Run.State(run.state)]
 
@@ -193,7 +193,7 @@ class RunAdmin(NewestSearch, StartPages, BulkRunPages):
         threads = Thread.objects.filter(pk=run.thread_id)
         return select_visible(threads, request.user).exists()
 
-    def _questions(self, request: HttpRequest, run: Run) -> list[Interrupt]:
-        questions = select_visible(Interrupt.objects.filter(run=run), request.user)
-        questions = questions.defer(*LARGE_COLUMNS).order_by("created_at", "index", "id")
-        return list(questions.prefetch_related("decisions")[:MAX_QUESTIONS])
+    def _interrupts(self, request: HttpRequest, run: Run) -> list[Interrupt]:
+        interrupts = select_visible(Interrupt.objects.filter(run=run), request.user)
+        interrupts = interrupts.defer(*LARGE_COLUMNS).order_by("created_at", "index", "id")
+        return list(interrupts.prefetch_related("decisions")[:MAX_INTERRUPTS])

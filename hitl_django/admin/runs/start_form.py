@@ -15,7 +15,7 @@ from hitl_django.engine.errors import (
     HitlError,
     InvalidInputError,
     LeaseHeldError,
-    OpenQuestionsError,
+    PendingInterruptsError,
     ThreadNotFound,
 )
 from hitl_django.engine.state.schema import is_model
@@ -27,7 +27,7 @@ from hitl_django.graph_registry.registry import RegisteredGraph
 from hitl_django.json_text.json_pointer import format_pointer, split_path
 from hitl_django.json_text.json_schema import find_faults
 from hitl_django.json_text.secret_values import leads_to_secrets
-from hitl_django.services import SubjectKey
+from hitl_django.services import SubjectRef
 
 JSON = Any
 NAME_LENGTH = 255
@@ -93,10 +93,10 @@ class StartTerms(forms.Form):
         """Return whether a field that the page hides at first has a value or an error."""
         return bool(self.errors) or any(field.value() for field in self.visible_fields())
 
-    def clean_subject(self) -> SubjectKey | None:
+    def clean_subject(self) -> SubjectRef | None:
         """Reads what the run is about, as ``app_label.model/key``."""
         kind, _slash, key = self.cleaned_data["subject"].partition("/")
-        return SubjectKey(kind, key) if kind else None
+        return SubjectRef(kind, key) if kind else None
 
 
 class StartForm:
@@ -227,7 +227,7 @@ SUBJECT_PROBLEM = _(
 )
 #: Why a run can't be started on the thread that was named.
 THREAD_PROBLEMS: dict[type[HitlError], Any] = {
-    OpenQuestionsError: _(
+    PendingInterruptsError: _(
         "This thread waits for answers, which another run would lose. Answer its questions, or "
         "cancel its run."
     ),

@@ -21,7 +21,7 @@ from hitl_django.admin.base import (
     name_graph,
 )
 from hitl_django.admin.display.history_display import list_steps, read_history
-from hitl_django.admin.display.newest_search import NewestSearch
+from hitl_django.admin.display.newest_search import RecentRowsSearch
 from hitl_django.admin.display.subject_links import link_subject
 from hitl_django.forms.json_input import escape_hidden
 from hitl_django.graph_registry import registry
@@ -66,7 +66,7 @@ def search_threads(
     return rows.filter(**{f"{column}__in": {key for keys in found for key in keys[:FOUND]}})
 
 
-class ThreadAdmin(NewestSearch):
+class ThreadAdmin(RecentRowsSearch):
     """Threads, newest first."""
 
     list_display = ("thread", "state_badge", "about", "created_at")

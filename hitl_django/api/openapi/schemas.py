@@ -13,7 +13,7 @@ from drf_spectacular.plumbing import ComponentRegistry, ResolvedComponent
 from rest_framework import serializers
 
 from ..expansions import Expansion
-from ..serializers.fields import Body, Computed
+from ..serializers.fields import MethodField, StrictSerializer
 
 NULL = {"type": "null"}
 _PLAIN: dict[type[serializers.Field], dict[str, Any]] = {
@@ -75,7 +75,7 @@ class ComponentSchemas:
         """Returns the schema of what a Body takes, or of what another serializer shows."""
         description = self._describe_class(serializer)
         fields = serializer.fields
-        if not isinstance(serializer, Body):
+        if not isinstance(serializer, StrictSerializer):
             sometimes: frozenset[str] = getattr(serializer, "sometimes", frozenset())
             always = [name for name, _ in fields.items() if name not in sometimes]
             return self._object(fields, always) | description
@@ -86,7 +86,7 @@ class ComponentSchemas:
         required = [name for name, field in fields.items() if field.required]
         return self._closed(fields, required) | description
 
-    def _form(self, serializer: Body, group: tuple[str, ...]) -> dict[str, Any]:
+    def _form(self, serializer: StrictSerializer, group: tuple[str, ...]) -> dict[str, Any]:
         """Returns the reference to a body that has fields of this group, and of no other."""
         others = {name for names in serializer.either for name in names}.difference(group)
         fields = {name: field for name, field in serializer.fields.items() if name not in others}
@@ -130,7 +130,7 @@ class ComponentSchemas:
             return {"type": "object", "additionalProperties": self._describe_type(field.child)}
         if isinstance(field, serializers.Serializer):
             return self.reference(type(field))
-        if isinstance(field, Computed):
+        if isinstance(field, MethodField):
             return self.describe_field(field.shape)
         if hasattr(field, "json_schema"):
             return dict(field.json_schema())

@@ -7,23 +7,23 @@ from rest_framework import serializers
 from hitl_django.models import Run
 
 from .fields import (
-    AnyJSON,
     Choice,
-    Moment,
+    JSONValueField,
+    OffsetDateTimeField,
     Query,
     RowLimit,
-    WholeNumber,
+    StrictIntegerField,
 )
 
 
 class EventsQuery(Query):
     """From where on, how many, and how long to wait for the first of them."""
 
-    after = WholeNumber(
+    after = StrictIntegerField(
         most=10**9 - 1, required=False, help_text="The number of the last event that you have; 0."
     )
     limit = RowLimit(required=False, help_text="How many at once; 100.")
-    wait = WholeNumber(
+    wait = StrictIntegerField(
         most=3600,
         required=False,
         help_text="Seconds to wait where there is none yet; no longer than EVENT_WAIT_SECONDS.",
@@ -39,8 +39,8 @@ class EventSerializer(serializers.Serializer):
         child=serializers.CharField(),
         help_text="The way to the graph further down that it is about; empty: the run's own.",
     )
-    created_at = Moment()
-    data = AnyJSON()  # type: ignore[assignment]  # a member, not the attribute
+    created_at = OffsetDateTimeField()
+    data = JSONValueField()  # type: ignore[assignment]  # a member, not the attribute
     truncated = serializers.BooleanField(help_text="There was more than is kept of it.")
     withheld = serializers.BooleanField(help_text="Its data is for who may see state.")
 

@@ -27,7 +27,7 @@ _MOMENT = re.compile(
 )
 
 
-class Text(serializers.CharField):
+class StrictCharField(serializers.CharField):
     """Text as given: a number or a boolean isn't text, and spaces at the ends stay."""
 
     def __init__(self, **kwargs: Any) -> None:
@@ -64,7 +64,7 @@ class Choice(serializers.ChoiceField):
         return {"type": "string", "enum": [str(choice) for choice in self.choices]}
 
 
-class WholeNumber(serializers.Field):
+class StrictIntegerField(serializers.Field):
     """A whole number, as JSON Schema has them: ``7.0`` is one, ``true`` and ``"7"`` are none.
 
     In a query, which is text, it is digits.
@@ -96,7 +96,7 @@ class WholeNumber(serializers.Field):
         return {"type": "integer", "minimum": self.least, "maximum": self.most}
 
 
-class RowLimit(WholeNumber):
+class RowLimit(StrictIntegerField):
     """The most rows that a client asks for at once, within ``MAX_PAGE_SIZE``."""
 
     def __init__(self, **kwargs: Any) -> None:
@@ -127,7 +127,7 @@ class Number(serializers.Field):
         return {"type": "number", "minimum": self.least, "maximum": self.most}
 
 
-class YesNo(serializers.BooleanField):
+class StrictBooleanField(serializers.BooleanField):
     """True or false, and nothing that only looks like it; in a query the two words."""
 
     def to_internal_value(self, data: Any) -> bool:
@@ -162,7 +162,7 @@ class Id(serializers.Field):
         return {"type": "string", "format": "uuid"}
 
 
-class AnyJSON(serializers.Field):
+class JSONValueField(serializers.Field):
     """Any JSON value, null included, exactly as it was parsed."""
 
     def __init__(self, **kwargs: Any) -> None:
@@ -178,7 +178,7 @@ class AnyJSON(serializers.Field):
         return {}
 
 
-class ContextField(AnyJSON):
+class ContextField(JSONValueField):
     """The context of a run. Declare it as Any: serializers have a property of its name."""
 
     def __init__(self, **kwargs: Any) -> None:
@@ -204,7 +204,7 @@ class JSONObject(serializers.Field):
         return {"type": "object", "additionalProperties": True}
 
 
-class Moment(serializers.Field):
+class OffsetDateTimeField(serializers.Field):
     """A moment in ISO 8601, whatever format and time zone the host's own API has.
 
     It is shown in UTC. What is taken has to say how far from UTC it is.
@@ -233,7 +233,7 @@ class Moment(serializers.Field):
         return {"type": "string", "format": "date-time"}
 
 
-class Computed(serializers.SerializerMethodField):
+class MethodField(serializers.SerializerMethodField):
     """What a method of the serializer says, in the shape of another field."""
 
     def __init__(self, shape: serializers.Field, **kwargs: Any) -> None:
@@ -268,7 +268,7 @@ def build_url(request: Request, view: str, *args: Any) -> str:
     return str(request.build_absolute_uri(reverse(f"hitl_django:{view}", args=args)))
 
 
-class Body(serializers.Serializer):
+class StrictSerializer(serializers.Serializer):
     """What a request may hold; a field it doesn't declare is a fault, not ignored.
 
     Ignoring would hide a misspelt ``reson`` and invite ``state`` and ``user``.
@@ -307,19 +307,19 @@ class Body(serializers.Serializer):
             raise serializers.ValidationError(faults)
 
 
-class Query(Body):
+class Query(StrictSerializer):
     """What an address may be asked with, behind the question mark."""
 
 
 class WaitQuery(Query):
     """How long to wait for what isn't there yet."""
 
-    wait = WholeNumber(
+    wait = StrictIntegerField(
         most=3600,
         required=False,
         help_text="Seconds until it is answered even so; no longer than EVENT_WAIT_SECONDS.",
     )
 
 
-class EmptyBody(Body):
+class EmptyBody(StrictSerializer):
     """Nothing: the address says it all."""

@@ -12,11 +12,11 @@ from hitl_django.permissions import get_policy, may_start
 
 from .fields import (
     Choice,
-    Computed,
     Hyperlink,
     JSONObject,
+    MethodField,
     Query,
-    Text,
+    StrictCharField,
 )
 
 
@@ -43,10 +43,10 @@ class GraphSerializer(serializers.Serializer):
         allow_null=True,
         help_text="JSON Schema of what a run comes to.",
     )
-    may_start = Computed(
+    may_start = MethodField(
         serializers.BooleanField(help_text="Whether you may start a run of it over this API.")
     )
-    fault = Computed(
+    fault = MethodField(
         serializers.CharField(
             allow_null=True,
             help_text="Why it can't be built, and so nothing be done with it; details for "
@@ -67,7 +67,7 @@ class GraphSerializer(serializers.Serializer):
 class GraphDetailSerializer(GraphSerializer):
     """A graph with what it looks like."""
 
-    mermaid = Computed(serializers.CharField(help_text="Its nodes and edges, for Mermaid."))
+    mermaid = MethodField(serializers.CharField(help_text="Its nodes and edges, for Mermaid."))
     diagram = Hyperlink("graph-diagram", source="name")
 
     def get_mermaid(self, registered: Any) -> str:
@@ -77,7 +77,7 @@ class GraphDetailSerializer(GraphSerializer):
 class DiagramQuery(Query):
     """Whose graph is drawn."""
 
-    thread = Text(
+    thread = StrictCharField(
         max_length=255,
         required=False,
         help_text="A thread of the graph: what it visited, where it waits and what comes next.",

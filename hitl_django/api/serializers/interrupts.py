@@ -12,25 +12,25 @@ from hitl_django.decision_types import DECISION_TYPES
 from hitl_django.models import Decision
 
 from .fields import (
-    AnyJSON,
-    Body,
     Choice,
-    Computed,
     Hyperlink,
     Id,
     JSONObject,
-    Moment,
+    JSONValueField,
+    MethodField,
+    OffsetDateTimeField,
     ProblemField,
-    Text,
-    YesNo,
+    StrictBooleanField,
+    StrictCharField,
+    StrictSerializer,
 )
-from .question_fields import QuestionColumnsSerializer
+from .interrupt_fields import InterruptColumnsSerializer
 
 #: Decisions in one request.
 MAX_BULK_DECISIONS = 100
 
 
-class InterruptSerializer(QuestionColumnsSerializer):
+class InterruptSerializer(InterruptColumnsSerializer):
     """A question, without its payload: lists never load one.
 
     What is not declared here are columns that ``QUESTION_COLUMNS`` shows in lists.
@@ -46,25 +46,25 @@ class InterruptSerializer(QuestionColumnsSerializer):
     allowed_decisions = serializers.ListField(child=serializers.CharField())
     assignee = serializers.CharField(source="assignee_label", help_text="Whose turn it is.")
     group = serializers.CharField(source="group_label")
-    holder = Computed(serializers.CharField(help_text="Who has claimed it; empty: nobody."))
-    held_until = Computed(Moment(allow_null=True))
-    snoozed_until = Computed(Moment(allow_null=True))
+    claimed_by = MethodField(serializers.CharField(help_text="Who has claimed it; empty: nobody."))
+    claimed_until = MethodField(OffsetDateTimeField(allow_null=True))
+    snoozed_until = MethodField(OffsetDateTimeField(allow_null=True))
     overdue = serializers.BooleanField(source="is_overdue")
 
-    def get_holder(self, interrupt: Any) -> str:
-        return str(interrupt.claimed_label) if interrupt.is_held else ""
+    def get_claimed_by(self, interrupt: Any) -> str:
+        return str(interrupt.claimed_label) if interrupt.is_claimed else ""
 
-    def get_held_until(self, interrupt: Any) -> str | None:
+    def get_claimed_until(self, interrupt: Any) -> str | None:
         # A claim whose time is past counts as none, and nothing clears it.
         until = interrupt.claimed_until
-        return Moment().to_representation(until) if interrupt.is_held else None
+        return OffsetDateTimeField().to_representation(until) if interrupt.is_claimed else None
 
     def get_snoozed_until(self, interrupt: Any) -> str | None:
         until = interrupt.snoozed_until
-        return Moment().to_representation(until) if interrupt.is_snoozed else None
+        return OffsetDateTimeField().to_representation(until) if interrupt.is_snoozed else None
 
 
-class DecisionBody(Body):
+class DecisionBody(StrictSerializer):
     """What a person decides: a decision of some type, or what it comes to for the graph."""
 
     either = (("type", "value"), ("resume",))
@@ -74,15 +74,15 @@ class DecisionBody(Body):
         required=False,
         help_text="One of the question's allowed_decisions.",
     )
-    value = AnyJSON(
+    value = JSONValueField(
         required=False, help_text="The answer, where the decision takes one; see response_schema."
     )
-    resume = AnyJSON(
+    resume = JSONValueField(
         required=False,
         help_text="What the graph receives, as one of the allowed_decisions would have it.",
     )
-    reason = Text(max_length=REASON_LENGTH, allow_blank=True, required=False)
-    over_claim = YesNo(
+    reason = StrictCharField(max_length=REASON_LENGTH, allow_blank=True, required=False)
+    ignore_claim = StrictBooleanField(
         required=False,
         help_text="false: refused (409, held) where somebody else holds the question. By default "
         "it is decided, and the decision says who held it.",
@@ -96,24 +96,26 @@ class DecisionSerializer(serializers.Serializer):
     interrupt = Id(source="interrupt_id")
     version = serializers.IntegerField(help_text="The version of the question that it decided.")
     type = Choice(choices=Decision.Type.values)
-    value = AnyJSON(help_text="What the graph received.")
+    value = JSONValueField(help_text="What the graph received.")
     reason = serializers.CharField()
     refusal = serializers.CharField(help_text="Why the graph couldn't use the value, if so.")
     by = serializers.CharField(source="by_label")
     via = serializers.CharField(help_text="Through what: api, admin, code, command …")
-    held_by = serializers.CharField(
-        source="held_by_label", help_text="Who else held the question then; empty: nobody."
+    claimed_by = serializers.CharField(
+        source="claimed_by_label", help_text="Who else held the question then; empty: nobody."
     )
-    complete = Computed(
+    complete = MethodField(
         serializers.BooleanField(
             help_text="False for a vote, as others have to agree yet, and for what was undone."
         )
     )
     approvals = serializers.IntegerField(help_text="How many had approved, this one included.")
     quorum = serializers.IntegerField(help_text="How many have to.")
-    patch = AnyJSON(help_text="What an edit changed, as a JSON Patch (RFC 6902); null: no edit.")
-    created_at = Moment()
-    undone_at = Moment(allow_null=True, help_text="When somebody undid it, if so.")
+    patch = JSONValueField(
+        help_text="What an edit changed, as a JSON Patch (RFC 6902); null: no edit."
+    )
+    created_at = OffsetDateTimeField()
+    undone_at = OffsetDateTimeField(allow_null=True, help_text="When somebody undid it, if so.")
 
     def get_complete(self, decision: Any) -> bool:
         return decision.effective is True if isinstance(decision, Decision) else decision.complete
@@ -126,11 +128,15 @@ class InterruptDetailSerializer(InterruptSerializer):
 
     digest = serializers.CharField(source="payload_digest")
     response_schema = JSONObject(allow_null=True)
-    editable = AnyJSON(help_text="Members and JSON pointers that an edit may change; null is all.")
+    editable = JSONValueField(
+        help_text="Members and JSON pointers that an edit may change; null is all."
+    )
     quorum = serializers.IntegerField(help_text="How many people have to approve.")
     approvals = serializers.IntegerField(help_text="How many have, of this version.")
-    proposal = Computed(
-        AnyJSON(help_text="What somebody made of it, for the others to approve; without secrets.")
+    proposal = MethodField(
+        JSONValueField(
+            help_text="What somebody made of it, for the others to approve; without secrets."
+        )
     )
     decision = DecisionSerializer(
         source="closing", allow_null=True, help_text="The one that closed it."
@@ -147,21 +153,21 @@ class ValidationSerializer(serializers.Serializer):
     """What a decision would do."""
 
     valid = serializers.BooleanField()
-    resume = AnyJSON(help_text="What the graph would receive.")
+    resume = JSONValueField(help_text="What the graph would receive.")
 
 
 class BulkItem(DecisionBody):
     """One decision of several, with the question it is for."""
 
     interrupt = Id()
-    etag = Text(
+    etag = StrictCharField(
         max_length=200,
         required=False,
         help_text="The question's ETag: it is decided only while it is still that (412).",
     )
 
 
-class BulkBody(Body):
+class BulkBody(StrictSerializer):
     """Several decisions, each on a question of its own."""
 
     decisions = serializers.ListField(child=BulkItem(), min_length=1, max_length=MAX_BULK_DECISIONS)

@@ -4,26 +4,40 @@ from __future__ import annotations
 
 from rest_framework import serializers
 
-from .fields import Body, Id, Moment, Query, Text, WholeNumber, YesNo
+from .fields import (
+    Id,
+    OffsetDateTimeField,
+    Query,
+    StrictBooleanField,
+    StrictCharField,
+    StrictIntegerField,
+    StrictSerializer,
+)
 
 DAY = 86_400
 
 
-class NextBody(Body):
+class NextBody(StrictSerializer):
     """What the next question may be of."""
 
-    graph = Text(max_length=200, required=False)
-    group = Text(max_length=150, required=False, help_text="The name of a group of yours.")
+    graph = StrictCharField(max_length=200, required=False)
+    group = StrictCharField(
+        max_length=150, required=False, help_text="The name of a group of yours."
+    )
 
 
-class ClaimBody(Body):
+class ClaimBody(StrictSerializer):
     """For how long a question is held, and whether from somebody else."""
 
-    seconds = WholeNumber(least=1, most=DAY, required=False, help_text="CLAIM_SECONDS without it.")
-    take_over = YesNo(required=False, help_text="From whoever holds it; needs a permission.")
+    seconds = StrictIntegerField(
+        least=1, most=DAY, required=False, help_text="CLAIM_SECONDS without it."
+    )
+    take_over = StrictBooleanField(
+        required=False, help_text="From whoever holds it; needs a permission."
+    )
 
 
-class UndoBody(Body):
+class UndoBody(StrictSerializer):
     """Which decision is undone, where the question may have had another since."""
 
     decision = Id(required=False, help_text="Without it, the one that closed the question.")
@@ -33,27 +47,31 @@ class ClaimSerializer(serializers.Serializer):
     """Who holds a question, and until when."""
 
     interrupt = Id(source="interrupt_id")
-    holder = serializers.CharField(source="holder_label")
-    until = Moment()
+    claimed_by = serializers.CharField(source="claimed_by_label")
+    until = OffsetDateTimeField()
 
 
-class AssignBody(Body):
+class AssignBody(StrictSerializer):
     """Whose turn a question is: a user's, a group's, both, or with neither, nobody's."""
 
-    to = Text(max_length=254, required=False, allow_null=True, help_text="A user's name.")
-    group = Text(max_length=150, required=False, allow_null=True, help_text="A group's name.")
+    to = StrictCharField(
+        max_length=254, required=False, allow_null=True, help_text="A user's name."
+    )
+    group = StrictCharField(
+        max_length=150, required=False, allow_null=True, help_text="A group's name."
+    )
 
 
-class SnoozeBody(Body):
+class SnoozeBody(StrictSerializer):
     """Until when a question is put off; null wakes it."""
 
-    until = Moment(allow_null=True)
+    until = OffsetDateTimeField(allow_null=True)
 
 
-class CommentBody(Body):
+class CommentBody(StrictSerializer):
     """A remark of 1 to COMMENT_MAX_LENGTH characters."""
 
-    text = Text(max_length=100_000)
+    text = StrictCharField(max_length=100_000)
 
 
 class CommentSerializer(serializers.Serializer):
@@ -64,13 +82,15 @@ class CommentSerializer(serializers.Serializer):
     text = serializers.CharField()
     by = serializers.CharField(source="by_label")
     via = serializers.CharField()
-    created_at = Moment()
+    created_at = OffsetDateTimeField()
 
 
 class StatsQuery(Query):
     """Of what."""
 
-    graph = Text(max_length=200, required=False, help_text="Of the questions of one graph.")
+    graph = StrictCharField(
+        max_length=200, required=False, help_text="Of the questions of one graph."
+    )
 
 
 class CountsSerializer(serializers.Serializer):
@@ -88,11 +108,13 @@ class StatsSerializer(serializers.Serializer):
     """How the queue goes, of what you may see."""
 
     counts = CountsSerializer()
-    oldest_at = Moment(allow_null=True)
+    oldest_at = OffsetDateTimeField(allow_null=True)
     median_seconds = serializers.FloatField(
         allow_null=True, help_text="From question to decision, of the latest ones."
     )
     approve_rate = serializers.FloatField(
         allow_null=True, help_text="Of the latest approvals and rejections."
     )
-    worker_seen_at = Moment(allow_null=True, help_text="When a worker last reported.")
+    last_heartbeat_at = OffsetDateTimeField(
+        allow_null=True, help_text="When a worker last reported."
+    )

@@ -11,16 +11,16 @@ from hitl_django.models import Run
 from hitl_django.models.events import KINDS
 
 from .fields import (
-    AnyJSON,
-    Body,
     Choice,
     ContextField,
     Hyperlink,
     Id,
     JSONObject,
-    Moment,
+    JSONValueField,
+    OffsetDateTimeField,
     ProblemField,
-    Text,
+    StrictCharField,
+    StrictSerializer,
 )
 from .interrupts import InterruptSerializer
 
@@ -28,24 +28,24 @@ from .interrupts import InterruptSerializer
 MAX_BATCH_STARTS = 100
 
 
-class SubjectBody(Body):
+class SubjectBody(StrictSerializer):
     """One of the product's own objects, as threads/ shows it."""
 
-    type = Text(max_length=200, help_text="Its model, as app_label.model.")
-    id = Text(max_length=255, help_text="Its key.")
+    type = StrictCharField(max_length=200, help_text="Its model, as app_label.model.")
+    id = StrictCharField(max_length=255, help_text="Its key.")
 
 
-class StartBody(Body):
+class StartBody(StrictSerializer):
     """What a run is started with."""
 
-    graph = Text(max_length=200, help_text="A name from graphs/.")
-    input = AnyJSON(help_text="What the graph's input_schema describes; not null.")
-    key = Text(
+    graph = StrictCharField(max_length=200, help_text="A name from graphs/.")
+    input = JSONValueField(help_text="What the graph's input_schema describes; not null.")
+    key = StrictCharField(
         max_length=255,
         required=False,
         help_text="The same key and input give the run that they started before.",
     )
-    thread_id = Text(
+    thread_id = StrictCharField(
         max_length=255, required=False, help_text="Continues this thread, or names a new one."
     )
     subject = SubjectBody(
@@ -72,16 +72,16 @@ class StartBody(Body):
     )
 
 
-class BatchBody(Body):
+class BatchBody(StrictSerializer):
     """Several starts."""
 
     runs = serializers.ListField(child=StartBody(), min_length=1, max_length=MAX_BATCH_STARTS)
 
 
-class CancelBody(Body):
+class CancelBody(StrictSerializer):
     """Why a run is cancelled."""
 
-    reason = Text(max_length=REASON_LENGTH, allow_blank=True, required=False)
+    reason = StrictCharField(max_length=REASON_LENGTH, allow_blank=True, required=False)
 
 
 class RunInfoSerializer(serializers.Serializer):
@@ -103,13 +103,13 @@ class RunSerializer(RunInfoSerializer):
     key = serializers.CharField(allow_null=True)
     metadata = JSONObject(source="thread.metadata", help_text="What its thread keeps for you.")
     started_by = serializers.CharField(source="started_by_label")
-    created_at = Moment()
-    queued_at = Moment()
-    resumes_at = Moment(
+    created_at = OffsetDateTimeField()
+    queued_at = OffsetDateTimeField()
+    resumes_at = OffsetDateTimeField(
         allow_null=True,
         help_text="When it goes on with what was decided, which can be undone until then.",
     )
-    finished_at = Moment(allow_null=True)
+    finished_at = OffsetDateTimeField(allow_null=True)
 
 
 class RunDetailSerializer(RunSerializer):
@@ -120,7 +120,7 @@ class RunDetailSerializer(RunSerializer):
 
     interrupts = InterruptSerializer(many=True, help_text="The open questions.")
     error = serializers.CharField(help_text="For operators.")
-    result = AnyJSON(
+    result = JSONValueField(
         help_text="The state it ended with, for who may see state and for who started it."
     )
 

@@ -12,24 +12,24 @@ from hitl_django.models import Run, Thread
 from hitl_django.services import RECORD_PAGE
 
 from .fields import (
-    AnyJSON,
-    Body,
     Choice,
-    Computed,
     Hyperlink,
     Id,
     JSONObject,
-    Moment,
+    JSONValueField,
+    MethodField,
+    OffsetDateTimeField,
     Query,
-    Text,
-    WholeNumber,
+    StrictCharField,
+    StrictIntegerField,
+    StrictSerializer,
 )
 
 
 class SubjectSerializer(serializers.Serializer):
     """What a thread is about: a row of the host's."""
 
-    type = Computed(serializers.CharField())
+    type = MethodField(serializers.CharField())
     id = serializers.CharField(source="subject_id")
 
     def to_representation(self, instance: Thread) -> Any:
@@ -49,7 +49,7 @@ class ThreadSerializer(serializers.Serializer):
     subject = SubjectSerializer(source="*", allow_null=True)
     run = Id(source="last_run", allow_null=True)
     state = Choice(choices=Run.State.values, source="last_state", allow_null=True)
-    created_at = Moment()
+    created_at = OffsetDateTimeField()
 
 
 class ThreadDetailSerializer(ThreadSerializer):
@@ -66,7 +66,7 @@ class ErasedThreadsSerializer(serializers.Serializer):
     )
 
 
-class ThreadChange(Body):
+class ThreadChange(StrictSerializer):
     """What of a thread is changed."""
 
     metadata = JSONObject(help_text="Keys to add, and keys to give another value.")
@@ -83,25 +83,25 @@ class CheckpointSerializer(serializers.Serializer):
     source = serializers.CharField(  # type: ignore[assignment]
         help_text="input, loop, update or fork."
     )
-    created_at = Moment()
+    created_at = OffsetDateTimeField()
 
 
-class RecordQuery(Query):
+class AuditQuery(Query):
     """From where on, and how much."""
 
-    after = WholeNumber(
+    after = StrictIntegerField(
         most=10**9, required=False, help_text="The number of the last entry that you have; 0."
     )
-    limit = WholeNumber(
+    limit = StrictIntegerField(
         least=1, most=RECORD_PAGE, required=False, help_text=f"How many at once; {RECORD_PAGE}."
     )
 
 
-class RecordEntrySerializer(serializers.Serializer):
+class AuditEntrySerializer(serializers.Serializer):
     """An entry of a thread's record: who did what, chained to the entry before by its hash."""
 
     seq = serializers.IntegerField(help_text="Numbered from 1, without gaps.")
-    at = Moment()
+    at = OffsetDateTimeField()
     verb = serializers.CharField()
     subject = serializers.CharField(help_text="The id of the run or the question, if it is one.")
     actor = serializers.CharField(help_text="Who did it.")
@@ -121,7 +121,9 @@ class RecordEntrySerializer(serializers.Serializer):
 class StateQuery(Query):
     """Which state."""
 
-    checkpoint = Text(max_length=36, required=False, help_text="One from history/; the newest.")
+    checkpoint = StrictCharField(
+        max_length=36, required=False, help_text="One from history/; the newest."
+    )
 
 
 class StateSerializer(serializers.Serializer):
@@ -135,22 +137,26 @@ class StateSerializer(serializers.Serializer):
     step = serializers.IntegerField(allow_null=True)
     source = serializers.CharField()  # type: ignore[assignment]
     next = serializers.ListField(child=serializers.CharField(), help_text="The nodes to come.")
-    created_at = Computed(Moment(allow_null=True))
-    values = AnyJSON()
+    created_at = MethodField(OffsetDateTimeField(allow_null=True))
+    values = JSONValueField()
 
     def get_created_at(self, state: Any) -> str | None:
         at = state.created_at
-        return None if at is None else Moment().to_representation(datetime.fromisoformat(at))
+        return (
+            None
+            if at is None
+            else OffsetDateTimeField().to_representation(datetime.fromisoformat(at))
+        )
 
 
-class ForkBody(Body):
+class ForkBody(StrictSerializer):
     """From where a thread goes on."""
 
-    checkpoint = Text(max_length=36, help_text="One from history/.")
-    values = AnyJSON(
+    checkpoint = StrictCharField(max_length=36, help_text="One from history/.")
+    values = JSONValueField(
         required=False, help_text="Written to the state first, as if a node had returned them."
     )
-    as_node = Text(
+    as_node = StrictCharField(
         max_length=255,
         required=False,
         help_text="That node; without values, it is passed over as if it had run.",

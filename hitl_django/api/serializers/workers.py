@@ -5,7 +5,7 @@ from __future__ import annotations
 from rest_framework import serializers
 
 from .fields import (
-    Moment,
+    OffsetDateTimeField,
 )
 
 
@@ -15,6 +15,6 @@ class WorkerHealthSerializer(serializers.Serializer):
     alive = serializers.BooleanField(source="is_alive")
     workers = serializers.IntegerField()
     driving = serializers.IntegerField()
-    last_seen = Moment(allow_null=True)
+    last_seen = OffsetDateTimeField(allow_null=True)
     overdue = serializers.IntegerField()
-    due_since = Moment(allow_null=True)
+    due_since = OffsetDateTimeField(allow_null=True)

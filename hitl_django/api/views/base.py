@@ -36,7 +36,7 @@ from ..renderers import JSONOnlyNegotiation, PlainJSONRenderer
 from ..request_bodies import BodyRequest
 from ..request_ids import HEADER as REQUEST_ID
 from ..request_ids import find_request_id
-from ..serializers.fields import Body, Query
+from ..serializers.fields import Query, StrictSerializer
 from ..throttles import UserThrottle
 
 Row = TypeVar("Row", bound=Model)
@@ -182,7 +182,7 @@ class Resource(APIView):
         return self._validate(query, given)
 
     def _validate(self, declared: type[Serializer[Any]] | None, given: Any) -> dict[str, Any]:
-        with _borrow_serializer(declared or Body, self.request) as serializer:
+        with _borrow_serializer(declared or StrictSerializer, self.request) as serializer:
             try:
                 return dict(serializer.run_validation(dict(given.items())))
             except ValidationError as error:
@@ -195,7 +195,7 @@ class Resource(APIView):
         """Returns a run as a service does, of those that the user may see."""
         return services.RunInfo.from_row(self.find(querysets.visible_runs, pk=run_id))
 
-    def act_once(
+    def run_idempotent(
         self,
         act: Callable[[], Made],
         again: Callable[[str], Made],
@@ -211,7 +211,7 @@ class Resource(APIView):
             return show(act())
         body: Any = self.request.data
         asked = [self.request.method, self.request.path, dict(body)]
-        outcome = services.act_once(act, get_id, key=key, request=asked, by=self.request.user)
+        outcome = services.run_idempotent(act, get_id, key=key, request=asked, by=self.request.user)
         if outcome.earlier is None:
             return show(outcome.made)
         response = show(again(outcome.earlier))

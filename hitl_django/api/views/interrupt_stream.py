@@ -102,7 +102,7 @@ class InterruptStream(InterruptList):
         return {str(pk): str(status) for pk, status in rows.values_list("pk", "status")}
 
     def _renew_user(self) -> bool:
-        user = querysets.find_user_anew(self.request.user)
+        user = querysets.reload_user(self.request.user)
         if user is None:
             return False
         self.request.user = user

@@ -53,18 +53,18 @@ REFUSALS = (
     errors.AlreadyApprovedError,
     errors.ClaimRequiredError,
     SelfApprovalError,
-    errors.HeldError,
+    errors.ClaimedError,
     errors.RunStateError,
     errors.LeaseHeldError,
-    errors.StaleQuestionError,
+    errors.StaleInterruptError,
     errors.InvalidAnswerError,
     errors.UnserializableError,
     errors.IdempotencyKeyReusedError,
 )
 
 
-def _find_runs(user: Any, questions: Sequence[Interrupt]) -> Iterator[tuple[str, Run]]:
-    found = querysets.visible_runs(user).filter(pk__in={row.run_id for row in questions})
+def _find_runs(user: Any, interrupts: Sequence[Interrupt]) -> Iterator[tuple[str, Run]]:
+    found = querysets.visible_runs(user).filter(pk__in={row.run_id for row in interrupts})
     return ((str(run.pk), run) for run in found.defer(*Run.LARGE_COLUMNS))
 
 
@@ -224,7 +224,7 @@ class DecisionValidation(DecisionResource):
     def post(self, request: Request, interrupt_id: UUID) -> Response:
         """Checks a decision as deciding would, and records nothing."""
         decision = self.read_decision()
-        decision.pop("over_claim", None)  # who holds it may be another by the time it is decided
+        decision.pop("ignore_claim", None)  # who holds it may be another by the time it is decided
         resume = services.check_answer(interrupt_id, by=request.user, **decision)
         return Response({"valid": True, "resume": resume})
 

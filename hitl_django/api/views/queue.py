@@ -40,24 +40,26 @@ from ..serializers.queue import (
 from .base import Collection, Resource
 
 CLOSED_ERRORS = (errors.AlreadyDecidedError, errors.LeaseHeldError)
-QUESTION = ResponseSpec("The question as it is now.", InterruptDetailSerializer, headers=(ETAG,))
+INTERRUPT = ResponseSpec("The question as it is now.", InterruptDetailSerializer, headers=(ETAG,))
 
 
-class QuestionAction(Resource):
+class InterruptAction(Resource):
     """A view that changes a question, and renders it as it is then."""
 
-    def render_question(self, interrupt_id: UUID) -> Response:
+    def render_interrupt(self, interrupt_id: UUID) -> Response:
         """Returns the question as it is now, with its ETag."""
         interrupt = self.find(querysets.visible_interrupts, pk=interrupt_id)
         headers = {"ETag": build_etag(interrupt)}
         return Response(self.render(InterruptDetailSerializer, interrupt), headers=headers)
 
-    def change_question(self, interrupt_id: UUID, act: Callable[[], object]) -> Response:
+    def change_interrupt(self, interrupt_id: UUID, act: Callable[[], object]) -> Response:
         """Changes the question, once for each key, and returns it as it is then."""
-        return self.act_once(act, lambda _: None, lambda _: self.render_question(interrupt_id))
+        return self.run_idempotent(
+            act, lambda _: None, lambda _: self.render_interrupt(interrupt_id)
+        )
 
 
-class NextInterrupt(QuestionAction):
+class NextInterrupt(InterruptAction):
     """The best question that nobody holds."""
 
     @operation(
@@ -65,7 +67,7 @@ class NextInterrupt(QuestionAction):
         body=NextBody,
         headers=(IDEMPOTENCY_KEY,),
         responses={
-            200: replace(QUESTION, headers=(ETAG, REPLAYED)),
+            200: replace(INTERRUPT, headers=(ETAG, REPLAYED)),
             204: ResponseSpec("There is none."),
         },
         errors=(errors.IdempotencyKeyReusedError,),
@@ -85,10 +87,10 @@ class NextInterrupt(QuestionAction):
             if wanted["group"] is None:
                 return Response(status=204)
         before = services.find_taken(key, by=request.user, **wanted)
-        taken = before or services.take_next(by=request.user, via="api", key=key, **wanted)
+        taken = before or services.claim_next(by=request.user, via="api", key=key, **wanted)
         if taken is None:
             return Response(status=204)
-        response = self.render_question(taken)
+        response = self.render_interrupt(taken)
         if before is not None:
             response.headers[REPLAYED.name] = "true"
         return response
@@ -102,7 +104,7 @@ class InterruptClaim(Resource):
         body=ClaimBody,
         responses={200: ResponseSpec("It is yours.", ClaimSerializer)},
         keyed=True,
-        errors=(*CLOSED_ERRORS, errors.HeldError),
+        errors=(*CLOSED_ERRORS, errors.ClaimedError),
         example={"seconds": 600},
     )
     def post(self, request: Request, interrupt_id: UUID) -> Response:
@@ -113,7 +115,7 @@ class InterruptClaim(Resource):
             return services.claim(interrupt_id, by=request.user, via="api", **more)
 
         # Sent again it renews the claim, and takes it from nobody who took it over meanwhile.
-        return self.act_once(
+        return self.run_idempotent(
             lambda: claim(**wanted),
             lambda _: claim(seconds=wanted.get("seconds")),
             lambda held: Response(self.render(ClaimSerializer, held)),
@@ -134,28 +136,28 @@ class InterruptRelease(Resource):
     def post(self, request: Request, interrupt_id: UUID) -> Response:
         """Ends your claim; somebody else's only with the permission to take over."""
         self.read_body()
-        return self.act_once(
+        return self.run_idempotent(
             lambda: services.release(interrupt_id, by=request.user, via="api"),
             lambda _: None,
             lambda _: Response(status=204),
         )
 
 
-class InterruptAssignment(QuestionAction):
+class InterruptAssignment(InterruptAction):
     """Whose turn it is."""
 
     @operation(
         "assign",
         body=AssignBody,
         keyed=True,
-        responses={200: QUESTION},
+        responses={200: INTERRUPT},
         errors=(*CLOSED_ERRORS, errors.InvalidInputError),
         example={"to": "rita", "group": None},
     )
     def post(self, request: Request, interrupt_id: UUID) -> Response:
         """Assigns a question to a user who may decide it, to a group, to both, or to nobody."""
         wanted = self.read_body()
-        return self.change_question(
+        return self.change_interrupt(
             interrupt_id,
             lambda: services.assign(
                 interrupt_id,
@@ -177,34 +179,34 @@ class InterruptAssignment(QuestionAction):
         raise errors.InvalidInputError("There is no such group.", [("group", "is not a group")])
 
 
-class InterruptSnooze(QuestionAction):
+class InterruptSnooze(InterruptAction):
     """When it comes up again."""
 
     @operation(
         "snooze",
         body=SnoozeBody,
         keyed=True,
-        responses={200: QUESTION},
-        errors=(*CLOSED_ERRORS, errors.HeldError, errors.InvalidInputError),
+        responses={200: INTERRUPT},
+        errors=(*CLOSED_ERRORS, errors.ClaimedError, errors.InvalidInputError),
         example={"until": "2030-01-31T12:00:00Z"},
     )
     def post(self, request: Request, interrupt_id: UUID) -> Response:
         """Puts a question off until a moment, for everybody; null wakes it."""
         wanted = self.read_body()
-        return self.change_question(
+        return self.change_interrupt(
             interrupt_id,
             lambda: services.snooze(interrupt_id, by=request.user, via="api", **wanted),
         )
 
 
-class InterruptUndo(QuestionAction):
+class InterruptUndo(InterruptAction):
     """The end of a decision that nothing has come of yet."""
 
     @operation(
         "undo",
         body=UndoBody,
         keyed=True,
-        responses={200: QUESTION},
+        responses={200: INTERRUPT},
         errors=(errors.UndoRefusedError, errors.LeaseHeldError),
         throttle="THROTTLE_DECIDE",
         example={"decision": "0191d1a0-6d3c-7c43-8a6e-3b8f3b1f6a10"},
@@ -216,7 +218,7 @@ class InterruptUndo(QuestionAction):
         again in another version. 409 once the run has gone on.
         """
         wanted = self.read_body().get("decision")
-        return self.change_question(
+        return self.change_interrupt(
             interrupt_id,
             lambda: services.undo(interrupt_id, by=request.user, via="api", decision_id=wanted),
         )
@@ -252,7 +254,7 @@ class CommentList(Collection):
     def post(self, request: Request, interrupt_id: UUID) -> Response:
         """Adds a remark to a question, open or closed; nobody can change it afterwards."""
         wanted = self.read_body()
-        return self.act_once(
+        return self.run_idempotent(
             lambda: services.comment(interrupt_id, by=request.user, via="api", **wanted),
             self._find_comment,
             lambda made: Response(self.render(CommentSerializer, made), status=201),
@@ -282,7 +284,7 @@ class QueueStatsDetail(Resource):
             "oldest_at": stats.oldest_at,
             "median_seconds": stats.median_seconds,
             "approve_rate": stats.approve_rate,
-            "worker_seen_at": services.worker_seen_at(),
+            "last_heartbeat_at": services.last_heartbeat_at(),
         }
         return Response(self.render(StatsSerializer, stats_shown))
 

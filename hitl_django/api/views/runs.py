@@ -58,14 +58,14 @@ class RunResource(Resource):
 
     def render_detail(self, run: Run) -> dict[str, Any]:
         """Returns where a run is, what it asks, and what may be seen of what came of it."""
-        open_questions = (
+        open_interrupts = (
             querysets.visible_interrupts(self.request.user)
             .filter(run=run, status=Interrupt.Status.PENDING)
             .defer(*LARGE_COLUMNS)
         )
         shown: dict[str, Any] = self.render(RunSerializer, run)
         shown["interrupts"] = self.render(
-            InterruptSerializer, open_questions.order_by("created_at", "pk"), many=True
+            InterruptSerializer, open_interrupts.order_by("created_at", "pk"), many=True
         )
         return shown | self.render_privileged(run)
 
@@ -86,11 +86,11 @@ class RunResource(Resource):
 def start_run(user: Any, wanted: dict[str, Any]) -> services.RunInfo:
     """Starts what a StartBody says."""
     if "subject" in wanted:
-        wanted = {**wanted, "subject": services.SubjectKey(**wanted["subject"])}
+        wanted = {**wanted, "subject": services.SubjectRef(**wanted["subject"])}
     return services.start(by=user, via="api", **wanted)
 
 
-def _find_questions(user: Any, runs: Sequence[Run]) -> Iterator[tuple[str, Interrupt]]:
+def _find_interrupts(user: Any, runs: Sequence[Run]) -> Iterator[tuple[str, Interrupt]]:
     found = querysets.visible_interrupts(user).filter(
         run__in=[run.pk for run in runs], status=Interrupt.Status.PENDING
     )
@@ -104,7 +104,7 @@ class RunList(RunResource, Collection):
     serializer_class = RunSerializer
     filterset_class = RunFilterSet
     expansions: Mapping[str, Expansion] = {
-        "interrupts": Expansion(InterruptSerializer, _find_questions, is_many=True),
+        "interrupts": Expansion(InterruptSerializer, _find_interrupts, is_many=True),
         "thread": Expansion(ThreadSerializer, find_threads),
     }
     input_pointer = "/input"
@@ -145,7 +145,7 @@ class RunList(RunResource, Collection):
             errors.EmptyInputError,
             errors.UnserializableError,
             errors.IdempotencyKeyReusedError,
-            errors.OpenQuestionsError,
+            errors.PendingInterruptsError,
             errors.RunStateError,
             errors.GraphChangedError,
             errors.LeaseHeldError,
@@ -221,7 +221,7 @@ class RunCancel(Resource):
     def post(self, request: Request, run_id: UUID) -> Response:
         """Ends a run that hasn't succeeded, and closes its open questions."""
         wanted = self.read_body()
-        return self.act_once(
+        return self.run_idempotent(
             lambda: services.cancel(run_id, by=request.user, via="api", **wanted),
             self.find_run,
             lambda run: Response(self.render(RunInfoSerializer, run)),
@@ -242,7 +242,7 @@ class RunRetry(Resource):
     def post(self, request: Request, run_id: UUID) -> Response:
         """Queues a failed or parked run again; it goes on from the last thing it stored."""
         self.read_body()
-        return self.act_once(
+        return self.run_idempotent(
             lambda: services.retry(run_id, by=request.user, via="api"),
             self.find_run,
             lambda run: self.render_made(RunInfoSerializer, run),

@@ -21,11 +21,11 @@ from ..filters import CheckpointFilterSet, ThreadFilterSet
 from ..operations import LOCATION, ResponseSpec, operation
 from ..serializers.runs import RunInfoSerializer
 from ..serializers.threads import (
+    AuditEntrySerializer,
+    AuditQuery,
     CheckpointSerializer,
     ErasedThreadsSerializer,
     ForkBody,
-    RecordEntrySerializer,
-    RecordQuery,
     StateQuery,
     StateSerializer,
     ThreadChange,
@@ -101,7 +101,7 @@ class ThreadDetail(Resource):
         copies of the thread, and copies of them, are erased with it, all or none.
         """
         self.find(querysets.visible_threads, thread_id=thread_id)
-        erased = services.forget(thread_id, by=request.user, via="api")
+        erased = services.erase_thread(thread_id, by=request.user, via="api")
         return Response(self.render(ErasedThreadsSerializer, {"erased": erased}))
 
 
@@ -143,13 +143,13 @@ class ThreadHistory(Collection):
         return self.render_page()
 
 
-class ThreadRecord(Resource):
+class ThreadAuditLog(Resource):
     """Who did what with a thread, with the hashes that prove it."""
 
     @operation(
         "list_record",
-        query=RecordQuery,
-        responses={200: ResponseSpec("Entries, in order.", RecordEntrySerializer, paged=True)},
+        query=AuditQuery,
+        responses={200: ResponseSpec("Entries, in order.", AuditEntrySerializer, paged=True)},
         errors=(errors.ThreadNotFound,),
     )
     def get(self, request: Request, thread_id: str) -> Response:
@@ -162,14 +162,14 @@ class ThreadRecord(Resource):
         query = self.read_query()
         limit = query.get("limit", services.RECORD_PAGE)
         # One more than is shown says whether there are more.
-        found = services.thread_record(
+        found = services.list_audit_entries(
             thread_id, after=query.get("after", 0), limit=limit + 1, by=request.user
         )
         shown, following = found[:limit], None
         if len(found) > limit:
             address = request.build_absolute_uri()
             following = replace_query_param(address, "after", str(shown[-1].seq))
-        results = self.render(RecordEntrySerializer, shown, many=True)
+        results = self.render(AuditEntrySerializer, shown, many=True)
         return Response({"next": following, "previous": None, "results": results})
 
 
@@ -210,7 +210,7 @@ class ThreadFork(Resource):
         """
         wanted = self.read_body()
         at = wanted.pop("checkpoint")
-        return self.act_once(
+        return self.run_idempotent(
             lambda: services.fork(thread_id, at, by=request.user, via="api", **wanted),
             self.find_run,
             lambda run: self.render_made(RunInfoSerializer, run),

@@ -18,7 +18,7 @@ from hitl_django.engine.task.context import current
 from hitl_django.engine.task.tool_stream import ToolCallChunks
 
 from .injection import LEFT_OUT, CallScope, Injection, ToolRuntime, build_runtime, find_injections
-from .invocation_error import ToolInvocationError, list_told_faults
+from .invocation_error import ToolInvocationError, list_reported_errors
 from .tool import Tool, build_tool, is_async_only
 from .tool_call import ToolCall
 from .tool_errors import Failure, Handling
@@ -289,7 +289,7 @@ class _Attempt:
         try:
             yield
         except ValidationError as error:
-            told = list_told_faults(error, self._known.injections)
+            told = list_reported_errors(error, self._known.injections)
             raise ToolInvocationError(self._given["name"], error, self._args, told) from error
 
 
@@ -304,7 +304,7 @@ def _resolving_groups(caller: Caller) -> Iterator[None]:
     except BaseExceptionGroup as group:
         resolved = resolve_group(group)
         if caller.seen is not None and not isinstance(resolved, GraphBubbleUp):
-            caller.seen.withdraw_questions(group)
+            caller.seen.withdraw_interrupts(group)
         if resolved is group:
             raise
         raise resolved from group

@@ -32,7 +32,7 @@ class ToolInvocationError(_ToolException):  # type: ignore[misc]
         tool_kwargs: dict[str, Any],
         filtered_errors: list[Any] | None = None,
     ) -> None:
-        faults = list_told_faults(source) if filtered_errors is None else filtered_errors
+        faults = list_reported_errors(source) if filtered_errors is None else filtered_errors
         listed = "; ".join(f"{'.'.join(map(str, each['loc']))}: {each['msg']}" for each in faults)
         self.message = f"Error: the arguments of {tool_name} don't fit. {listed}"
         self.tool_name, self.tool_kwargs, self.source = tool_name, tool_kwargs, source
@@ -40,7 +40,7 @@ class ToolInvocationError(_ToolException):  # type: ignore[misc]
         super().__init__(self.message)
 
 
-def list_told_faults(
+def list_reported_errors(
     source: ValidationError, injected: Collection[str] = ()
 ) -> list[dict[str, Any]]:
     """Returns the faults of arguments, less those of arguments that no model gives."""

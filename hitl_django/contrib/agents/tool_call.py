@@ -84,7 +84,7 @@ class ToolCallContext:
     ) -> None:
         self._context, self._call, self._lock, self.perform = context, call, lock, perform
         self._prefix = f"tool:{call.key}/"
-        self._questions = itertools.count()
+        self._interrupts = itertools.count()
         self._graphs = itertools.count()
         self._tasks = itertools.count()
 
@@ -108,7 +108,7 @@ class ToolCallContext:
         if key is not None:
             slot = f"{self._call.key}:{key}"
         else:
-            count = next(self._questions)
+            count = next(self._interrupts)
             slot = f"{self._call.key}#{count}" if count else self._call.key
         with self._lock:
             try:
@@ -127,9 +127,9 @@ class ToolCallContext:
         size, known = len(self._prefix), self._context.once
         return {key[size:]: known[key] for key in known if key.startswith(self._prefix)}
 
-    def hold(self, key: str) -> AbstractContextManager[None]:
+    def lock_key(self, key: str) -> AbstractContextManager[None]:
         """Keeps this call from doing the same by once() twice at a time."""
-        return self._context.hold(self._prefix + key)
+        return self._context.lock_key(self._prefix + key)
 
     def remember(self, key: str, result: Any) -> None:
         """Notes a result of once() for this call."""

@@ -14,7 +14,7 @@ from hitl_django.engine.task.context import current
 from .invocation_error import BadCall, ToolInvocationError
 
 #: Faults of the run or of a reviewer's answer, which no model could mend.
-_NEVER_TOLD = (LeaseError, NoSaverError, PayloadError, ResumeError)
+_NOT_REPORTED = (LeaseError, NoSaverError, PayloadError, ResumeError)
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,7 +46,7 @@ class Handling:
         """
         if isinstance(error, BadCall):
             return str(error)
-        if not isinstance(error, Exception) or isinstance(error, _NEVER_TOLD) or not self._shown:
+        if not isinstance(error, Exception) or isinstance(error, _NOT_REPORTED) or not self._shown:
             return None
         context = current.get()
         if context is not None and context.run.is_foreign_error(error):

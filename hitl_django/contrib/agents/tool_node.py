@@ -207,6 +207,6 @@ def _raise_first(context: TaskContext | None, calls: list[ToolCall]) -> None:
         elif call.error is not None:
             raise call.error
     if context is not None:
-        places = {question.interrupt.id: place for place, question in enumerate(interrupts)}
+        places = {pending.interrupt.id: place for place, pending in enumerate(interrupts)}
         context.open = sorted(context.open, key=lambda q: places.get(q.interrupt.id, -1))
     raise GraphInterrupt(interrupts)

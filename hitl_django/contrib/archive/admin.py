@@ -19,7 +19,7 @@ from hitl_django.admin.base import (
     name_graph,
 )
 from hitl_django.admin.display.payload_display import MAX_TEXT, DisplayedValue
-from hitl_django.admin.runs.checkpoint_admin import DECODED, BoundedPaginator
+from hitl_django.admin.runs.checkpoint_admin import DECODED, CappedPaginator
 from hitl_django.engine.errors import PayloadError
 from hitl_django.forms.json_input import escape_hidden
 from hitl_django.graph_registry import registry
@@ -46,9 +46,9 @@ class EndedStateFilter(admin.SimpleListFilter):
 class ArchivedThreadAdmin(ReadOnlyAdmin):
     """Archived threads, those that ended last first."""
 
-    list_display = ("thread", "state_badge", "questions", "ended_at")
+    list_display = ("thread", "state_badge", "interrupts", "ended_at")
     list_filter = (EndedStateFilter,)
-    paginator = BoundedPaginator
+    paginator = CappedPaginator
     empty_text = _("No thread was archived yet.")
     search_fields = ("thread_id__exact", "key__exact")
     search_help_text = _("Searches for a thread id or an idempotency key.")

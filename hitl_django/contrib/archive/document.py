@@ -21,7 +21,7 @@ from hitl_django.engine.serde import digest
 from hitl_django.models.fields import JSONTextField
 from hitl_django.models.thread_tables import list_thread_tables
 
-from .document_words import DICTIONARY
+from .compression_dictionary import DICTIONARY
 from .models import ArchivedThread
 
 #: The rows of a thread, by table.

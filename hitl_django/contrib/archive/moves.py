@@ -125,7 +125,7 @@ def _make_archived(rows: ArchivedRows) -> ArchivedThread:
         subject_id=thread.subject_id,
         state=_find_last_state(runs),
         runs=len(runs),
-        questions=len(rows[Interrupt]),
+        interrupts=len(rows[Interrupt]),
         started_at=thread.created_at,
         ended_at=thread.ended_at,
         document=document,

@@ -15,8 +15,8 @@ from uuid import UUID
 from django.db.models import F, Q
 
 from hitl_django.permissions import get_policy
-from hitl_django.services.reviews.periods import Period, may_see_reviewers, select_decided
-from hitl_django.services.reviews.record_export import refuse_export_unless
+from hitl_django.services.reviews.audit_export import refuse_export_unless
+from hitl_django.services.reviews.periods import Period, may_view_reviewer_reports, select_decided
 
 #: Decisions that one query reads.
 PAGE = 1000
@@ -35,7 +35,7 @@ class ExportedDecision:
     approvals: int
     quorum: int
     changed: bool
-    question_id: UUID
+    interrupt_id: UUID
     title: str
     graph: str
     node: str
@@ -55,7 +55,7 @@ class ExportedDecision:
 _COLUMNS = {
     "id": F("pk"),
     "decided_at": F("created_at"),
-    "question_id": F("interrupt_id"),
+    "interrupt_id": F("interrupt_id"),
     "title": F("interrupt__title"),
     "graph": F("interrupt__graph"),
     "node": F("interrupt__node"),
@@ -80,7 +80,7 @@ def export_decisions(
 
 
 def _read_decisions(user: Any, period: Period, graph: str | None) -> Iterator[ExportedDecision]:
-    named = may_see_reviewers(user)
+    named = may_view_reviewer_reports(user)
     rows = select_decided(user, period, graph=graph).order_by("created_at", "id")
     outside = {f"out_{name}": column for name, column in _COLUMNS.items()}
     after = Q()

@@ -24,7 +24,7 @@ from hitl_django.decision_types import DECISION_TYPES
 from hitl_django.models import Decision, Interrupt
 from hitl_django.permissions import select_visible, select_visible_through
 from hitl_django.services.reviews import queue_filters
-from hitl_django.services.reviews.periods import Period, may_see_reviewers, select_decided
+from hitl_django.services.reviews.periods import Period, may_view_reviewer_reports, select_decided
 
 from .models import SpotCheck
 
@@ -44,7 +44,7 @@ SHARES = {"median": 0.5, "p90": 0.9}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class AgeBand:
+class AgeBucket:
     """How many questions wait that were asked ``since`` a moment and before ``until``."""
 
     since: datetime | None
@@ -64,7 +64,7 @@ class DayReport:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class DecisionShares:
+class DecisionCounts:
     """The decisions of a graph or a reviewer, by type.
 
     ``key`` is the name of the graph, or the key of the reviewer: None is for all without an
@@ -95,9 +95,9 @@ class ReviewReport:
     median: float | None
     p90: float | None
     sample: int | None
-    graphs: Sequence[DecisionShares]
-    reviewers: Sequence[DecisionShares] | None
-    waiting: Sequence[AgeBand]
+    graphs: Sequence[DecisionCounts]
+    reviewers: Sequence[DecisionCounts] | None
+    waiting: Sequence[AgeBucket]
     overdue: int
 
     @property
@@ -155,7 +155,7 @@ def review_report(user: Any, period: Period, *, graph: str | None = None) -> Rev
             _make_shares(name, name, counts, checks, lambda check: check.graph)
             for name, counts in sorted(types.by_graph.items())
         ],
-        reviewers=_list_reviewers(decided, checks) if may_see_reviewers(user) else None,
+        reviewers=_list_reviewers(decided, checks) if may_view_reviewer_reports(user) else None,
         waiting=_count_ages(waiting),
         overdue=sum(waiting.filter(part).count() for part in queue_filters.OVERDUE_PARTS),
     )
@@ -244,7 +244,7 @@ def _count_checks(user: Any, period: Period, graph: str | None) -> list[_Checks]
     return [_Checks(*row) for row in found]
 
 
-def _list_reviewers(decided: QuerySet[Decision], checks: list[_Checks]) -> list[DecisionShares]:
+def _list_reviewers(decided: QuerySet[Decision], checks: list[_Checks]) -> list[DecisionCounts]:
     """Return the shares of those who decided most; who has no account is one of them."""
     busiest = decided.values_list("by").annotate(n=Count("pk"), label=Max("by_label"))
     labels = {key: label for key, _n, label in busiest.order_by("-n")[:MAX_REVIEWERS]}
@@ -266,9 +266,9 @@ def _make_shares(
     counts: Mapping[str, int],
     checks: Iterable[_Checks],
     key_of: Callable[[_Checks], Any],
-) -> DecisionShares:
+) -> DecisionCounts:
     own = [check for check in checks if key_of(check) == key]
-    return DecisionShares(
+    return DecisionCounts(
         key=key,
         label=label,
         counts={name: counts.get(name, 0) for name in DECISION_TYPES},
@@ -277,7 +277,7 @@ def _make_shares(
     )
 
 
-def _count_ages(waiting: QuerySet[Interrupt]) -> list[AgeBand]:
+def _count_ages(waiting: QuerySet[Interrupt]) -> list[AgeBucket]:
     """Count pending interrupts by age, the youngest first, in one pass through their index."""
     now = timezone.now()
     bounds = [None, *(now - age for age in AGES), None]
@@ -288,7 +288,7 @@ def _count_ages(waiting: QuerySet[Interrupt]) -> list[AgeBand]:
     }
     found = waiting.aggregate(**parts)
     return [
-        AgeBand(since=since, until=until, count=found[name] or 0)
+        AgeBucket(since=since, until=until, count=found[name] or 0)
         for name, (since, until) in zip(parts, bands, strict=True)
     ]
 

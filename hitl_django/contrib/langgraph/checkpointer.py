@@ -9,8 +9,8 @@ from typing import Any
 from hitl_django.checkpoints import DjangoSaver
 from hitl_django.engine.serde import adopt_model
 
-from .borrowed_connection import call_with_connection
 from .saver import BridgedSaver
+from .shared_connection import call_with_connection
 
 
 class DjangoCheckpointer(BridgedSaver):

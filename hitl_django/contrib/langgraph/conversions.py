@@ -53,7 +53,7 @@ def drop_snapshot_counters(metadata: Any, values: Collection[str]) -> Any:
 def convert_to_ours(name: str, value: Any) -> Any:
     """Returns a write of LangGraph's as ours."""
     if name == INTERRUPT and isinstance(value, list | tuple):
-        return tuple(_convert_question(asked, Interrupt) for asked in value)
+        return tuple(_convert_interrupt(asked, Interrupt) for asked in value)
     if name == ERROR and isinstance(value, BaseException):
         return repr(value)
     if isinstance(value, ForeignSend):
@@ -64,7 +64,7 @@ def convert_to_ours(name: str, value: Any) -> Any:
 def convert_to_theirs(name: str, value: Any) -> Any:
     """Returns a write of ours as LangGraph's."""
     if name == INTERRUPT and isinstance(value, list | tuple):
-        return tuple(_convert_question(asked, ForeignInterrupt) for asked in value)
+        return tuple(_convert_interrupt(asked, ForeignInterrupt) for asked in value)
     if isinstance(value, Send):
         return ForeignSend(value.node, value.arg, timeout=_convert_timeout(value, ForeignTimeout))
     return value
@@ -80,7 +80,7 @@ def convert_command(command: Command[Any], ns: str | None = None) -> ForeignComm
     )
 
 
-def _convert_question(asked: Any, kind: Callable[..., Any]) -> Any:
+def _convert_interrupt(asked: Any, kind: Callable[..., Any]) -> Any:
     """Returns a question as one of the other kind."""
     return kind(asked.value, asked.id, response_schema=asked.response_schema)
 

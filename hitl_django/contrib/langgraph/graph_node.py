@@ -17,10 +17,10 @@ from hitl_django.engine.task.context import TaskContext, astore_steps, saver_cal
 from hitl_django.engine.task.node_api import get_context, interrupt
 from hitl_django.engine.task.nodes import Action
 
-from .graph_form import needs_event_loop
+from .cross_thread_calls import CrossThreadCalls
+from .graph_adapter import needs_event_loop
 from .node_saver import NodeSaver
 from .resolved_groups import resolve_groups
-from .served_calls import ServedCalls
 from .whole_channels import store_channels_whole
 
 #: Coordinates of the run above, which the graph has to itself.
@@ -54,7 +54,7 @@ def _invoke(context: TaskContext, graph: Any, value: Any) -> Any:
         return _refuse_pause(_find_invoke(graph, graph)(value, _build_config(context, graph)))
     # It stores each of its steps, which stand on what the graph above has come to.
     store_steps(context)
-    calls = ServedCalls(partial(_perform, context))
+    calls = CrossThreadCalls(partial(_perform, context))
     mine = _bind(context, graph, calls.ask)
     invoke = _find_invoke(graph, mine)
     config = _build_config(context, graph)
@@ -116,10 +116,10 @@ def _choose_input(value: Any, state: Any) -> Any:
     return None if state.next else _OVER
 
 
-def _ask_all(questions: Any) -> dict[str, Any]:
+def _ask_all(pending_interrupts: Any) -> dict[str, Any]:
     """Returns the answers to questions by their ids; raises a pause for those that have none."""
     answers, pause = {}, None
-    for one in questions:
+    for one in pending_interrupts:
         try:
             answers[one.id] = interrupt(one.value, key=one.id)
         except GraphInterrupt as error:

@@ -19,18 +19,23 @@ from langgraph.runtime import Runtime
 
 from hitl_django.engine import ids
 from hitl_django.engine.constants import INTERRUPT, NULL_TASK_ID
-from hitl_django.engine.errors import QuestionChangedError
-from hitl_django.engine.savers.checkpoint import BaseCheckpointSaver, Commit, Outcome, Question
+from hitl_django.engine.errors import InterruptChangedError
+from hitl_django.engine.savers.checkpoint import (
+    BaseCheckpointSaver,
+    Commit,
+    Outcome,
+    PendingInterrupt,
+)
 from hitl_django.engine.task.runtime import RunControl
 from hitl_django.engine.types import Interrupt, RunnableConfig
 
-from .chunk_ledger import ChunkLedger
-from .graph_form import needs_event_loop
+from .cross_thread_calls import CrossThreadCalls
+from .graph_adapter import needs_event_loop
 from .node_connections import close_node_connections
 from .resolved_groups import resolve_groups
 from .run_saver import RunSaver
 from .saver import BridgedSaver
-from .served_calls import ServedCalls
+from .uncommitted_chunks import UncommittedChunks
 
 _COORDINATES = frozenset({"thread_id", "checkpoint_ns", "checkpoint_id"})
 
@@ -63,8 +68,8 @@ class GraphRun:
         self._ours = saver
         self._config: Any = config
         self._modes = modes
-        self._calls = ServedCalls(_call)
-        self._ledger = ChunkLedger(modes, subgraphs=subgraphs, keep=keep)
+        self._calls = CrossThreadCalls(_call)
+        self._ledger = UncommittedChunks(modes, subgraphs=subgraphs, keep=keep)
         thread_id = config["configurable"]["thread_id"]
         self._durability, self._context = durability, context
         self._saver = RunSaver(
@@ -84,9 +89,9 @@ class GraphRun:
             raise
         root: RunnableConfig = {"configurable": {**state.config["configurable"]}}
         asked = [
-            self._saver.questions.record_asked(question)
-            for question in outcome.questions
-            if question.kind == "interrupt"
+            self._saver.task_interrupts.record_task_interrupts(pending)
+            for pending in outcome.pending_interrupts
+            if pending.kind == "interrupt"
         ]
         chunks = self._saver.take_rest(outcome.status)
         self._ours.commit_all([Commit(root, chunks=chunks), *asked, Commit(root, outcome=outcome)])
@@ -146,8 +151,8 @@ class GraphRun:
         return config
 
     def _build_outcome(self, state: Any, failure: BaseException | None) -> Outcome:
-        if self._saver.questions.misplaced is not None:
-            return Outcome("failed", next=state.next, error=self._saver.questions.misplaced)
+        if self._saver.task_interrupts.misplaced is not None:
+            return Outcome("failed", next=state.next, error=self._saver.task_interrupts.misplaced)
         if isinstance(failure, GraphDrained):
             return Outcome("drained", next=state.next)
         if failure is not None:
@@ -155,21 +160,23 @@ class GraphRun:
             return Outcome("out_of_steps" if out else "failed", next=state.next, error=failure)
         if not state.tasks:
             return Outcome("finished")
-        questions = self._saver.questions.list_questions(self._ledger.list_names())
-        if lost := {one.id for one in state.interrupts} - {q.interrupt.id for q in questions}:
-            return Outcome("failed", next=state.next, error=_refuse_questions(state, lost))
+        pending_interrupts = self._saver.task_interrupts.list_interrupts(self._ledger.list_names())
+        if lost := {one.id for one in state.interrupts} - {
+            q.interrupt.id for q in pending_interrupts
+        }:
+            return Outcome("failed", next=state.next, error=_refuse_interrupts(state, lost))
         return Outcome(
             "interrupted",
-            tuple(questions) or (_build_breakpoint(state, _list_nodes(state)),),
+            tuple(pending_interrupts) or (_build_breakpoint(state, _list_nodes(state)),),
             state.next,
         )
 
-    def _find_breakpoint(self, state: Any) -> Question | None:
+    def _find_breakpoint(self, state: Any) -> PendingInterrupt | None:
         """Returns the breakpoint at which a run stands that takes up what is stored.
 
         LangGraph takes a call without an input for one that goes on past it.
         """
-        if state.config["configurable"]["checkpoint_id"] in self._saver.questions.passed:
+        if state.config["configurable"]["checkpoint_id"] in self._saver.task_interrupts.passed:
             return None
         before = self._graph.interrupt_before_nodes
         hits = [name for name in _list_nodes(state) if _is_named(name, before)]
@@ -193,18 +200,18 @@ def _is_named(name: str, stops: Any) -> bool:
     return name != START if stops == "*" else name in stops
 
 
-def _build_breakpoint(state: Any, names: list[str]) -> Question:
+def _build_breakpoint(state: Any, names: list[str]) -> PendingInterrupt:
     checkpoint_id = state.config["configurable"]["checkpoint_id"]
     title = f"Go on past the breakpoint at {', '.join(names)}?"
-    return Question(
+    return PendingInterrupt(
         Interrupt({"title": title}, ids.make_interrupt_id(f"@{checkpoint_id}", 0)),
         names[0], NULL_TASK_ID, "", "", checkpoint_id, kind="breakpoint",
     )  # fmt: skip
 
 
-def _refuse_questions(state: Any, lost: set[str]) -> QuestionChangedError:
+def _refuse_interrupts(state: Any, lost: set[str]) -> InterruptChangedError:
     asked = sorted(task.name for task in state.tasks if {one.id for one in task.interrupts} & lost)
-    return QuestionChangedError(
+    return InterruptChangedError(
         f"What is asked below node {', '.join(asked)} is asked in a graph that stores nothing, so "
         "its answer would reach nobody. Compile that graph without checkpointer=False."
     )

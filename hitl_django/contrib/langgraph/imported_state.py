@@ -20,7 +20,7 @@ from .pending_steps import REPEATABLE
 _CALL_ENDING = ", True"
 
 
-def refuse_strangers(root: CheckpointTuple, registered: RegisteredGraph) -> None:
+def check_known_nodes(root: CheckpointTuple, registered: RegisteredGraph) -> None:
     """Raises GraphChangedError for a thread in which nodes have run that the graph doesn't have."""
     seen = {name for name in root.checkpoint["versions_seen"] if not name.startswith("__")}
     strangers = sorted(seen - set(registered.graph.nodes))

@@ -55,7 +55,7 @@ def is_new(write: PendingWrite, before: Sequence[PendingWrite]) -> bool:
     return value not in own
 
 
-def number_questions(steps: Mapping[Place, PendingStep]) -> None:
+def number_interrupts(steps: Mapping[Place, PendingStep]) -> None:
     """Gives the second and later questions of tasks ids of their own.
 
     Before LangGraph 1.2 all questions of a task had the id of its first; an answer would be taken

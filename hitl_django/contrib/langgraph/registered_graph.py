@@ -13,7 +13,7 @@ from langgraph.pregel import Pregel as ForeignPregel
 from pydantic.errors import PydanticUndefinedAnnotation, PydanticUserError
 
 from hitl_django.engine.constants import INPUT
-from hitl_django.engine.errors import InvalidInputError, OpenQuestionsError
+from hitl_django.engine.errors import InvalidInputError, PendingInterruptsError
 from hitl_django.engine.graph.pregel import Pregel
 from hitl_django.engine.savers.checkpoint import BaseCheckpointSaver, Commit, Outcome
 from hitl_django.engine.savers.checkpoint import CheckpointTuple as OurTuple
@@ -22,20 +22,22 @@ from hitl_django.engine.task.runtime import RunControl
 from hitl_django.engine.types import All, Command, RunnableConfig, StateUpdate
 
 from .conversions import convert_command
-from .graph_form import convert_channels, convert_nodes, find_called_graph, list_functions
+from .graph_adapter import convert_channels, convert_nodes, find_called_graph, list_functions
 from .graph_run import GraphRun, bind_saver
 from .saver import BridgedSaver
 from .whole_channels import store_channels_whole
 
 
-class ForeignGraph(Pregel):
+class LangGraphAdapter(Pregel):
     """A compiled graph of LangGraph in the form of ours.
 
     Its state is stored as that of ours is, and so read, compared and drawn by the same code. What
     starts, advances or updates a thread of it is LangGraph's.
     """
 
-    def __init__(self, source: ForeignPregel, known: dict[int, ForeignGraph] | None = None) -> None:
+    def __init__(
+        self, source: ForeignPregel, known: dict[int, LangGraphAdapter] | None = None
+    ) -> None:
         #: LangGraph's graphs and what stands for them; one that calls itself is there once.
         self._known = {} if known is None else known
         self._known[id(source)] = self
@@ -62,7 +64,7 @@ class ForeignGraph(Pregel):
         called = find_called_graph(self.source, name)
         if called is None or called.checkpointer is False:
             return None
-        return self._known.get(id(called)) or ForeignGraph(called, self._known)
+        return self._known.get(id(called)) or LangGraphAdapter(called, self._known)
 
     def get_input_jsonschema(self, config: RunnableConfig | None = None) -> dict[str, Any]:
         """Returns the JSON schema of the input."""
@@ -105,14 +107,14 @@ class ForeignGraph(Pregel):
     ) -> str:
         """Stores ``input`` as the thread's next checkpoint; runs nothing.
 
-        Returns the newest checkpoint's id. Raises OpenQuestionsError with nothing stored.
+        Returns the newest checkpoint's id. Raises PendingInterruptsError with nothing stored.
         """
         given = config["configurable"]
         mine = bind_saver(self.source, BridgedSaver(self._get_saver()))
         own = _select_coordinates(config)
         state = mine.get_state(own)
         if state.interrupts and not given.get("discard_pending"):
-            raise OpenQuestionsError(
+            raise PendingInterruptsError(
                 f"Thread {given['thread_id']!r} waits for answers, which an input would lose.",
                 [asked.id for asked in state.interrupts],
                 thread_id=given["thread_id"],
@@ -192,7 +194,7 @@ def _convert_update(update: StateUpdate) -> Any:
 
 
 #: What a worker and a submission say in a config to our engine.
-_FLAGS = frozenset({"discard_pending", "on_question_change", "on_unknown_key", "rerun_unanswered"})
+_FLAGS = frozenset({"discard_pending", "on_interrupt_change", "on_unknown_key", "rerun_unanswered"})
 
 
 def _select_coordinates(config: RunnableConfig) -> Any:

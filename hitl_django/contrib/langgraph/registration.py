@@ -11,7 +11,7 @@ from langgraph.pregel import Pregel as ForeignPregel
 from hitl_django.engine.serde import add_code_of
 from hitl_django.graph_registry.registry import register
 
-from .registered_graph import ForeignGraph
+from .registered_graph import LangGraphAdapter
 
 Factory = TypeVar("Factory")
 
@@ -29,9 +29,9 @@ def register_langgraph(name: str, **terms: Any) -> Callable[[Factory], Factory]:
     def decorate(factory: Factory) -> Factory:
         source: Any = factory
 
-        def build() -> ForeignGraph:
+        def build() -> LangGraphAdapter:
             made = source if isinstance(source, ForeignPregel) else source()
-            return ForeignGraph(made.compile() if hasattr(made, "compile") else made)
+            return LangGraphAdapter(made.compile() if hasattr(made, "compile") else made)
 
         add_code_of(source)
         register(name, **terms)(update_wrapper(build, source, updated=()))

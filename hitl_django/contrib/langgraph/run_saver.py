@@ -26,16 +26,16 @@ from hitl_django.engine.savers.checkpoint import (
 )
 from hitl_django.engine.types import Chunk
 
-from .asked_questions import AskedQuestions
-from .chunk_ledger import Beginning, ChunkLedger, KeptChunk, sort_chunks
+from .cross_thread_calls import CrossThreadCalls
 from .saver import BridgedSaver
-from .served_calls import ServedCalls
+from .task_interrupts import TaskInterrupts
+from .uncommitted_chunks import Beginning, BufferedChunk, UncommittedChunks, sort_chunks
 
 #: By which the metadata of a message say whose it is.
 _NS = "langgraph_checkpoint_ns"
 
 
-class _HeldWrites(NamedTuple):
+class _PendingWrites(NamedTuple):
     """The writes of a task, as LangGraph gives them; ``config`` names their checkpoint."""
 
     config: Any
@@ -61,9 +61,9 @@ class RunSaver(BridgedSaver):
     def __init__(
         self,
         saver: OurSaver,
-        calls: ServedCalls,
+        calls: CrossThreadCalls,
         thread_id: str,
-        ledger: ChunkLedger,
+        ledger: UncommittedChunks,
         *,
         at_exit: bool,
     ) -> None:
@@ -71,9 +71,9 @@ class RunSaver(BridgedSaver):
         self._calls, self._thread_id, self._ledger = calls, thread_id, ledger
         self._at_exit = at_exit
         self.failure: BaseException | None = None
-        self.questions = AskedQuestions()
+        self.task_interrupts = TaskInterrupts()
         #: The writes of tasks whose end hasn't been emitted.
-        self._held: dict[str, _HeldWrites] = {}
+        self._held: dict[str, _PendingWrites] = {}
         #: What is stored at the exit.
         self._collected: list[Commit] = []
         #: The newest checkpoints that are stored, by namespace, and those that somebody awaits.
@@ -92,12 +92,12 @@ class RunSaver(BridgedSaver):
 
         LangGraph does both at once, on two threads; within an event loop, it emits first.
         """
-        held = _HeldWrites(config, writes, task_id, task_path)
+        held = _PendingWrites(config, writes, task_id, task_path)
         with self._lock:
             if not self._ledger.has_ended(task_id):
                 self._held[task_id] = held
                 return
-        self._store_held([held])
+        self._store_pending([held])
 
     async def aput_writes(
         self, config: Any, writes: Sequence[Any], task_id: str, task_path: str = ""
@@ -105,7 +105,7 @@ class RunSaver(BridgedSaver):
         """Store the writes of a task, or keep them to be stored with those of other tasks."""
         if self._ledger.is_ambiguous(task_id):
             with self._lock:
-                self._held[task_id] = _HeldWrites(config, writes, task_id, task_path)
+                self._held[task_id] = _PendingWrites(config, writes, task_id, task_path)
             return
         for stored in self._list_awaited(config):
             await asyncio.shield(asyncio.wrap_future(stored))
@@ -116,7 +116,7 @@ class RunSaver(BridgedSaver):
         for stored in self._list_awaited(config):
             stored.result()
         ns = config["configurable"].get("checkpoint_ns", "")
-        self._store_held(self._take_held(lambda held: held.precede(ns, checkpoint["id"])))
+        self._store_pending(self._take_pending(lambda held: held.precede(ns, checkpoint["id"])))
         return super().put(config, checkpoint, metadata, new_versions)
 
     async def aput(self, config: Any, checkpoint: Any, metadata: Any, new_versions: Any) -> Any:
@@ -124,8 +124,8 @@ class RunSaver(BridgedSaver):
         for stored in self._list_awaited(config):
             await asyncio.shield(asyncio.wrap_future(stored))
         ns = config["configurable"].get("checkpoint_ns", "")
-        if held := self._take_held(lambda held: held.precede(ns, checkpoint["id"])):
-            await self._aperform(self._put_held, held)
+        if held := self._take_pending(lambda held: held.precede(ns, checkpoint["id"])):
+            await self._aperform(self._put_pending, held)
         return await super().aput(config, checkpoint, metadata, new_versions)
 
     def _list_awaited(self, config: Any) -> list[Future[None]]:
@@ -148,23 +148,23 @@ class RunSaver(BridgedSaver):
 
     def store_rest(self) -> None:
         """Stores what waits for the end of its task, or of the run."""
-        self._store_held(self._take_held(lambda held: True))
+        self._store_pending(self._take_pending(lambda held: True))
         self._perform(self._store_collected)
 
-    def _take_held(self, is_due: Callable[[_HeldWrites], bool]) -> list[_HeldWrites]:
+    def _take_pending(self, is_due: Callable[[_PendingWrites], bool]) -> list[_PendingWrites]:
         with self._lock:
             due = [task_id for task_id, held in self._held.items() if is_due(held)]
             return [self._held.pop(task_id) for task_id in due]
 
-    def _store_held(self, held: Sequence[_HeldWrites]) -> None:
+    def _store_pending(self, held: Sequence[_PendingWrites]) -> None:
         if not held:
             return
         for one in held:
             for stored in self._list_awaited(one.config):
                 stored.result()
-        self._perform(self._put_held, held)
+        self._perform(self._put_pending, held)
 
-    def _put_held(self, held: Sequence[_HeldWrites]) -> None:
+    def _put_pending(self, held: Sequence[_PendingWrites]) -> None:
         # In one commit: an update from a node's cache may belong to any of these tasks.
         self._commit_all([self._build_commit(*one) for one in held])
 
@@ -176,7 +176,7 @@ class RunSaver(BridgedSaver):
         if held is not None:
             # Some of LangGraph's threads have nobody to hear of it; the next call raises it.
             with suppress(Exception):
-                self._store_held([held])
+                self._store_pending([held])
 
     def add_message(self, chunk: Chunk) -> None:
         """Adds a part of a message, and has what was said stored where it is time for that.
@@ -294,7 +294,7 @@ class RunSaver(BridgedSaver):
         added = {_get_ns(one): one.checkpoint["id"] for one in commits if one.checkpoint}
         stored = self._stored | added
         begun: list[Commit] = []
-        kept: list[KeptChunk] = []
+        kept: list[BufferedChunk] = []
         for commit in commits:
             ns = _get_ns(commit)
             # The super-steps of the graphs around this one have begun before it.
@@ -310,7 +310,7 @@ class RunSaver(BridgedSaver):
         self._saver.commit_all([*begun, *commits])
         for commit in commits:
             for task in commit.writes:
-                self.questions.note_writes(commit.config, task)
+                self.task_interrupts.note_writes(commit.config, task)
         for ns, checkpoint_id in added.items():
             self._note_stored(ns, checkpoint_id)
 
@@ -328,12 +328,12 @@ class RunSaver(BridgedSaver):
             "checkpoint_ns": begun.ns,
             "checkpoint_id": begun.checkpoint_id,
         }
-        asked = [(ASKED, self.questions.get_asked(begun.task_id))]
+        asked = [(ASKED, self.task_interrupts.get_task_interrupts(begun.task_id))]
         writes = [TaskWrites(begun.task_id, "", asked)]
         return Commit({"configurable": ref}, writes=writes)
 
     def _list_writes(self, found: CheckpointTuple) -> Sequence[PendingWrite]:
-        return self.questions.check_answers(found, super()._list_writes(found))
+        return self.task_interrupts.check_answers(found, super()._list_writes(found))
 
 
 def _get_ns(commit: Commit) -> str:

@@ -15,7 +15,7 @@ from hitl_django.engine.errors import InvalidNamespaceError
 from hitl_django.engine.store.items import Item, SearchItem
 from hitl_django.engine.store.search_index import EmbeddedTexts
 
-from .borrowed_connection import call_with_connection
+from .shared_connection import call_with_connection
 
 _OPERATIONS: dict[type, type] = {
     getattr(theirs, name): getattr(ours, name) for name in ("GetOp", "SearchOp", "PutOp")

@@ -34,8 +34,8 @@ from hitl_django.services.runs.cancel import cancel_run
 from hitl_django.services.runs.threads import check_names
 from hitl_django.task_queue import dispatcher
 
-from .imported_state import find_state, refuse_strangers
-from .pending_steps import PendingStep, Place, is_new, number_questions
+from .imported_state import check_known_nodes, find_state
+from .pending_steps import PendingStep, Place, is_new, number_interrupts
 from .thread_source import StoredCheckpoint, ThreadSource
 
 #: The verb of the record's entry that a thread was imported.
@@ -97,7 +97,7 @@ class _Import:
         newest = self._find_newest()
         registered = self.registered = self._find_graph(newest)
         root = self._read("", newest.checkpoint_id)
-        refuse_strangers(root, registered)
+        check_known_nodes(root, registered)
         if thread is None:
             thread = self._create(registered)
         else:
@@ -215,7 +215,7 @@ class _Import:
                 )
             )
             self.pending[place] = PendingStep.read(found, self.paths)
-        number_questions(self.pending)
+        number_interrupts(self.pending)
         for place, step in self.pending.items():
             saver.commit(Commit(_config(self.thread_id, *place), step.writes))
 
@@ -263,11 +263,11 @@ class _Import:
         """Gives the thread a run, in the state that LangGraph has left it in."""
         using = write_alias()
         batch = WriteBatch(using)
-        replaced = Run.objects.using(using).filter(thread=thread, state__in=Run.LIVE).first()
+        replaced = Run.objects.using(using).filter(thread=thread, state__in=Run.ACTIVE).first()
         if replaced is not None:
-            cancel_run(batch, replaced, thread, questions=Interrupt.Status.SUPERSEDED)
+            cancel_run(batch, replaced, thread, interrupts=Interrupt.Status.SUPERSEDED)
         state, error = find_state(registered, saver, self.thread_id, self.paths)
-        is_over = state not in Run.LIVE
+        is_over = state not in Run.ACTIVE
         # Whatever had the thread before writes nothing to it any more.
         Thread.objects.using(using).filter(pk=thread.pk).update(
             epoch=F("epoch") + 1,

@@ -12,5 +12,5 @@ Whatever graph is registered is served, ours and LangGraph's alike: nothing here
     run_requests.py     what a request for a run comes to: start, resume, fork, retry
     run_streams.py      events of a run as LangGraph's server sends them
     documents.py        graphs, threads, states and runs as its clients read them
-    not_offered.py      what isn't there, and says so
+    not_supported.py      what isn't there, and says so
 """

@@ -18,7 +18,7 @@ from hitl_django.graph_registry.registry import RegisteredGraph
 
 from .bodies import AssistantCountBody, AssistantSearchBody, DrawingQuery, SubgraphsQuery
 from .documents import build_assistant, build_assistant_id, select_keys
-from .not_offered import NotOffered
+from .not_supported import NotSupported
 from .resource import AgentResource
 
 USUAL_ROWS = 10
@@ -46,7 +46,7 @@ class AssistantList(AgentResource):
 
     @operation("create_assistant", responses={})
     def post(self, request: Request) -> Response:
-        raise NotOffered("Assistants are the graphs that the project's code registers.")
+        raise NotSupported("Assistants are the graphs that the project's code registers.")
 
 
 class AssistantSearch(AgentResource):
@@ -85,11 +85,11 @@ class AssistantDetail(AgentResource):
 
     @operation("change_assistant", responses={})
     def patch(self, request: Request, assistant_id: str) -> Response:
-        raise NotOffered("Assistants are the graphs that the project's code registers.")
+        raise NotSupported("Assistants are the graphs that the project's code registers.")
 
     @operation("delete_assistant", responses={})
     def delete(self, request: Request, assistant_id: str) -> Response:
-        raise NotOffered("Assistants are the graphs that the project's code registers.")
+        raise NotSupported("Assistants are the graphs that the project's code registers.")
 
 
 class AssistantGraph(AgentResource):

@@ -16,13 +16,13 @@ HEADER = "X-Api-Key"
 
 
 class ApiKeyAuthentication(BaseAuthentication):
-    """Signs in the user whom ``HITL["API_KEY_USER"]`` names for a key."""
+    """Signs in the user whom ``HITL["API_KEY_USER_RESOLVER"]`` names for a key."""
 
     def authenticate(self, request: Request) -> tuple[Any, None] | None:
         key = request.headers.get(HEADER)
-        if not key or hitl.API_KEY_USER is None:
+        if not key or hitl.API_KEY_USER_RESOLVER is None:
             return None
-        find_user: Callable[[str], Any] = import_string(hitl.API_KEY_USER)
+        find_user: Callable[[str], Any] = import_string(hitl.API_KEY_USER_RESOLVER)
         user = find_user(key)
         if user is None:
             raise AuthenticationFailed("There is no such key.")

@@ -8,17 +8,17 @@ from typing import Any, ClassVar
 from rest_framework import serializers
 
 from hitl_django.api.serializers.fields import (
-    AnyJSON,
-    Body,
     Choice,
     ContextField,
     JSONObject,
+    JSONValueField,
     Number,
     Query,
     RowLimit,
-    Text,
-    WholeNumber,
-    YesNo,
+    StrictBooleanField,
+    StrictCharField,
+    StrictIntegerField,
+    StrictSerializer,
 )
 from hitl_django.engine.errors import PayloadLimitError
 from hitl_django.engine.store.ttl import MAX_MINUTES
@@ -26,7 +26,7 @@ from hitl_django.graph_registry.registry import DURABILITIES
 from hitl_django.json_text.strict_json import check_extent
 from hitl_django.models.events import MODES
 
-from .not_offered import NotOffered
+from .not_supported import NotSupported
 
 #: The stream modes that can be had, and the kinds of events that they are made of. What the
 #: clients call "messages" is an older form, of whole messages again and again.
@@ -36,19 +36,19 @@ THREAD_ORDERS = ("created_at", "thread_id", "status", "updated_at", "state_updat
 MOST_ROWS = 200
 
 
-class AgentBody(Body):
+class AgentBody(StrictSerializer):
     """The body of a request; a null is as good as nothing.
 
-    Of ``not_offered`` a field may be there as long as it says nothing.
+    Of ``not_supported`` a field may be there as long as it says nothing.
     """
 
-    not_offered: ClassVar[tuple[str, ...]] = ()
+    not_supported: ClassVar[tuple[str, ...]] = ()
 
     def to_internal_value(self, data: Any) -> Any:
         given = {name: value for name, value in data.items() if value is not None}
-        for name in self.not_offered:
+        for name in self.not_supported:
             if not _is_empty(given.pop(name, None)):
-                raise NotOffered(f"This server doesn't offer `{name}`.")
+                raise NotSupported(f"This server doesn't offer `{name}`.")
         return super().to_internal_value(given)
 
 
@@ -121,36 +121,36 @@ class NodeNames(serializers.Field):
         return data
 
 
-class CheckpointBody(Body):
+class CheckpointBody(StrictSerializer):
     """A checkpoint, as states have it."""
 
-    thread_id = Text(max_length=255, required=False, allow_null=True)
-    checkpoint_ns = Text(required=False, allow_blank=True, allow_null=True)
-    checkpoint_id = Text(max_length=36, required=False, allow_null=True)
-    checkpoint_map = AnyJSON(required=False)
+    thread_id = StrictCharField(max_length=255, required=False, allow_null=True)
+    checkpoint_ns = StrictCharField(required=False, allow_blank=True, allow_null=True)
+    checkpoint_id = StrictCharField(max_length=36, required=False, allow_null=True)
+    checkpoint_map = JSONValueField(required=False)
 
 
-class CommandBody(Body):
+class CommandBody(StrictSerializer):
     """What a run goes on with instead of new input."""
 
-    resume = AnyJSON(required=False)
-    update = AnyJSON(required=False)  # type: ignore[assignment]  # a field, not the method
-    goto = AnyJSON(required=False)
+    resume = JSONValueField(required=False)
+    update = JSONValueField(required=False)  # type: ignore[assignment]  # a field, not the method
+    goto = JSONValueField(required=False)
 
 
 class ConfigBody(AgentBody):
     """The config of a run: the keys that its nodes find in it, and tags, which are ignored."""
 
-    not_offered = ("recursion_limit", "callbacks", "run_name", "max_concurrency", "metadata")
+    not_supported = ("recursion_limit", "callbacks", "run_name", "max_concurrency", "metadata")
 
     configurable = JSONObject(required=False)
-    tags = serializers.ListField(child=Text(), required=False, max_length=100)
+    tags = serializers.ListField(child=StrictCharField(), required=False, max_length=100)
 
 
 class RunBody(AgentBody):
     """What a run is started, or gone on with."""
 
-    not_offered = (
+    not_supported = (
         "webhook",
         "after_seconds",
         "langsmith_tracer",
@@ -158,11 +158,11 @@ class RunBody(AgentBody):
         "checkpoint_during",
     )
 
-    assistant_id = Text(max_length=255)
-    input = AnyJSON(required=False)
+    assistant_id = StrictCharField(max_length=255)
+    input = JSONValueField(required=False)
     command = CommandBody(required=False)
     checkpoint = CheckpointBody(required=False)
-    checkpoint_id = Text(max_length=36, required=False)
+    checkpoint_id = StrictCharField(max_length=36, required=False)
     metadata = JSONObject(required=False)
     config = ConfigBody(required=False)
     context: Any = ContextField()
@@ -170,54 +170,54 @@ class RunBody(AgentBody):
     interrupt_after = NodeNames(required=False)
     durability = Choice(choices=DURABILITIES, required=False)
     stream_mode = StreamMode(required=False)
-    stream_subgraphs = YesNo(required=False)
-    stream_resumable = YesNo(required=False)  # it is, in any case
+    stream_subgraphs = StrictBooleanField(required=False)
+    stream_resumable = StrictBooleanField(required=False)  # it is, in any case
     multitask_strategy = MultitaskStrategy(required=False)
     if_not_exists = Choice(choices=["create", "reject"], required=False)
     on_completion = Choice(choices=["keep"], required=False)
     on_disconnect = Choice(choices=["cancel", "continue"], required=False)
-    strict_resume = YesNo(required=False)  # it is, in any case
+    strict_resume = StrictBooleanField(required=False)  # it is, in any case
 
 
 class AssistantSearchBody(AgentBody):
     """Which assistants."""
 
     metadata = Filter(required=False)
-    graph_id = Text(max_length=200, required=False)
-    name = Text(max_length=200, required=False)
+    graph_id = StrictCharField(max_length=200, required=False)
+    name = StrictCharField(max_length=200, required=False)
     limit = RowLimit(required=False)
-    offset = WholeNumber(required=False)
+    offset = StrictIntegerField(required=False)
     sort_by = Choice(choices=["assistant_id", "graph_id", "name"], required=False)
     sort_order = Choice(choices=["asc", "desc"], required=False)
-    select = serializers.ListField(child=Text(), required=False, max_length=20)
+    select = serializers.ListField(child=StrictCharField(), required=False, max_length=20)
 
 
 class AssistantCountBody(AgentBody):
     """Which assistants are counted."""
 
     metadata = Filter(required=False)
-    graph_id = Text(max_length=200, required=False)
-    name = Text(max_length=200, required=False)
+    graph_id = StrictCharField(max_length=200, required=False)
+    name = StrictCharField(max_length=200, required=False)
 
 
 class DrawingQuery(Query):
     """How far down a graph is drawn."""
 
-    xray = Text(max_length=5, required=False)
+    xray = StrictCharField(max_length=5, required=False)
 
 
 class SubgraphsQuery(Query):
     """How far down subgraphs are looked for."""
 
-    recurse = YesNo(required=False)
+    recurse = StrictBooleanField(required=False)
 
 
 class ThreadBody(AgentBody):
     """What a thread is made with."""
 
-    not_offered = ("supersteps", "ttl")
+    not_supported = ("supersteps", "ttl")
 
-    thread_id = Text(max_length=255, required=False)
+    thread_id = StrictCharField(max_length=255, required=False)
     metadata = JSONObject(required=False)
     if_exists = Choice(choices=["raise", "do_nothing"], required=False)
 
@@ -225,7 +225,7 @@ class ThreadBody(AgentBody):
 class ThreadChangeBody(AgentBody):
     """What is added to a thread's metadata."""
 
-    not_offered = ("ttl",)
+    not_supported = ("ttl",)
 
     metadata = JSONObject(required=False)
 
@@ -233,7 +233,7 @@ class ThreadChangeBody(AgentBody):
 class ThreadCountBody(AgentBody):
     """Which threads are counted."""
 
-    not_offered: ClassVar[tuple[str, ...]] = ("values",)
+    not_supported: ClassVar[tuple[str, ...]] = ("values",)
 
     metadata = Filter(required=False)
     status = Choice(choices=["idle", "busy", "interrupted", "error"], required=False)
@@ -242,68 +242,70 @@ class ThreadCountBody(AgentBody):
 class ThreadSearchBody(ThreadCountBody):
     """Which threads."""
 
-    not_offered = ("values", "extract")
+    not_supported = ("values", "extract")
 
-    ids = serializers.ListField(child=Text(max_length=255), required=False, max_length=MOST_ROWS)
+    ids = serializers.ListField(
+        child=StrictCharField(max_length=255), required=False, max_length=MOST_ROWS
+    )
     limit = RowLimit(required=False)
-    offset = WholeNumber(required=False)
+    offset = StrictIntegerField(required=False)
     sort_by = Choice(choices=THREAD_ORDERS, required=False)
     sort_order = Choice(choices=["asc", "desc"], required=False)
-    select = serializers.ListField(child=Text(), required=False, max_length=20)
+    select = serializers.ListField(child=StrictCharField(), required=False, max_length=20)
 
 
 class AgentStateQuery(Query):
     """How much of a state."""
 
-    subgraphs = YesNo(required=False)
-    select = Text(required=False, allow_blank=True)
+    subgraphs = StrictBooleanField(required=False)
+    select = StrictCharField(required=False, allow_blank=True)
 
 
 class StateAtBody(AgentBody):
     """Which state."""
 
     checkpoint = CheckpointBody()
-    subgraphs = YesNo(required=False)
-    select = serializers.ListField(child=Text(), required=False, max_length=50)
+    subgraphs = StrictBooleanField(required=False)
+    select = serializers.ListField(child=StrictCharField(), required=False, max_length=50)
 
 
 class StateChangeBody(AgentBody):
     """What is written to a state."""
 
-    values = AnyJSON(required=False)
-    as_node = Text(max_length=255, required=False)
+    values = JSONValueField(required=False)
+    as_node = StrictCharField(max_length=255, required=False)
     checkpoint = CheckpointBody(required=False)
-    checkpoint_id = Text(max_length=36, required=False)
+    checkpoint_id = StrictCharField(max_length=36, required=False)
 
 
 class HistoryQuery(Query):
     """Which states, where the address says it."""
 
     limit = RowLimit(required=False)
-    before = Text(max_length=36, required=False)
-    select = Text(required=False, allow_blank=True)
+    before = StrictCharField(max_length=36, required=False)
+    select = StrictCharField(required=False, allow_blank=True)
 
 
 class HistoryBody(AgentBody):
     """Which states."""
 
     limit = RowLimit(required=False)
-    before = AnyJSON(required=False)
+    before = JSONValueField(required=False)
     metadata = Filter(required=False)
     checkpoint = CheckpointBody(required=False)
-    select = serializers.ListField(child=Text(), required=False, max_length=50)
+    select = serializers.ListField(child=StrictCharField(), required=False, max_length=50)
 
 
 class RunsQuery(Query):
     """Which runs of a thread."""
 
     limit = RowLimit(required=False)
-    offset = WholeNumber(required=False)
+    offset = StrictIntegerField(required=False)
     status = Choice(
         choices=["pending", "running", "error", "success", "timeout", "interrupted"],
         required=False,
     )
-    select = Text(required=False, allow_blank=True)
+    select = StrictCharField(required=False, allow_blank=True)
 
 
 class CancelQuery(Query):
@@ -316,51 +318,51 @@ class CancelQuery(Query):
 class JoinQuery(Query):
     """What of a run is followed."""
 
-    stream_mode = Text(max_length=200, required=False, allow_blank=True)
+    stream_mode = StrictCharField(max_length=200, required=False, allow_blank=True)
     cancel_on_disconnect = Choice(choices=["0", "false"], required=False)
 
 
 class ItemBody(AgentBody):
     """An item that is put into the store."""
 
-    namespace = serializers.ListField(child=Text(), max_length=100)
-    key = Text(max_length=2000)
+    namespace = serializers.ListField(child=StrictCharField(), max_length=100)
+    key = StrictCharField(max_length=2000)
     value = JSONObject()
-    index = AnyJSON(required=False)
+    index = JSONValueField(required=False)
     ttl = Number(required=False, least=0, most=MAX_MINUTES)
 
 
 class ItemKeyBody(AgentBody):
     """An item that is removed."""
 
-    namespace = serializers.ListField(child=Text(), max_length=100)
-    key = Text(max_length=2000)
+    namespace = serializers.ListField(child=StrictCharField(), max_length=100)
+    key = StrictCharField(max_length=2000)
 
 
 class ItemQuery(Query):
     """An item that is read; the labels of its namespace have dots between them."""
 
-    namespace = Text(max_length=2000)
-    key = Text(max_length=2000)
-    refresh_ttl = YesNo(required=False)
+    namespace = StrictCharField(max_length=2000)
+    key = StrictCharField(max_length=2000)
+    refresh_ttl = StrictBooleanField(required=False)
 
 
 class ItemSearchBody(AgentBody):
     """Which items."""
 
-    namespace_prefix = serializers.ListField(child=Text(), max_length=100)
+    namespace_prefix = serializers.ListField(child=StrictCharField(), max_length=100)
     filter = Filter(required=False)
-    query = Text(required=False)
+    query = StrictCharField(required=False)
     limit = RowLimit(required=False)
-    offset = WholeNumber(required=False)
-    refresh_ttl = YesNo(required=False)
+    offset = StrictIntegerField(required=False)
+    refresh_ttl = StrictBooleanField(required=False)
 
 
 class NamespacesBody(AgentBody):
     """Which namespaces."""
 
-    prefix = serializers.ListField(child=Text(), required=False, max_length=100)
-    suffix = serializers.ListField(child=Text(), required=False, max_length=100)
-    max_depth = WholeNumber(least=1, most=100, required=False)
+    prefix = serializers.ListField(child=StrictCharField(), required=False, max_length=100)
+    suffix = serializers.ListField(child=StrictCharField(), required=False, max_length=100)
+    max_depth = StrictIntegerField(least=1, most=100, required=False)
     limit = RowLimit(required=False)
-    offset = WholeNumber(required=False)
+    offset = StrictIntegerField(required=False)

@@ -7,10 +7,10 @@ from datetime import UTC, datetime
 from typing import Any
 from uuid import UUID, uuid5
 
-from hitl_django.api.serializers.fields import Moment
+from hitl_django.api.serializers.fields import OffsetDateTimeField
 from hitl_django.graph_registry.registry import BrokenGraph, RegisteredGraph
 from hitl_django.models import Interrupt, Run, Thread
-from hitl_django.services import QuestionInfo, StateInfo, TaskInfo
+from hitl_django.services import InterruptInfo, StateInfo, TaskInfo
 
 #: Of which LangGraph's server makes the ids of assistants, too.
 NAMESPACE = UUID("6ba7b821-9dad-11d1-80b4-00c04fd430c8")
@@ -71,14 +71,14 @@ def build_assistant(graph: RegisteredGraph | BrokenGraph) -> dict[str, Any]:
 def build_thread(
     thread: Thread,
     run: Run | None,
-    questions: Iterable[Interrupt],
+    interrupts: Iterable[Interrupt],
     values: Any,
 ) -> dict[str, Any]:
     """Returns a thread with its newest run's status, what it asks, and its values if given."""
     asked: dict[str, list[Any]] = {}
-    for question in questions:
-        asked.setdefault(question.task_id, []).append(
-            {"id": question.interrupt_id, "value": question.payload}
+    for interrupt in interrupts:
+        asked.setdefault(interrupt.task_id, []).append(
+            {"id": interrupt.interrupt_id, "value": interrupt.payload}
         )
     changed = thread.created_at
     if run is not None:
@@ -125,7 +125,7 @@ def build_state(state: StateInfo, *, shows_errors: bool) -> dict[str, Any]:
         "values": state.values,
         "next": list(state.next),
         "tasks": [_build_task(state.thread_id, task, shows_errors) for task in state.tasks],
-        "interrupts": [found for task in state.tasks for found in _build_questions(task)],
+        "interrupts": [found for task in state.tasks for found in _build_interrupts(task)],
         "checkpoint": (
             None
             if state.checkpoint_id is None
@@ -167,7 +167,7 @@ def _build_task(thread_id: str, task: TaskInfo, shows_errors: bool) -> dict[str,
         "id": task.id,
         "name": task.name,
         "error": error,
-        "interrupts": _build_questions(task),
+        "interrupts": _build_interrupts(task),
         "checkpoint": (
             None if task.namespace is None else build_checkpoint(thread_id, task.namespace, None)
         ),
@@ -176,14 +176,14 @@ def _build_task(thread_id: str, task: TaskInfo, shows_errors: bool) -> dict[str,
     }
 
 
-def _build_questions(task: TaskInfo) -> list[dict[str, Any]]:
-    return [_build_question(each) for each in task.questions]
+def _build_interrupts(task: TaskInfo) -> list[dict[str, Any]]:
+    return [_build_interrupt(each) for each in task.interrupts]
 
 
-def _build_question(question: QuestionInfo) -> dict[str, Any]:
-    built = {"id": question.id, "value": question.value}
-    if question.response_schema is not None:  # there, it is an object
-        built["response_schema"] = question.response_schema
+def _build_interrupt(interrupt: InterruptInfo) -> dict[str, Any]:
+    built = {"id": interrupt.id, "value": interrupt.value}
+    if interrupt.response_schema is not None:  # there, it is an object
+        built["response_schema"] = interrupt.response_schema
     return built
 
 
@@ -198,4 +198,4 @@ def build_checkpoint(thread_id: str, namespace: str, checkpoint_id: str | None) 
 
 
 def _moment(value: datetime) -> str:
-    return str(Moment().to_representation(value))
+    return str(OffsetDateTimeField().to_representation(value))

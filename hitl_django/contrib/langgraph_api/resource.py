@@ -50,7 +50,7 @@ def _split_list(text: str) -> list[str]:
     return text.split(",")
 
 
-class NothingHere(AgentResource):
+class UnknownPathView(AgentResource):
     """Every address beneath that has no view."""
 
     def initial(self, request: Request, *args: Any, **kwargs: Any) -> None:

@@ -11,7 +11,7 @@ from hitl_django.api.invalid_params import InvalidParam
 from hitl_django.api.problems import InvalidRequest
 from hitl_django.db.alias import write_alias
 from hitl_django.engine.constants import INPUT
-from hitl_django.engine.errors import EmptyInputError, InvalidInputError, OpenQuestionsError
+from hitl_django.engine.errors import EmptyInputError, InvalidInputError, PendingInterruptsError
 from hitl_django.engine.types import Command, Send
 from hitl_django.errors import NoSuchThread, RunStateError
 from hitl_django.models import Checkpoint, Interrupt, Run, Thread
@@ -21,7 +21,7 @@ from hitl_django.services.runs.options import is_reserved
 
 from .assistants import find_graph_name
 from .bodies import STREAM_MODES
-from .not_offered import NotOffered
+from .not_supported import NotSupported
 from .threads import VIA
 
 USUAL_MODE = "values"
@@ -30,7 +30,7 @@ BUSY = frozenset({Run.State.QUEUED, Run.State.RUNNING})
 OPTIONS = ("interrupt_before", "interrupt_after", "durability", "metadata", "context")
 
 
-class Begun(NamedTuple):
+class StartedRun(NamedTuple):
     """A run that was set going, and the number of its last event before that."""
 
     run_id: UUID
@@ -38,7 +38,7 @@ class Begun(NamedTuple):
     after: int
 
 
-def begin_run(user: Any, thread_id: str | None, body: dict[str, Any]) -> Begun:
+def start_or_resume_run(user: Any, thread_id: str | None, body: dict[str, Any]) -> StartedRun:
     """Does what a request for a run asks for, on a thread or on one of its own."""
     graph = find_graph_name(body["assistant_id"])
     thread = None
@@ -47,7 +47,7 @@ def begin_run(user: Any, thread_id: str | None, body: dict[str, Any]) -> Begun:
         if thread is None and body.get("if_not_exists") != "create":
             raise NoSuchThread
     if thread is None:
-        return _begin_anew(user, graph, thread_id, body)
+        return _start_new_run(user, graph, thread_id, body)
     if thread.graph not in ("", graph):
         raise InvalidInputError(
             f"The thread {thread.thread_id!r} belongs to the graph {thread.graph!r}.",
@@ -65,7 +65,7 @@ def begin_run(user: Any, thread_id: str | None, body: dict[str, Any]) -> Begun:
         as_node = None if given is None else INPUT
         return _fork(user, thread, checkpoint_id, body, values=given, as_node=as_node)
     if given is None:
-        return _go_on(user, thread, body)
+        return _resume(user, thread, body)
     waits = _shall_wait(user, thread, body)
     return _start(user, graph, thread.thread_id, body, waits=waits)
 
@@ -76,7 +76,9 @@ def list_kinds(body: dict[str, Any]) -> list[str]:
     return [*dict.fromkeys(kinds), *([SUBGRAPHS] if body.get("stream_subgraphs") else [])]
 
 
-def _begin_anew(user: Any, graph: str, thread_id: str | None, body: dict[str, Any]) -> Begun:
+def _start_new_run(
+    user: Any, graph: str, thread_id: str | None, body: dict[str, Any]
+) -> StartedRun:
     for name in ("command", "checkpoint", "checkpoint_id"):
         if body.get(name):
             detail = "Is about a thread, and there is none."
@@ -86,7 +88,7 @@ def _begin_anew(user: Any, graph: str, thread_id: str | None, body: dict[str, An
 
 def _start(
     user: Any, graph: str, thread_id: str | None, body: dict[str, Any], *, waits: bool = False
-) -> Begun:
+) -> StartedRun:
     run = services.start(
         graph,
         body.get("input"),
@@ -97,7 +99,7 @@ def _start(
         by=user,
         via=VIA,
     )
-    return Begun(run.id, run.thread_id, 0)
+    return StartedRun(run.id, run.thread_id, 0)
 
 
 def _take_command(
@@ -106,14 +108,14 @@ def _take_command(
     command: dict[str, Any],
     checkpoint_id: str | None,
     body: dict[str, Any],
-) -> Begun:
+) -> StartedRun:
     if "resume" in command:
         _refuse_both("command", given=checkpoint_id is not None, name="checkpoint")
         for name in ("update", "goto"):
             _refuse_both("command/resume", given=bool(command.get(name)), name=f"command/{name}")
         _refuse_options(body)
         resumed = services.resume(thread.thread_id, command["resume"], by=user, via=VIA)
-        return Begun(resumed.run_id, thread.thread_id, resumed.last_event)
+        return StartedRun(resumed.run_id, thread.thread_id, resumed.last_event)
     wanted: Command[Any] = Command(
         update=command.get("update"), goto=_read_goto(command.get("goto"))
     )
@@ -128,7 +130,7 @@ def _fork(
     checkpoint_id: str | None,
     body: dict[str, Any],
     **values: Any,
-) -> Begun:
+) -> StartedRun:
     options = _read_options(body)
     run = services.fork(
         thread.thread_id,
@@ -140,10 +142,10 @@ def _fork(
         via=VIA,
         **values,
     )
-    return Begun(run.id, run.thread_id, 0)
+    return StartedRun(run.id, run.thread_id, 0)
 
 
-def _go_on(user: Any, thread: Thread, body: dict[str, Any]) -> Begun:
+def _resume(user: Any, thread: Thread, body: dict[str, Any]) -> StartedRun:
     """Goes on from where a thread stands: past a breakpoint, after a failure, or after an update.
 
     Where it waits for answers nothing is gone on with.
@@ -154,7 +156,7 @@ def _go_on(user: Any, thread: Thread, body: dict[str, Any]) -> Begun:
     if run.state in (Run.State.FAILED, Run.State.PARKED):
         _refuse_options(body)
         services.retry(run.pk, by=user, via=VIA)
-        return Begun(run.pk, thread.thread_id, run.last_event)
+        return StartedRun(run.pk, thread.thread_id, run.last_event)
     _refuse_busy(thread, run)
     if run.state == Run.State.INTERRUPTED:
         _refuse_options(body)
@@ -178,10 +180,10 @@ def _shall_wait(user: Any, thread: Thread, body: dict[str, Any]) -> bool:
     """
     if "multitask_strategy" in body:
         return bool(body["multitask_strategy"] == "enqueue")
-    return _goes_on(_find_newest_run(user, thread))
+    return _is_active(_find_newest_run(user, thread))
 
 
-def _goes_on(run: Run | None) -> bool:
+def _is_active(run: Run | None) -> bool:
     """Says whether there is a run that goes on by itself."""
     return run is not None and (run.state in BUSY or run.resumes_at is not None)
 
@@ -196,17 +198,17 @@ def _refuse_busy(thread: Thread, run: Run | None) -> None:
         )
 
 
-def _pass_breakpoints(user: Any, thread: Thread) -> Begun:
+def _pass_breakpoints(user: Any, thread: Thread) -> StartedRun:
     rows = querysets.visible_interrupts(user).filter(thread=thread)
     waiting = list(rows.filter(status=Interrupt.Status.PENDING).order_by("created_at", "pk"))
     if any(row.kind != Interrupt.Kind.BREAKPOINT for row in waiting):
-        raise OpenQuestionsError(
+        raise PendingInterruptsError(
             f"The thread {thread.thread_id!r} waits for answers: give them with `command.resume`.",
             [str(row.pk) for row in waiting],
         )
     answers = {str(row.pk): True for row in waiting}
     resumed = services.resume(thread.thread_id, answers or True, by=user, via=VIA)
-    return Begun(resumed.run_id, thread.thread_id, resumed.last_event)
+    return StartedRun(resumed.run_id, thread.thread_id, resumed.last_event)
 
 
 def _read_options(body: dict[str, Any]) -> RunOptions | None:
@@ -229,11 +231,11 @@ def _read_configurable(body: dict[str, Any]) -> dict[str, Any]:
 
 
 def _refuse_options(body: dict[str, Any]) -> None:
-    """Raises NotOffered for options of a run that goes on, which has those it was started with."""
+    """Raise NotSupported for options of a resumed run, which keeps those of its start."""
     for name in _list_options(body):
-        raise NotOffered(f"The run goes on with the `{name}` that it was started with.")
+        raise NotSupported(f"The run goes on with the `{name}` that it was started with.")
     if _read_configurable(body):
-        raise NotOffered("The run goes on with the `config` that it was started with.")
+        raise NotSupported("The run goes on with the `config` that it was started with.")
 
 
 def _read_checkpoint_id(body: dict[str, Any]) -> str | None:
@@ -255,7 +257,7 @@ def _is_shown_now(user: Any, thread: Thread, checkpoint_id: str) -> bool:
     if checkpoint_id == newest_first.first():
         return True
     run = _find_newest_run(user, thread)
-    if run is None or not _goes_on(run):
+    if run is None or not _is_active(run):
         return False
     # The ids of both are made of the time, and a run's before those of what it stores.
     before = newest_first.filter(checkpoint_id__lt=str(run.pk)).first()

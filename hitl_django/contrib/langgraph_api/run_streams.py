@@ -64,7 +64,7 @@ class RunStream:
 
     def _may_stay(self) -> bool:
         """Looks the user's rights up anew, as for another request; says whether they still do."""
-        user = querysets.find_user_anew(self.user)
+        user = querysets.reload_user(self.user)
         if user is None:
             return False
         try:
@@ -150,9 +150,9 @@ def read_values(run: Run, user: Any) -> Any:
         return None
     if state is None:
         return None
-    questions = _list_questions(run, user)
-    if questions and isinstance(state.values, dict):
-        return {**state.values, "__interrupt__": questions}
+    pending_interrupts = _list_interrupts(run, user)
+    if pending_interrupts and isinstance(state.values, dict):
+        return {**state.values, "__interrupt__": pending_interrupts}
     return state.values
 
 
@@ -179,7 +179,7 @@ def describe_failure(run: Run, user: Any) -> dict[str, str] | None:
     return {"error": name, "message": message}
 
 
-def _list_questions(run: Run, user: Any) -> list[dict[str, Any]]:
+def _list_interrupts(run: Run, user: Any) -> list[dict[str, Any]]:
     rows = querysets.visible_interrupts(user).filter(
         run=run, status=Interrupt.Status.PENDING, kind=Interrupt.Kind.INTERRUPT
     )

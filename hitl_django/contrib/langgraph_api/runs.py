@@ -27,9 +27,9 @@ from hitl_django.services import EventReader
 
 from .bodies import STREAM_MODES, CancelQuery, JoinQuery, RunBody, RunsQuery
 from .documents import RUN_STATUS, build_run, select_keys
-from .not_offered import NotOffered
+from .not_supported import NotSupported
 from .resource import AgentResource, build_path
-from .run_requests import USUAL_MODE, Begun, begin_run
+from .run_requests import USUAL_MODE, StartedRun, start_or_resume_run
 from .run_streams import RunStream, read_outcome
 from .threads import VIA
 
@@ -40,16 +40,16 @@ _NUMBER = re.compile("-1|[0-9]{1,9}")
 class RunStart(AgentResource):
     """A view that sets a run going, on the thread of its address or on one of its own."""
 
-    def begin(self, thread_id: str | None) -> tuple[dict[str, Any], Begun]:
+    def begin(self, thread_id: str | None) -> tuple[dict[str, Any], StartedRun]:
         """Does what the request asks for; returns its body, and the run that goes."""
         body = self.read_body()
         if "resume" in (body.get("command") or {}):
             self.input_pointer = "/command/resume"
         else:
             self.input_pointer = "/command" if body.get("command") else "/input"
-        return body, begin_run(self.request.user, thread_id, body)
+        return body, start_or_resume_run(self.request.user, thread_id, body)
 
-    def build_headers(self, begun: Begun, name: str) -> dict[str, str]:
+    def build_headers(self, begun: StartedRun, name: str) -> dict[str, str]:
         """Returns where the run is, and where one comes back to that was cut off."""
         place = (begun.thread_id, begun.run_id)
         return {
@@ -58,7 +58,9 @@ class RunStart(AgentResource):
         }
 
     @retry_on_conflict
-    def begin_and_follow(self, thread_id: str | None) -> tuple[dict[str, Any], Begun, EventReader]:
+    def begin_and_follow(
+        self, thread_id: str | None
+    ) -> tuple[dict[str, Any], StartedRun, EventReader]:
         """Does what the request asks for, unless its caller may not follow the run."""
         refusal: NotAllowedError
         with transaction.atomic(using=write_alias()):
@@ -117,7 +119,7 @@ class RunStreaming(RunStart):
         return send_stream(request, stream, self.build_headers(begun, "run-stream"))
 
 
-class RunWaiting(RunStart):
+class RunWait(RunStart):
     """A run that is waited for."""
 
     @operation("wait_for_run", body=RunBody, responses={}, throttle="THROTTLE_START")
@@ -135,7 +137,7 @@ class AgentRunDetail(AgentResource):
 
     @operation("delete_run", responses={})
     def delete(self, request: Request, thread_id: str, run_id: UUID) -> Response:
-        raise NotOffered("Runs stay as long as their thread: delete that, or cancel the run.")
+        raise NotSupported("Runs stay as long as their thread: delete that, or cancel the run.")
 
 
 class AgentRunCancel(AgentResource):
@@ -177,7 +179,7 @@ class RunJoinStream(AgentResource):
         reader = EventReader(run_id, by=request.user, to_rest=True)
         after = _read_last_event_id(request)
         if after is None:
-            after = reader.find_stretch()
+            after = reader.find_last_resume()
         stream = RunStream(
             reader,
             request.user,
@@ -231,6 +233,6 @@ def _read_last_event_id(request: Request) -> int | None:
 
 #: They wait, and should hold no transaction meanwhile.
 stream_view = transaction.non_atomic_requests(RunStreaming.as_view())
-wait_view = transaction.non_atomic_requests(RunWaiting.as_view())
+wait_view = transaction.non_atomic_requests(RunWait.as_view())
 join_view = transaction.non_atomic_requests(RunJoin.as_view())
 join_stream_view = transaction.non_atomic_requests(RunJoinStream.as_view())

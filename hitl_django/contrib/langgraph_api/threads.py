@@ -129,7 +129,7 @@ class AgentThreadDetail(AgentResource):
     def delete(self, request: Request, thread_id: str) -> Response:
         """Erases what a thread says; that it was said stays."""
         self.find(querysets.visible_threads, thread_id=thread_id)
-        services.forget(thread_id, by=request.user, via=VIA)
+        services.erase_thread(thread_id, by=request.user, via=VIA)
         return Response(status=204)
 
 

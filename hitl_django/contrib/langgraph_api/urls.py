@@ -6,8 +6,8 @@ from django.apps import apps
 from django.urls import path, re_path, register_converter
 
 from . import assistants, runs, system, thread_states, threads
-from .not_offered import NotOfferedView
-from .resource import NothingHere
+from .not_supported import NotOfferedView
+from .resource import UnknownPathView
 
 app_name = "langgraph_api"
 
@@ -102,4 +102,4 @@ if apps.is_installed("hitl_django.contrib.store"):
         path("store/items/search", store.ItemSearch.as_view(), name="store-search"),
         path("store/namespaces", store.NamespaceList.as_view(), name="store-namespaces"),
     ]
-urlpatterns.append(re_path("^", NothingHere.as_view()))
+urlpatterns.append(re_path("^", UnknownPathView.as_view()))

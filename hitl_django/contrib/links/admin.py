@@ -26,7 +26,7 @@ from hitl_django.models import Decision, Interrupt
 from hitl_django.permissions import find_row, get_policy, select_visible
 
 from . import services
-from .errors import LinkSpentError
+from .errors import LinkUnusableError
 from .models import ReviewLink
 
 STATES: dict[str, Any] = {
@@ -39,7 +39,7 @@ STATES: dict[str, Any] = {
     services.LinkState.DECIDED: _("somebody else decided"),
     services.LinkState.CLOSED: _("the question is no longer asked"),
     services.LinkState.WAITING: _("its run has stopped"),
-    services.LinkState.HELD: _("somebody else holds the question"),
+    services.LinkState.CLAIMED: _("somebody else holds the question"),
 }
 
 
@@ -55,8 +55,8 @@ class LinkForm(forms.Form):
     days = forms.IntegerField(label=_("Days it holds"), min_value=1, max_value=365, initial=7)
     decisions = forms.MultipleChoiceField(label=_("Decisions"), widget=forms.CheckboxSelectMultiple)
 
-    def __init__(self, question: Interrupt, data: Any = None) -> None:
-        allowed = answers.read_options(question).allowed
+    def __init__(self, pending: Interrupt, data: Any = None) -> None:
+        allowed = answers.read_options(pending).allowed
         super().__init__(data, initial={"decisions": list(allowed)})
         decisions: Any = self.fields["decisions"]
         decisions.choices = [(one, Decision.Type(one).label) for one in allowed]
@@ -67,7 +67,7 @@ class LinkChangeList(LinkedChangeList):
 
     def complete_rows(self, request: HttpRequest) -> None:
         super().complete_rows(request)
-        states = services.link_states([row.pk for row in self.result_list])
+        states = services.get_link_states([row.pk for row in self.result_list])
         for row in self.result_list:
             row.found = states[row.pk]
 
@@ -119,7 +119,7 @@ class ReviewLinkAdmin(ReadOnlyAdmin):
             try:
                 services.revoke_link(row.pk, by=request.user, via="admin")
                 done += 1
-            except (LinkSpentError, NotAllowedError):
+            except (LinkUnusableError, NotAllowedError):
                 spent += 1
         message = ngettext("%(n)d link was taken back.", "%(n)d links were taken back.", done)
         self.message_user(request, message % {"n": done}, messages.SUCCESS)
@@ -129,7 +129,7 @@ class ReviewLinkAdmin(ReadOnlyAdmin):
 
     def show(self, request: HttpRequest, row: ReviewLink) -> HttpResponse:
         """Shows a link, without its address."""
-        state = STATES[services.link_states([row.pk])[row.pk]]
+        state = STATES[services.get_link_states([row.pk])[row.pk]]
         title = format_html("{} {}", _("Link for"), escape_hidden(row.name))
         labels: list[Any] = [Decision.Type(word).label for word in row.decisions]
         return self.page(
@@ -146,22 +146,22 @@ class ReviewLinkAdmin(ReadOnlyAdmin):
         self, request: HttpRequest, form_url: str = "", extra_context: dict[str, Any] | None = None
     ) -> HttpResponse:
         """Makes a link to a question, and shows its address this once."""
-        question = self._question(request)
-        form = LinkForm(question, request.POST if request.method == "POST" else None)
+        pending = self._interrupt(request)
+        form = LinkForm(pending, request.POST if request.method == "POST" else None)
         if form.is_valid():
-            response = self._make(request, question, form)
+            response = self._make(request, pending, form)
             if response is not None:
                 return response
         title = _("A link for somebody without an account")
-        return self.page(request, question, "link_form.html", title=title, form=form, item=question)
+        return self.page(request, pending, "link_form.html", title=title, form=form, item=pending)
 
     def _make(
-        self, request: HttpRequest, question: Interrupt, form: LinkForm
+        self, request: HttpRequest, pending: Interrupt, form: LinkForm
     ) -> HttpResponse | None:
         given = form.cleaned_data
         try:
-            made = services.make_link(
-                question.pk,
+            made = services.create_review_link(
+                pending.pk,
                 name=given["name"],
                 email=given["email"],
                 decisions=given["decisions"],
@@ -178,17 +178,17 @@ class ReviewLinkAdmin(ReadOnlyAdmin):
             return None
         url = request.build_absolute_uri(made.url)
         title = _("The link")
-        response = self.page(request, question, "link.html", title=title, url=url, item=question)
+        response = self.page(request, pending, "link.html", title=title, url=url, item=pending)
         response.headers["Cache-Control"] = "no-store"
         return response
 
-    def _question(self, request: HttpRequest) -> Interrupt:
+    def _interrupt(self, request: HttpRequest) -> Interrupt:
         """Returns the question that the address names, if the user may make links to it."""
         rows = select_visible(Interrupt.objects.select_related("run", "thread"), request.user)
-        question = find_row(rows, Http404, pk=request.GET.get("interrupt", ""))
-        if not services.may_make_link(request.user, question):
+        pending = find_row(rows, Http404, pk=request.GET.get("interrupt", ""))
+        if not services.may_make_link(request.user, pending):
             raise Http404
-        return question
+        return pending
 
 
 add_pages({ReviewLink: ReviewLinkAdmin})

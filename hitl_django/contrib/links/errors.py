@@ -6,7 +6,7 @@ from django.http import Http404
 
 from hitl_django.errors import HitlError
 
-__all__ = ["LinkNotFound", "LinkSpentError"]
+__all__ = ["LinkNotFound", "LinkUnusableError"]
 
 
 class LinkNotFound(HitlError, LookupError, Http404):
@@ -16,7 +16,7 @@ class LinkNotFound(HitlError, LookupError, Http404):
     code = "not_found"
 
 
-class LinkSpentError(HitlError):
+class LinkUnusableError(HitlError):
     """The link can't be used any more."""
 
     http_status = 409

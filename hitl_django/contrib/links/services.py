@@ -44,7 +44,7 @@ from hitl_django.services.results import read_fields
 from hitl_django.services.reviews import decide, lookup, quorum, undo
 from hitl_django.services.reviews.record_decision import Guest, Request
 
-from .errors import LinkNotFound, LinkSpentError
+from .errors import LinkNotFound, LinkUnusableError
 from .models import ReviewLink
 
 VIA = "link"
@@ -77,7 +77,7 @@ class LinkState(StrEnum):
     #: The question's run has stopped, and may go on.
     WAITING = "waiting"
     #: Somebody else holds the question, which only who holds it decides.
-    HELD = "held"
+    CLAIMED = "claimed"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -109,7 +109,7 @@ def may_make_link(user: Any, interrupt: Interrupt) -> bool:
 
 
 @retry_on_conflict
-def make_link(
+def create_review_link(
     interrupt_id: UUID | str,
     *,
     name: str,
@@ -153,7 +153,7 @@ def make_link(
 
 @retry_on_conflict
 def revoke_link(link_id: UUID | str, *, by: Any = None, via: str = "code") -> LinkInfo:
-    """Takes a link back that hasn't been used; LinkSpentError where it has."""
+    """Takes a link back that hasn't been used; LinkUnusableError where it has."""
     row = find_row(_rows(), LinkNotFound, pk=link_id)
     refusal = denied_log.record_denial("revoke", by=by, via=via)
     with refusal, transaction.atomic(using=write_alias()):
@@ -164,7 +164,7 @@ def revoke_link(link_id: UUID | str, *, by: Any = None, via: str = "code") -> Li
         open_links = _rows().filter(pk=row.pk, used_at=None, revoked_at=None)
         if not open_links.update(revoked_at=Now()):
             row.refresh_from_db(write_alias())
-            raise LinkSpentError(state=str(_state(row)))
+            raise LinkUnusableError(state=str(_state(row)))
         detail, subject = _name_guest(row), str(row.interrupt_id)
         audit.append_alone(thread, "revoke", by=by, via=via, subject=subject, detail=detail)
         row.refresh_from_db(write_alias())
@@ -173,23 +173,23 @@ def revoke_link(link_id: UUID | str, *, by: Any = None, via: str = "code") -> Li
 
 def list_links(interrupt_id: UUID | str, *, by: Any = None) -> list[LinkInfo]:
     """Lists the links to a question that were made, newest first."""
-    questions = Interrupt.objects.using(write_alias()).select_related("thread")
-    interrupt = find_row(questions, InterruptNotFound, pk=interrupt_id)
+    interrupts = Interrupt.objects.using(write_alias()).select_related("thread")
+    interrupt = find_row(interrupts, InterruptNotFound, pk=interrupt_id)
     _refuse_if_not_allowed(interrupt, by, InterruptNotFound)
     rows = list(_rows().filter(interrupt=interrupt))
-    makers = _Makers(rows)
+    makers = _Creators(rows)
     return [_info(row, makers=makers) for row in rows]
 
 
-def follow_link(token: str) -> LinkInfo:
+def resolve_link(token: str) -> LinkInfo:
     """Returns what a link leads to and whether it can be used; LinkNotFound if it is none."""
     return _info(_found(token))
 
 
-def link_states(link_ids: Collection[UUID]) -> dict[UUID, LinkState]:
+def get_link_states(link_ids: Collection[UUID]) -> dict[UUID, LinkState]:
     """Says whether each of these links can be used, and if not, why."""
     rows = list(_rows().filter(pk__in=link_ids))
-    makers = _Makers(rows)
+    makers = _Creators(rows)
     return {row.pk: _state(row, makers=makers) for row in rows}
 
 
@@ -203,7 +203,7 @@ def decide_by_link(
 ) -> DecisionInfo:
     """Decides a question with a link, which is used up by it.
 
-    LinkSpentError says why it can't be: nothing is written then, as with every other refusal.
+    LinkUnusableError says why it can't be: nothing is written then, as with every other refusal.
     Where a question has to be claimed, the link stands for the claim, unless somebody else than
     its maker has one.
     """
@@ -218,13 +218,13 @@ def decide_by_link(
         row = _rows().get(pk=link.pk)
         state = _state(row, now=thread.now)
         if state != LinkState.OPEN:
-            raise LinkSpentError(state=str(state))
+            raise LinkUnusableError(state=str(state))
         if type not in row.decisions:
             raise InvalidAnswerError(f"This link is not for {type!r}.")
         # Zero rows: it was used, or its time was up on the database's clock.
         unused = _rows().filter(pk=row.pk, used_at=None, revoked_at=None, expires_at__gt=Now())
         if not unused.update(used_at=Now()):
-            raise LinkSpentError(state=str(LinkState.EXPIRED))
+            raise LinkUnusableError(state=str(LinkState.EXPIRED))
         row.interrupt.thread = row.interrupt.run.thread = thread
         return decide.record_validated(thread, row.interrupt, validated)
 
@@ -235,7 +235,7 @@ def find_undo_by_link(token: str) -> UndoInfo | None:
         return None
     link = _found(token)
     decision = _find_own_decision(link)
-    if decision is None or not _Makers([link]).may(link):
+    if decision is None or not _Creators([link]).may(link):
         return None
     return undo.describe(link.interrupt, decision)
 
@@ -250,8 +250,8 @@ def undo_by_link(token: str) -> DecisionInfo:
         decision = _find_own_decision(row)
         if decision is None:
             raise UndoRefusedError(undo.NOTHING)
-        if not _Makers([row]).may(row):
-            raise LinkSpentError(state=str(LinkState.VOID))
+        if not _Creators([row]).may(row):
+            raise LinkUnusableError(state=str(LinkState.VOID))
         return undo.undo_locked(thread, row.interrupt, decision, by=None, via=VIA, guest=row.name)
 
 
@@ -311,29 +311,29 @@ def _found(token: str) -> ReviewLink:
 
 
 def _state(
-    row: ReviewLink, *, now: datetime | None = None, makers: _Makers | None = None
+    row: ReviewLink, *, now: datetime | None = None, makers: _Creators | None = None
 ) -> LinkState:
-    question, now = row.interrupt, now or timezone.now()
+    interrupt, now = row.interrupt, now or timezone.now()
     if row.used_at is not None:
         return LinkState.USED
     if row.revoked_at is not None:
         return LinkState.REVOKED
     if row.expires_at <= now:
         return LinkState.EXPIRED
-    if question.status == Interrupt.Status.DECIDED:
+    if interrupt.status == Interrupt.Status.DECIDED:
         return LinkState.DECIDED
-    if question.status != Interrupt.Status.PENDING:
+    if interrupt.status != Interrupt.Status.PENDING:
         return LinkState.CLOSED
-    if (question.payload_digest, question.version) != (row.payload_digest, row.version):
+    if (interrupt.payload_digest, interrupt.version) != (row.payload_digest, row.version):
         return LinkState.STALE
-    if not (makers or _Makers([row])).may(row):
+    if not (makers or _Creators([row])).may(row):
         return LinkState.VOID
-    if question.run.state not in Run.ANSWERABLE:
+    if interrupt.run.state not in Run.ANSWERABLE:
         return LinkState.WAITING
-    return LinkState.HELD if _is_held(row, now) else LinkState.OPEN
+    return LinkState.CLAIMED if _is_claimed(row, now) else LinkState.OPEN
 
 
-class _Makers:
+class _Creators:
     """Who made these links, and whether they still could: each is looked up once for all theirs."""
 
     def __init__(self, rows: Collection[ReviewLink]) -> None:
@@ -355,12 +355,12 @@ class _Makers:
         return {*select_visible(asked, maker).values_list("pk", flat=True)}
 
 
-def _is_held(row: ReviewLink, now: datetime) -> bool:
+def _is_claimed(row: ReviewLink, now: datetime) -> bool:
     """Says whether a claim keeps the link from deciding: another's, who is not its maker."""
-    question = row.interrupt
-    if not question.claim_required or question.claimed_until is None:
+    interrupt = row.interrupt
+    if not interrupt.claim_required or interrupt.claimed_until is None:
         return False
-    return question.claimed_until > now and question.claimed_by_id != row.created_by_id
+    return interrupt.claimed_until > now and interrupt.claimed_by_id != row.created_by_id
 
 
 def _asked(interrupt_id: UUID | str, by: Any) -> tuple[Thread, Interrupt]:
@@ -426,7 +426,7 @@ def _end(expires: timedelta | datetime, thread: Thread) -> datetime:
     return end
 
 
-def _info(row: ReviewLink, *, url: str = "", makers: _Makers | None = None) -> LinkInfo:
+def _info(row: ReviewLink, *, url: str = "", makers: _Creators | None = None) -> LinkInfo:
     shown = read_fields(LinkInfo, row, but=["state", "url"])
     return LinkInfo(**shown, state=str(_state(row, makers=makers)), url=url)
 

@@ -19,7 +19,7 @@ from django.core.mail import EmailMessage
 
 from hitl_django.audit import SYSTEM
 from hitl_django.conf import hitl
-from hitl_django.contrib.webhooks.channels import Answer, Channel
+from hitl_django.contrib.webhooks.channels import AttemptResult, Channel
 from hitl_django.contrib.webhooks.models import Delivery, WebhookEndpoint
 from hitl_django.db.alias import write_alias
 
@@ -50,11 +50,11 @@ def make_endpoint(using: str) -> None:
         WebhookEndpoint.objects.using(using).get_or_create(pk=ENDPOINT, defaults=values)
 
 
-def send(delivery: Delivery, endpoint: WebhookEndpoint, deadline: float) -> Answer:
+def send(delivery: Delivery, endpoint: WebhookEndpoint, deadline: float) -> AttemptResult:
     """Sends a message to a person, or makes the messages to people of one about an event."""
     if "user" in delivery.data:
         mail = _build_mail(delivery)
-        return mail if isinstance(mail, Answer) else _hand_over(mail, deadline - monotonic())
+        return mail if isinstance(mail, AttemptResult) else _hand_over(mail, deadline - monotonic())
     if delivery.event == DIGEST:
         found = [Recipient(pk, When.NOW) for pk in digests.list_readers()]
         return _fan_out(delivery, found)
@@ -65,7 +65,7 @@ def send(delivery: Delivery, endpoint: WebhookEndpoint, deadline: float) -> Answ
     return _fan_out(delivery, recipients.list_recipients(delivery, item, topic), topic=str(topic))
 
 
-def _fan_out(delivery: Delivery, found: Any, **data: Any) -> Answer:
+def _fan_out(delivery: Delivery, found: Any, **data: Any) -> AttemptResult:
     default = hitl.NOTIFICATION_DEFAULT
     told = [one.user_id for one in found if (one.when or default) == When.NOW]
     undecided = [one.user_id for one in found if not one.when]
@@ -87,10 +87,10 @@ def _fan_out(delivery: Delivery, found: Any, **data: Any) -> Answer:
     Delivery.objects.using(write_alias()).bulk_create(
         messages, ignore_conflicts=True, batch_size=BATCH
     )
-    return Answer(ends=Delivery.State.DELIVERED)
+    return AttemptResult(ends=Delivery.State.DELIVERED)
 
 
-def _build_mail(delivery: Delivery) -> EmailMessage | Answer:
+def _build_mail(delivery: Delivery) -> EmailMessage | AttemptResult:
     """Returns the mail to a person, or why they are not to have it."""
     user = recipients.select_reachable().filter(pk=delivery.data["user"]).first()
     if user is None:
@@ -114,7 +114,7 @@ def _build_mail(delivery: Delivery) -> EmailMessage | Answer:
     return mails.build_mail(delivery, user, wanted, item, topic)
 
 
-def _hand_over(mail: EmailMessage, seconds: float) -> Answer:
+def _hand_over(mail: EmailMessage, seconds: float) -> AttemptResult:
     """Hands a mail to the project's mail server."""
     try:
         with _open_connection(seconds) as connection:
@@ -126,16 +126,16 @@ def _hand_over(mail: EmailMessage, seconds: float) -> Answer:
         return _refused(refusal.smtp_code, f"The mail was refused ({_words(refusal.smtp_error)}).")
     except smtplib.SMTPResponseException as refusal:
         # A log-in, a sender: it is about all mails, and this one isn't to be given up for it.
-        return Answer(fault=f"The mail server refuses us ({_words(refusal.smtp_error)}).")
+        return AttemptResult(fault=f"The mail server refuses us ({_words(refusal.smtp_error)}).")
     except smtplib.SMTPException as error:
-        return Answer(fault=f"The mail server failed ({type(error).__name__}).")
+        return AttemptResult(fault=f"The mail server failed ({type(error).__name__}).")
     except ValueError:  # as Django says that it can't be written into a header
         return _drop("The account's address is none.")
     except TimeoutError:
-        return Answer(fault="The mail server did not answer in time.")
+        return AttemptResult(fault="The mail server did not answer in time.")
     except OSError as error:
-        return Answer(fault=f"The mail server can't be reached: {error.strerror or error}.")
-    return Answer(250)
+        return AttemptResult(fault=f"The mail server can't be reached: {error.strerror or error}.")
+    return AttemptResult(250)
 
 
 def _open_connection(seconds: float) -> Any:
@@ -147,9 +147,9 @@ def _open_connection(seconds: float) -> Any:
     return connection
 
 
-def _refused(code: int, fault: str) -> Answer:
+def _refused(code: int, fault: str) -> AttemptResult:
     # 4yz is tried again, of this mail alone; 5yz is the server's last word on it.
-    return Answer(code, fault=fault, ends=Delivery.State.DEAD if code >= 500 else None)
+    return AttemptResult(code, fault=fault, ends=Delivery.State.DEAD if code >= 500 else None)
 
 
 def _words(text: bytes | str) -> str:
@@ -157,8 +157,8 @@ def _words(text: bytes | str) -> str:
     return " ".join(plain.split())[:150]
 
 
-def _drop(reason: str) -> Answer:
-    return Answer(fault=reason, ends=Delivery.State.DEAD)
+def _drop(reason: str) -> AttemptResult:
+    return AttemptResult(fault=reason, ends=Delivery.State.DEAD)
 
 
 EVENTS = frozenset({*TOPICS, DIGEST})

@@ -57,13 +57,13 @@ def build_mail(
             "title": title,
             "place": name_place(item),
             "moments": _list_moments(item),
-            "link": find_question_url(item),
+            "link": find_interrupt_url(item),
             "payload": read_payload("email", item),
         }
         text = [f"{headline}:", title, "", context["place"], *_list_moments(item)]
         text += ["", context["payload"]] if context["payload"] else []
         text += ["", context["link"]]
-        return _build(delivery, user, f"{headline}: {title}", "question", text, context, topic)
+        return _build(delivery, user, f"{headline}: {title}", "request", text, context, topic)
 
 
 def build_digest_mail(
@@ -87,7 +87,7 @@ def build_digest_mail(
         return _build(delivery, user, subject, "digest", _write_digest(context), context, DIGEST)
 
 
-def find_question_url(item: Interrupt) -> str:
+def find_interrupt_url(item: Interrupt) -> str:
     """Returns the address of a question's page; "" where SITE_URL or the page is missing."""
     return _find_url(ReviewItem, "change", item.pk)
 
@@ -204,7 +204,11 @@ def _name(pk: str | None) -> str:
 def _list_entries(items: Sequence[Interrupt]) -> list[Entry]:
     """Lists questions as a digest has them: title, address, moments."""
     return [
-        (make_line(item.title) or gettext("(erased)"), find_question_url(item), _list_moments(item))
+        (
+            make_line(item.title) or gettext("(erased)"),
+            find_interrupt_url(item),
+            _list_moments(item),
+        )
         for item in items
     ]
 

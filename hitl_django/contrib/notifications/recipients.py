@@ -85,10 +85,10 @@ def _select(delivery: Delivery, item: Interrupt, topic: NotificationTopic) -> Q:
         return Q(pk=delivery.data["to"])
     if item.assignee_id is not None:
         return Q(pk=item.assignee_id)
-    is_held = item.claimed_until is not None and item.claimed_until > timezone.now()
+    is_claimed = item.claimed_until is not None and item.claimed_until > timezone.now()
     if (
         topic in (NotificationTopic.DUE, NotificationTopic.OVERDUE)
-        and is_held
+        and is_claimed
         and item.claimed_by_id is not None
     ):
         return Q(pk=item.claimed_by_id)

@@ -12,10 +12,10 @@ from django.db import transaction
 from hitl_django import audit
 from hitl_django.contrib.webhooks import outbox
 from hitl_django.contrib.webhooks.addresses import AddressRefused, check_url
-from hitl_django.contrib.webhooks.channels import Answer, Channel
+from hitl_django.contrib.webhooks.channels import AttemptResult, Channel
 from hitl_django.contrib.webhooks.event_labels import TEST
 from hitl_django.contrib.webhooks.http_post import post_body
-from hitl_django.contrib.webhooks.messages import select_visible_to_maker
+from hitl_django.contrib.webhooks.messages import select_visible_to_creator
 from hitl_django.contrib.webhooks.models import Delivery, WebhookEndpoint
 from hitl_django.contrib.webhooks.services import may_manage
 from hitl_django.db.alias import write_alias
@@ -109,12 +109,12 @@ def try_channel(channel: SlackChannel, *, by: Any) -> None:
         batch.run()
 
 
-def send(delivery: Delivery, endpoint: WebhookEndpoint, deadline: float) -> Answer:
+def send(delivery: Delivery, endpoint: WebhookEndpoint, deadline: float) -> AttemptResult:
     """Posts a question to the channel, unless it was closed meanwhile; or a test."""
     if delivery.event == TEST:
         return _post(endpoint, slack_messages.build_test(), deadline)
     rows = Interrupt.objects.using(write_alias()).select_related("thread", "run")
-    seen = select_visible_to_maker(endpoint, rows)
+    seen = select_visible_to_creator(endpoint, rows)
     item = seen.filter(pk=delivery.data["interrupt_id"]).first()
     if item is None:
         return _drop("Whoever made the channel may not see the question, or it is gone.")
@@ -126,7 +126,7 @@ def send(delivery: Delivery, endpoint: WebhookEndpoint, deadline: float) -> Answ
     return _post(endpoint, slack_messages.build_body(delivery, item), deadline)
 
 
-def _post(endpoint: WebhookEndpoint, body: bytes, deadline: float) -> Answer:
+def _post(endpoint: WebhookEndpoint, body: bytes, deadline: float) -> AttemptResult:
     headers = {"Content-Type": "application/json", "User-Agent": "hitl-django"}
     return _judge(post_body(endpoint.secret, headers, body, deadline - monotonic()))
 
@@ -136,17 +136,17 @@ def _refuse_if_not_allowed(by: Any) -> None:
         raise NotAllowedError("You may not manage channels of Slack.")
 
 
-def _judge(answer: Answer) -> Answer:
+def _judge(answer: AttemptResult) -> AttemptResult:
     """Gives up at once what Slack will not have the next time, either."""
     status = answer.status
     if status is None or status >= 500 or status in LATER or 200 <= status < 300:
         return answer
     reason = REASONS.get(status, f"Slack answered {status}.")
-    return Answer(status, fault=reason, ends=Delivery.State.DEAD)
+    return AttemptResult(status, fault=reason, ends=Delivery.State.DEAD)
 
 
-def _drop(reason: str) -> Answer:
-    return Answer(fault=reason, ends=Delivery.State.DEAD)
+def _drop(reason: str) -> AttemptResult:
+    return AttemptResult(fault=reason, ends=Delivery.State.DEAD)
 
 
 SLACK = Channel(SlackChannel.CHANNEL, lambda: EVENTS, send)

@@ -18,7 +18,7 @@ from hitl_django.events import EventName
 from hitl_django.forms.local_time import format_with_zone
 from hitl_django.models import Interrupt
 
-from .mails import find_question_url, make_line, name_place, read_payload
+from .mails import find_interrupt_url, make_line, name_place, read_payload
 from .topics import DUE_SOON, is_escalation
 
 #: What Slack takes of a text in a block.
@@ -45,7 +45,7 @@ def escape_text(text: str) -> str:
 def _build(delivery: Delivery, item: Interrupt) -> dict[str, Any]:
     title = make_line(item.title) or gettext("(erased)")
     headline = _headline(delivery, item)
-    link = find_question_url(item)
+    link = find_interrupt_url(item)
     about = [name_place(item)]
     if item.group_label:
         about.append(make_line(item.group_label))

@@ -15,7 +15,7 @@ class OpenTelemetryConfig(AppConfig):
         from hitl_django.worker.observers import add_observer
 
         from . import reviews
-        from .stretches import observe_stretch
+        from .segments import observe_segment
 
-        add_observer(observe_stretch)
+        add_observer(observe_segment)
         reviews.connect()

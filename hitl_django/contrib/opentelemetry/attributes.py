@@ -11,7 +11,7 @@ NAMESPACE = "hitl.namespace"
 TASK = "hitl.task.id"
 ATTEMPT = "hitl.attempt"
 OUTCOME = "hitl.outcome"
-QUESTION = "hitl.question.id"
+INTERRUPT = "hitl.interrupt.id"
 DECISION = "hitl.decision.id"
 DECISION_TYPE = "hitl.decision.type"
 #: OpenTelemetry's own name for the class of an error.

@@ -20,13 +20,13 @@ from .attributes import (
     DECISION,
     DECISION_TYPE,
     GRAPH,
+    INTERRUPT,
     NODE,
     OUTCOME,
-    QUESTION,
     RUN,
     THREAD,
 )
-from .figures import get_instruments
+from .metrics import get_instruments
 from .trace_ids import get_run_tracer, get_tracer, open_context
 
 
@@ -45,14 +45,14 @@ def trace_decision(*, decision: DecisionInfo, **kwargs: Any) -> None:
     The decision links to what it was made in, such as the request of who has decided.
     """
     here = trace.get_current_span().get_span_context()
-    asked = _read_question(decision.interrupt_id)
+    asked = _read_interrupt(decision.interrupt_id)
     if asked is None:
         return
-    question = _trace_question(asked, decision.created_at, "decided")
-    ids = {**_name_question(asked), DECISION: str(decision.id), DECISION_TYPE: decision.type}
+    interrupt = _trace_interrupt(asked, decision.created_at, "decided")
+    ids = {**_name_interrupt(asked), DECISION: str(decision.id), DECISION_TYPE: decision.type}
     made = get_tracer().start_span(
         "decision",
-        question,
+        interrupt,
         attributes=ids,
         links=[Link(here)] if here.is_valid else [],
         start_time=_in_nanoseconds(decision.created_at),
@@ -65,9 +65,9 @@ def trace_decision(*, decision: DecisionInfo, **kwargs: Any) -> None:
 
 def trace_expiry(*, interrupt_id: str, **kwargs: Any) -> None:
     """Traces a question from being asked to its expiry."""
-    asked = _read_question(interrupt_id)
+    asked = _read_interrupt(interrupt_id)
     if asked is not None:
-        _trace_question(asked, timezone.now(), "expired")
+        _trace_interrupt(asked, timezone.now(), "expired")
 
 
 def trace_run(*, run_id: str, thread_id: str, graph: str, **kwargs: Any) -> None:
@@ -89,28 +89,28 @@ def trace_run(*, run_id: str, thread_id: str, graph: str, **kwargs: Any) -> None
     span.end()
 
 
-def _read_question(interrupt_id: UUID | str) -> Interrupt | None:
+def _read_interrupt(interrupt_id: UUID | str) -> Interrupt | None:
     rows = Interrupt.objects.using(write_alias()).select_related("thread")
     columns = ("graph", "node", "run_id", "created_at", "thread__thread_id")
     return rows.only(*columns).filter(pk=interrupt_id).first()
 
 
-def _trace_question(asked: Interrupt, until: datetime, outcome: str) -> Context:
+def _trace_interrupt(asked: Interrupt, until: datetime, outcome: str) -> Context:
     """Tells of a question that is over; returns the context of its span."""
     tracer = get_tracer()
     span = tracer.start_span(
-        "question",
+        "interrupt",
         open_context(asked.run_id, tracer),
-        attributes={**_name_question(asked), OUTCOME: outcome},
+        attributes={**_name_interrupt(asked), OUTCOME: outcome},
         start_time=_in_nanoseconds(asked.created_at),
     )
     span.end(_in_nanoseconds(max(asked.created_at, until)))
     return trace.set_span_in_context(span, Context())
 
 
-def _name_question(asked: Interrupt) -> dict[str, str]:
+def _name_interrupt(asked: Interrupt) -> dict[str, str]:
     return {
-        QUESTION: str(asked.pk),
+        INTERRUPT: str(asked.pk),
         RUN: str(asked.run_id),
         THREAD: asked.thread.thread_id,
         GRAPH: asked.graph,

@@ -8,7 +8,7 @@ from hitl_django.worker import messages
 
 NAME = "hitl_django.perform"
 
-messages.drain_when_asked()
+messages.drain_on_sigterm()
 
 
 @app.task(name=NAME)

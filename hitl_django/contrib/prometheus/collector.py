@@ -28,17 +28,19 @@ class HitlCollector(Collector):
     """Gauges named ``hitl_…``; register it where the product's other metrics are registered."""
 
     def collect(self) -> Iterable[Metric]:
-        yield from self._collect_questions()
+        yield from self._collect_interrupts()
         yield from self._collect_runs()
         yield from self._collect_workers()
 
     def describe(self) -> Iterable[Metric]:
         return ()  # nothing is asked of the database when it is registered
 
-    def _collect_questions(self) -> Iterable[Metric]:
-        waiting = _gauge("questions_waiting", "Open questions, put off ones among them.", "graph")
-        overdue = _gauge("questions_overdue", "Open questions past their due time.", "graph")
-        oldest = _gauge("question_oldest_timestamp", "When the oldest open one was asked.", "graph")
+    def _collect_interrupts(self) -> Iterable[Metric]:
+        waiting = _gauge("interrupts_waiting", "Open questions, put off ones among them.", "graph")
+        overdue = _gauge("interrupts_overdue", "Open questions past their due time.", "graph")
+        oldest = _gauge(
+            "interrupt_oldest_timestamp", "When the oldest open one was asked.", "graph"
+        )
         for graph in registry.list_names():
             rows = queue_filters.list_waiting(None, graph=graph)
             waiting.add_metric([graph], _count(rows))
@@ -51,7 +53,7 @@ class HitlCollector(Collector):
     def _collect_runs(self) -> Iterable[Metric]:
         live = _gauge("runs", "Runs that have not ended.", "state")
         rows = Run.objects.using(write_alias()).order_by()
-        for state in Run.UNFINISHED:
+        for state in Run.NOT_ENDED:
             live.add_metric([state], rows.filter(state=state)[:MOST].count())
         yield live
 

@@ -138,7 +138,7 @@ def _is_last_run_over(row: Schedule) -> bool:
     if row.overlap == Schedule.Overlap.ALLOW or row.last_run_id is None:
         return True
     runs = Run.objects.using(write_alias())
-    return not runs.filter(pk=row.last_run_id, state__in=Run.LIVE).exists()
+    return not runs.filter(pk=row.last_run_id, state__in=Run.ACTIVE).exists()
 
 
 @retry_on_conflict

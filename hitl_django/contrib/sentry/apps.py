@@ -14,6 +14,6 @@ class SentryConfig(AppConfig):
     def ready(self) -> None:
         from hitl_django.worker.observers import add_observer
 
-        from .stretches import observe_stretch
+        from .segments import observe_segment
 
-        add_observer(observe_stretch)
+        add_observer(observe_segment)

@@ -153,7 +153,7 @@ def _look_up(target: Target, seconds: float) -> Sequence[str]:
 def _check(address: IP, target: Target) -> None:
     if any(address in ip_network(network) for network in hitl.WEBHOOK_NETWORKS):
         return
-    if not _is_public(_meant(address)):
+    if not _is_public(_to_ipv4(address)):
         raise AddressRefused(
             f"It leads to {address}, which is not a public address; WEBHOOK_NETWORKS may allow it."
         )
@@ -161,7 +161,7 @@ def _check(address: IP, target: Target) -> None:
         raise AddressRefused("It has to begin with https://.")
 
 
-def _meant(address: IP) -> IP:
+def _to_ipv4(address: IP) -> IP:
     """Returns the IPv4 address that an IPv6 one is another way of writing, else the address."""
     if isinstance(address, IPv4Address):
         return address

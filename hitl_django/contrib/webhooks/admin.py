@@ -79,7 +79,7 @@ class WebhookForm(EndpointForm):
 
     class Meta:
         model = WebhookEndpoint
-        fields = ("url", "description", "events", "graphs", "with_question", "is_active")
+        fields = ("url", "description", "events", "graphs", "with_interrupt", "is_active")
 
     def clean(self) -> dict[str, Any]:
         values: dict[str, Any] = super().clean() or {}
@@ -150,7 +150,7 @@ class WebhookEndpointAdmin(EndpointAdmin):
         return format_entry(row, str(row), escape_hidden(row.url))
 
     def send_test(self, row: Any, user: Any) -> object:
-        return services.try_webhook(row.pk, by=user)
+        return services.send_test_event(row.pk, by=user)
 
     def own_pages(self) -> dict[str, tuple[str, View]]:
         return {"secret": ("<path:object_id>/secret/", self.secret_view)}

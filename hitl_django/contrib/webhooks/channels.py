@@ -17,7 +17,7 @@ from .models import Delivery, WebhookEndpoint
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
+class AttemptResult:
     """The answer to an attempt: a status, or in ``fault`` why there is none.
 
     ``ends`` is the state that the message comes to whatever the status is.
@@ -44,7 +44,7 @@ class Channel:
 
     name: str
     list_events: Callable[[], frozenset[str]]
-    send: Callable[[Delivery, WebhookEndpoint, float], Answer]
+    send: Callable[[Delivery, WebhookEndpoint, float], AttemptResult]
     is_personal: bool = False
     labels: Mapping[str, str | Promise] = field(default_factory=dict)
 

@@ -41,12 +41,12 @@ class Claim:
 @retry_on_conflict
 def claim_endpoint(endpoint_id: UUID) -> WebhookEndpoint | None:
     """Claims an endpoint for this worker; None where another has it, or it is off or resting."""
-    free = Q(held_until__isnull=True) | Q(held_until__lte=Now())
+    free = Q(lease_until__isnull=True) | Q(lease_until__lte=Now())
     rested = Q(rests_until__isnull=True) | Q(rests_until__lte=Now())
     with transaction.atomic(using=write_alias()):
         # Zero rows: it is gone, off, resting, or another worker's.
         taken = select_endpoints().filter(free, rested, pk=endpoint_id, is_active=True)
-        if not taken.update(epoch=F("epoch") + 1, held_until=Now() + _while()):
+        if not taken.update(epoch=F("epoch") + 1, lease_until=Now() + _while()):
             return None
         return select_endpoints().select_related("created_by").get(pk=endpoint_id)
 
@@ -59,14 +59,14 @@ def select_claimed(endpoint: WebhookEndpoint) -> QuerySet[WebhookEndpoint]:
 @retry_on_conflict
 def release_endpoint(endpoint: WebhookEndpoint, **changes: Any) -> None:
     """Ends this worker's claim on an endpoint, and changes these columns of it."""
-    select_claimed(endpoint).update(held_until=None, **changes)
+    select_claimed(endpoint).update(lease_until=None, **changes)
 
 
 @retry_on_conflict
 def claim_next(endpoint: WebhookEndpoint) -> Claim | None:
     """Claims the message that has been due longest; None without one, or without the endpoint."""
     # Zero rows: another worker has taken over, or somebody has turned the endpoint off.
-    if not select_claimed(endpoint).filter(is_active=True).update(held_until=Now() + _while()):
+    if not select_claimed(endpoint).filter(is_active=True).update(lease_until=Now() + _while()):
         return None
     while found := select_due(endpoint).order_by("due_at", "created_at", "pk").first():
         deadline = monotonic() + hitl.WEBHOOK_TIMEOUT_SECONDS

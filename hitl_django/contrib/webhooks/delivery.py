@@ -22,7 +22,7 @@ from hitl_django.models.functions import Now
 from hitl_django.task_queue import dispatcher
 
 from . import channels, claims, outbox, tasks
-from .channels import Answer
+from .channels import AttemptResult
 from .claims import Claim
 from .models import Delivery, WebhookEndpoint
 
@@ -76,17 +76,17 @@ def _send_all(endpoint: WebhookEndpoint, until: float) -> bool:
     return True
 
 
-def _attempt(claim: Claim, endpoint: WebhookEndpoint) -> Answer | None:
+def _attempt(claim: Claim, endpoint: WebhookEndpoint) -> AttemptResult | None:
     """Sends a message once; None where there was one attempt too many, and nobody to say so."""
     if claim.attempt > hitl.WEBHOOK_ATTEMPTS:
         return None
     channel = channels.find_channel(endpoint.channel)
     if channel is None:
-        return Answer(fault="The app that brings its channel is not installed.")
+        return AttemptResult(fault="The app that brings its channel is not installed.")
     return channel.send(claim.delivery, endpoint, claim.deadline)
 
 
-def _settle(claim: Claim, endpoint: WebhookEndpoint, answer: Answer | None) -> bool:
+def _settle(claim: Claim, endpoint: WebhookEndpoint, answer: AttemptResult | None) -> bool:
     """Notes what came of an attempt; returns whether to go on with the next message."""
     if answer is None:
         fault = "No worker lived to say what came of the last attempt."
@@ -108,7 +108,7 @@ def _settle(claim: Claim, endpoint: WebhookEndpoint, answer: Answer | None) -> b
     return _put_off(claim, endpoint, answer)
 
 
-def _put_off(claim: Claim, endpoint: WebhookEndpoint, answer: Answer) -> bool:
+def _put_off(claim: Claim, endpoint: WebhookEndpoint, answer: AttemptResult) -> bool:
     asked = _retry_after(answer.retry_after)
     goes_on = answer.status is not None and answer.status < 500 and answer.status not in UNWELL
     resting: dict[str, Any] = {}
@@ -116,7 +116,7 @@ def _put_off(claim: Claim, endpoint: WebhookEndpoint, answer: Answer) -> bool:
         # Trying the others now would only hold up this worker, which others wait for.
         rest = max(_jittered(_growing(REST, 2, endpoint.failures + 1, LONGEST_REST)), asked)
         until = Now() + timedelta(seconds=rest)
-        resting = {"held_until": None, "failures": F("failures") + 1, "rests_until": until}
+        resting = {"lease_until": None, "failures": F("failures") + 1, "rests_until": until}
     noted: dict[str, Any] = {"status": answer.status, "fault": _fault_of(answer)}
     if claim.attempt >= hitl.WEBHOOK_ATTEMPTS:
         _end(claim, endpoint, resting, state=Delivery.State.DEAD, **noted)
@@ -129,7 +129,7 @@ def _put_off(claim: Claim, endpoint: WebhookEndpoint, answer: Answer) -> bool:
 def _stop(claim: Claim, endpoint: WebhookEndpoint) -> None:
     """Turns off an endpoint that has answered that it is gone for good."""
     stopped = "It answered 410: it is gone."
-    off = {"held_until": None, "is_active": False, "stopped": stopped}
+    off = {"lease_until": None, "is_active": False, "stopped": stopped}
     _end(claim, endpoint, off, state=Delivery.State.DEAD, status=GONE, fault=stopped)
     outbox.clear_listeners()
     logger.warning("webhook %s is turned off: it answered 410", endpoint.pk)
@@ -152,7 +152,7 @@ def _store(
             claims.select_claimed(endpoint).update(**changes)
 
 
-def _fault_of(answer: Answer) -> str:
+def _fault_of(answer: AttemptResult) -> str:
     if answer.fault:
         return answer.fault[:FAULT_LENGTH]
     if answer.status is not None and 300 <= answer.status < 400:

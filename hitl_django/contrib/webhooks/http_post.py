@@ -19,10 +19,10 @@ from typing import Any
 
 from . import addresses
 from .addresses import AddressRefused
-from .channels import Answer
+from .channels import AttemptResult
 
 
-def post_body(url: str, headers: Mapping[str, str], body: bytes, seconds: float) -> Answer:
+def post_body(url: str, headers: Mapping[str, str], body: bytes, seconds: float) -> AttemptResult:
     """Sends the body and returns the head of the answer; whatever goes wrong is in ``fault``."""
     deadline = monotonic() + seconds
     try:
@@ -32,20 +32,20 @@ def post_body(url: str, headers: Mapping[str, str], body: bytes, seconds: float)
             _send(connection, target, headers, body, deadline)
             return _receive(connection, deadline)
     except AddressRefused as refusal:
-        return Answer(fault=str(refusal))
+        return AttemptResult(fault=str(refusal))
     except TimeoutError:
-        return Answer(fault="There was no answer in time.")
+        return AttemptResult(fault="There was no answer in time.")
     except ssl.SSLCertVerificationError as error:
-        return Answer(fault=f"The certificate is not good: {error.verify_message}.")
+        return AttemptResult(fault=f"The certificate is not good: {error.verify_message}.")
     except ssl.SSLError as error:
-        return Answer(fault=f"TLS failed: {error.reason or 'closed'}.")
+        return AttemptResult(fault=f"TLS failed: {error.reason or 'closed'}.")
     except RemoteDisconnected:
-        return Answer(fault="The connection was closed before the answer was whole.")
+        return AttemptResult(fault="The connection was closed before the answer was whole.")
     except HTTPException as error:
         # Its words may quote what was received.
-        return Answer(fault=f"The answer was not HTTP ({type(error).__name__}).")
+        return AttemptResult(fault=f"The answer was not HTTP ({type(error).__name__}).")
     except OSError as error:
-        return Answer(fault=f"The connection failed: {error.strerror or error}.")
+        return AttemptResult(fault=f"The connection failed: {error.strerror or error}.")
 
 
 def _connect(target: addresses.Target, found: Sequence[str], deadline: float) -> socket.socket:
@@ -87,12 +87,12 @@ def _send(
         rest = rest[connection.send(rest) :]
 
 
-def _receive(connection: socket.socket, deadline: float) -> Answer:
+def _receive(connection: socket.socket, deadline: float) -> AttemptResult:
     made: Any = _Readable(connection, deadline)
     response = HTTPResponse(made, method="POST")
     try:
         response.begin()
-        return Answer(response.status, response.headers.get("Retry-After", ""))
+        return AttemptResult(response.status, response.headers.get("Retry-After", ""))
     finally:
         response.close()
 

@@ -33,7 +33,7 @@ def enqueue_due() -> list[UUID]:
         endpoint=OuterRef("pk"), state=Delivery.State.PENDING, due_at__lte=Now()
     )
     waiting = claims.select_endpoints().filter(
-        Q(held_until__isnull=True) | Q(held_until__lte=Now()),
+        Q(lease_until__isnull=True) | Q(lease_until__lte=Now()),
         Q(rests_until__isnull=True) | Q(rests_until__lte=Now()),
         Exists(due),
         is_active=True,

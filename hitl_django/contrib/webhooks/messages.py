@@ -26,7 +26,7 @@ from hitl_django.models.review import MESSAGE_COLUMNS
 from hitl_django.page_urls import build_url, find_admin_page, find_url
 from hitl_django.permissions import get_policy
 
-from .channels import Answer, Channel
+from .channels import AttemptResult, Channel
 from .http_post import post_body
 from .models import Delivery, WebhookEndpoint
 from .signatures import sign_message
@@ -58,7 +58,7 @@ def list_events() -> frozenset[str]:
     return EVENTS.union(*(extension.events for extension in list_extensions()))
 
 
-def send_webhook(delivery: Delivery, endpoint: WebhookEndpoint, deadline: float) -> Answer:
+def send_webhook(delivery: Delivery, endpoint: WebhookEndpoint, deadline: float) -> AttemptResult:
     """Posts a message to a webhook, signed."""
     body = build_body(delivery, endpoint)
     headers = build_headers(delivery, endpoint, body)
@@ -73,8 +73,8 @@ def build_body(delivery: Delivery, endpoint: WebhookEndpoint) -> bytes:
     data: dict[str, Any] = {**delivery.data}
     if links := _links(data):
         data["links"] = links
-    if endpoint.with_question and (question := _question(data, endpoint)) is not None:
-        data["question"] = question
+    if endpoint.with_interrupt and (interrupt := _interrupt(data, endpoint)) is not None:
+        data["interrupt"] = interrupt
     happened = to_utc(delivery.created_at)
     body = {
         "type": delivery.event,
@@ -115,17 +115,17 @@ def _links(data: dict[str, Any]) -> dict[str, str]:
     return found
 
 
-def _question(data: dict[str, Any], endpoint: WebhookEndpoint) -> dict[str, Any] | None:
+def _interrupt(data: dict[str, Any], endpoint: WebhookEndpoint) -> dict[str, Any] | None:
     if "interrupt_id" not in data:
         return None
     rows = Interrupt.objects.using(write_alias()).filter(pk=UUID(data["interrupt_id"]))
-    question = select_visible_to_maker(endpoint, rows).first()
-    if question is None or question.payload_digest != data.get("digest"):
+    interrupt = select_visible_to_creator(endpoint, rows).first()
+    if interrupt is None or interrupt.payload_digest != data.get("digest"):
         return None
-    return {name: getattr(question, name) for name in MESSAGE_COLUMNS}
+    return {name: getattr(interrupt, name) for name in MESSAGE_COLUMNS}
 
 
-def select_visible_to_maker(
+def select_visible_to_creator(
     endpoint: WebhookEndpoint, rows: QuerySet[Interrupt]
 ) -> QuerySet[Interrupt]:
     """Narrows a queryset to the questions that whoever made the endpoint may see by now."""

@@ -24,7 +24,7 @@ class WebhookEndpoint(models.Model):
 
     It is a webhook's, unless its ``channel`` says that an app reaches it in another way.
 
-    One worker at a time sends to it: ``held_until`` and ``epoch`` are that worker's lease. Where
+    One worker at a time sends to it: ``lease_until`` and ``epoch`` are that worker's lease. Where
     the endpoint doesn't answer, ``rests_until`` keeps everybody off for a while that grows with
     ``failures``. Secrets are kept as they are, because signing needs them; nothing shows one again.
     """
@@ -42,7 +42,7 @@ class WebhookEndpoint(models.Model):
     #: The group whose questions alone it hears of; all where it is empty.
     group_label = models.CharField(max_length=150, blank=True, db_default="", editable=False)
     #: Whether messages about a question hold what it asks.
-    with_question = models.BooleanField(_("send what is asked"), default=False)
+    with_interrupt = models.BooleanField(_("send what is asked"), default=False)
     #: What messages are signed with, or an address that is a secret itself.
     secret = models.CharField(max_length=2000, editable=False)
     #: The secret before the last change: messages are signed with both until then.
@@ -54,7 +54,7 @@ class WebhookEndpoint(models.Model):
     stopped = models.CharField(_("stopped"), max_length=255, blank=True, editable=False)
     failures = models.PositiveIntegerField(_("failures in a row"), default=0, editable=False)
     rests_until = models.DateTimeField(_("rests until"), null=True, blank=True, editable=False)
-    held_until = models.DateTimeField(null=True, blank=True, editable=False)
+    lease_until = models.DateTimeField(null=True, blank=True, editable=False)
     epoch = models.BigIntegerField(default=0, editable=False)
     #: When a message for it was last enqueued; the sweep enqueues another after a while.
     hinted_at = models.DateTimeField(db_default=Now(), editable=False)

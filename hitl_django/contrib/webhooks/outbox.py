@@ -30,7 +30,7 @@ _NEW = BulkInsert(
 
 
 @dataclass(frozen=True, slots=True)
-class Listener:
+class Subscription:
     """An endpoint as far as it takes to know which messages it gets."""
 
     id: UUID
@@ -48,7 +48,7 @@ class Listener:
 
 
 #: The active endpoints of a database, and when they are to be read again.
-_known: dict[str, tuple[float, tuple[Listener, ...]]] = {}
+_known: dict[str, tuple[float, tuple[Subscription, ...]]] = {}
 
 
 def write_messages(batch: WriteBatch, event: Event) -> None:
@@ -87,7 +87,7 @@ def clear_listeners() -> None:
     _known.clear()
 
 
-def _listeners(using: str) -> tuple[Listener, ...]:
+def _listeners(using: str) -> tuple[Subscription, ...]:
     found = _known.get(using)
     if found is not None and monotonic() < found[0]:
         return found[1]
@@ -96,7 +96,7 @@ def _listeners(using: str) -> tuple[Listener, ...]:
     rows = WebhookEndpoint.objects.using(using).filter(is_active=True)
     columns = ("pk", "channel", "events", "graphs", "group_label")
     listeners = tuple(
-        Listener(
+        Subscription(
             row.pk,
             frozenset(row.events) or channel.list_events(),
             frozenset(row.graphs),

@@ -48,7 +48,7 @@ class WebhookInfo:
     description: str
     events: Sequence[str]
     graphs: Sequence[str]
-    with_question: bool
+    with_interrupt: bool
     is_active: bool
     stopped: str
     failures: int
@@ -91,13 +91,13 @@ def create_webhook(
     events: Collection[str] = (),
     graphs: Collection[str] = (),
     description: str = "",
-    with_question: bool = False,
+    with_interrupt: bool = False,
     is_active: bool = True,
     by: Any = None,
 ) -> WebhookInfo:
     """Makes a webhook; the answer is the only place where its secret is to be seen.
 
-    Without ``events`` or ``graphs`` it hears of all. ``with_question`` sends what is asked along;
+    Without ``events`` or ``graphs`` it hears of all. ``with_interrupt`` sends what is asked along;
     otherwise messages hold ids and links. It hears of what happens from five seconds on, which is
     how long other processes go by what they have read.
     """
@@ -105,7 +105,7 @@ def create_webhook(
     secret = make_secret()
     row = WebhookEndpoint(
         **_check_values(url=url, events=events, graphs=graphs, description=description),
-        with_question=with_question,
+        with_interrupt=with_interrupt,
         is_active=is_active,
         secret=secret,
         created_by=by,
@@ -130,14 +130,14 @@ def change_webhook(webhook_id: UUID | str, *, by: Any = None, **changes: Any) ->
     then on: it sends no question that they may not see.
     """
     row = _managed(webhook_id, by)
-    known = {"url", "events", "graphs", "description", "with_question", "is_active"}
+    known = {"url", "events", "graphs", "description", "with_interrupt", "is_active"}
     if unknown := changes.keys() - known:
         raise TypeError(f"A webhook has no {', '.join(sorted(unknown))} to change.")
     values = {**changes, **_check_values(**{key: changes.get(key, UNSET) for key in known})}
     if values.get("is_active") or "url" in values:
         values |= {"failures": 0, "rests_until": None, "stopped": ""}
     moves = values.get("url", row.url) != row.url
-    sends_more = values.get("with_question", False) and not row.with_question
+    sends_more = values.get("with_interrupt", False) and not row.with_interrupt
     if moves or sends_more:
         values |= {"created_by": by, "created_by_label": audit.label_user(by)}
     if not _rows().filter(pk=row.pk).update(**values):
@@ -175,7 +175,7 @@ def rotate_secret(webhook_id: UUID | str, *, by: Any = None) -> WebhookInfo:
 
 
 @retry_on_conflict
-def try_webhook(webhook_id: UUID | str, *, by: Any = None) -> DeliveryInfo:
+def send_test_event(webhook_id: UUID | str, *, by: Any = None) -> DeliveryInfo:
     """Sends a test message without an event, at once even where the endpoint rests."""
     row = _managed(webhook_id, by)
     with transaction.atomic(using=write_alias()):

@@ -38,14 +38,14 @@ class NamedBarrierValue(BaseChannel[ValueT, UpdateT, CheckpointT]):
         joined = self._joined(seen, writes)
         return SAME if joined == seen else joined
 
-    def is_held(self, held: Any) -> bool:
+    def is_set(self, held: Any) -> bool:
         return held is not MISSING and held == self.names
 
     def read(self, held: Any) -> Any:
-        return None if self.is_held(held) else MISSING
+        return None if self.is_set(held) else MISSING
 
-    def consume_held(self, held: Any) -> Any:
-        return set() if self.is_held(held) else SAME
+    def consume_value(self, held: Any) -> Any:
+        return set() if self.is_set(held) else SAME
 
 
 class NamedBarrierValueAfterFinish(NamedBarrierValue[ValueT, UpdateT, CheckpointT]):
@@ -58,13 +58,13 @@ class NamedBarrierValueAfterFinish(NamedBarrierValue[ValueT, UpdateT, Checkpoint
         joined = self._joined(seen, writes)
         return SAME if joined == seen else (joined, finished)
 
-    def is_held(self, held: Any) -> bool:
+    def is_set(self, held: Any) -> bool:
         return held is not MISSING and held[1] and held[0] == self.names
 
-    def consume_held(self, held: Any) -> Any:
-        return (set(), False) if self.is_held(held) else SAME
+    def consume_value(self, held: Any) -> Any:
+        return (set(), False) if self.is_set(held) else SAME
 
-    def finish_held(self, held: Any) -> Any:
+    def finish_value(self, held: Any) -> Any:
         if held is not MISSING and not held[1] and held[0] == self.names:
             return (held[0], True)
         return SAME

@@ -105,21 +105,21 @@ class BaseChannel(Generic[ValueT, UpdateT, CheckpointT]):
         """Returns what is held after a super-step that wrote nothing, or SAME."""
         return self.fold(held, ())
 
-    def consume_held(self, held: Any) -> Any:
+    def consume_value(self, held: Any) -> Any:
         """Returns what is held after a node it triggered has run, or SAME."""
         if not self.consumable:
             return SAME
         kept = self.from_checkpoint(held)
         return kept.checkpoint() if kept.consume() else SAME
 
-    def finish_held(self, held: Any) -> Any:
+    def finish_value(self, held: Any) -> Any:
         """Returns what is held when no other node would run, or SAME."""
         if not self.finishes:
             return SAME
         kept = self.from_checkpoint(held)
         return kept.checkpoint() if kept.finish() else SAME
 
-    def is_held(self, held: Any) -> bool:
+    def is_set(self, held: Any) -> bool:
         """Returns whether there is a value to read."""
         return held is not MISSING and self.read(held) is not MISSING
 
@@ -152,19 +152,19 @@ class BaseChannel(Generic[ValueT, UpdateT, CheckpointT]):
         """Returns a channel that keeps the stored value; MISSING stands for none."""
         kept = self.copy()
         kept.value = SAME if checkpoint is MISSING else checkpoint
-        kept._get_held()
+        kept._get_value()
         return kept
 
     def update(self, values: Sequence[Any]) -> bool:
         """Takes a super-step's writes; returns whether the value changed."""
-        rule, held = self._get_rule(), self._get_held()
+        rule, held = self._get_rule(), self._get_value()
         if values or rule.expire is BaseChannel.expire:
             return self._keep(rule.fold(self, held, values))
         return self._keep(rule.expire(self, held))
 
     def get(self) -> Any:
         """Returns the kept value; raises EmptyChannelError when there is none."""
-        held = self._get_held()
+        held = self._get_value()
         found = held if self._rule is None else self._rule.read(self, held)
         if found is MISSING:
             raise EmptyChannelError
@@ -181,7 +181,7 @@ class BaseChannel(Generic[ValueT, UpdateT, CheckpointT]):
     def checkpoint(self) -> Any:
         """Returns what is stored of the kept value; MISSING where that is nothing."""
         if self._rule is not None:
-            return self._get_held() if self.durable else MISSING
+            return self._get_value() if self.durable else MISSING
         try:
             return self.get()
         except EmptyChannelError:
@@ -190,19 +190,19 @@ class BaseChannel(Generic[ValueT, UpdateT, CheckpointT]):
     def consume(self) -> bool:
         """Notes that a node it triggered has run; returns whether the value changed."""
         rule = self._rule
-        return rule is not None and self._keep(rule.consume_held(self, self._get_held()))
+        return rule is not None and self._keep(rule.consume_value(self, self._get_value()))
 
     def finish(self) -> bool:
         """Notes that no other node would run; returns whether the value changed."""
         rule = self._rule
-        return rule is not None and self._keep(rule.finish_held(self, self._get_held()))
+        return rule is not None and self._keep(rule.finish_value(self, self._get_value()))
 
     def _get_rule(self) -> type[BaseChannel[Any, Any, Any]]:
         if self._rule is None:
             raise NotImplementedError(f"{type(self).__name__} has neither fold() nor update()")
         return self._rule
 
-    def _get_held(self) -> Any:
+    def _get_value(self) -> Any:
         if self.value is SAME:
             self.value = MISSING if self._rule is None else self._rule.initial(self)
         return self.value
@@ -215,7 +215,7 @@ class BaseChannel(Generic[ValueT, UpdateT, CheckpointT]):
 
 
 #: The two forms of a channel's rule.
-_PURE = frozenset(("fold", "expire", "consume_held", "finish_held", "is_held", "read", "initial"))
+_PURE = frozenset(("fold", "expire", "consume_value", "finish_value", "is_set", "read", "initial"))
 _KEEPING = frozenset(
     ("from_checkpoint", "update", "get", "is_available", "checkpoint", "consume", "finish")
 )

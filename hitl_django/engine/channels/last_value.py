@@ -44,10 +44,10 @@ class LastValueAfterFinish(BaseChannel[ValueT, UpdateT, CheckpointT]):
     def read(self, held: Any) -> Any:
         return held[0] if held is not MISSING and held[1] else MISSING
 
-    def consume_held(self, held: Any) -> Any:
+    def consume_value(self, held: Any) -> Any:
         return MISSING if held is not MISSING and held[1] else SAME
 
-    def finish_held(self, held: Any) -> Any:
+    def finish_value(self, held: Any) -> Any:
         return (held[0], True) if held is not MISSING and not held[1] else SAME
 
 

@@ -16,21 +16,21 @@ from typing import Any
 from ..errors import DrainSignal
 from ..loop.effects import (
     Await,
+    CacheRead,
+    CacheWrite,
     CallStorage,
     Cancel,
     Emit,
-    Keep,
     List,
     Load,
     Notify,
     Query,
-    Recall,
     RunTasks,
-    RunTasksBeside,
     Save,
     SaveAll,
-    SaveBeside,
+    SaveAsync,
     SaverCall,
+    StartTasks,
 )
 from ..loop.state import LoopState
 from ..loop.step import leave_run
@@ -223,7 +223,7 @@ class AsyncDriver:
                             while self.chunks:
                                 yield self.chunks.popleft()
                         reply = tasks.take()  # type: ignore[union-attr]
-                    elif kind is Save or kind is SaveBeside or kind is SaveAll:
+                    elif kind is Save or kind is SaveAsync or kind is SaveAll:
                         reply = await self._have_stored(effect)  # type: ignore[arg-type]
                     elif kind is Emit:
                         for chunk in effect.chunks:  # type: ignore[union-attr]
@@ -231,11 +231,11 @@ class AsyncDriver:
                         reply = None
                     elif kind is Cancel:
                         reply = await self.tasks.drop()  # type: ignore[union-attr]
-                    elif kind is RunTasksBeside:
+                    elif kind is StartTasks:
                         reply = await self._start(effect.contexts, beside=True)  # type: ignore[union-attr]
-                    elif kind is Recall:
+                    elif kind is CacheRead:
                         reply = await self.state.graph.cache.aget(effect.keys)  # type: ignore[union-attr]
-                    elif kind is Keep:
+                    elif kind is CacheWrite:
                         reply = await self.state.graph.cache.aset(effect.pairs)  # type: ignore[union-attr]
                     elif kind is Notify:
                         await acall_handlers(self.state.run.callbacks, effect.event)  # type: ignore[union-attr]
@@ -282,12 +282,12 @@ class AsyncDriver:
             self.pool = ThreadPoolExecutor(MOST_THREADS, "hitl-task")
         self.pool.submit(work)
 
-    async def _ask_saver(self, effect: SaverCall | SaveBeside) -> Any:
+    async def _ask_saver(self, effect: SaverCall | SaveAsync) -> Any:
         run = self.state.run
         saver: Any = run.saver
         with self.guard:
             if run.deferred is not None:
-                if isinstance(effect, SaveBeside):
+                if isinstance(effect, SaveAsync):
                     return await self._begin(effect.commit, run.deferred)
                 await run.deferred.await_()
             if run.calls_home:
@@ -304,7 +304,7 @@ class AsyncDriver:
         else:
             await deferred.abegin(saver, commit)
 
-    async def _have_stored(self, effect: SaverCall | SaveBeside) -> Any:
+    async def _have_stored(self, effect: SaverCall | SaveAsync) -> Any:
         """Like _ask_saver, and has come to its end even where the run is cancelled meanwhile."""
         run = self.state.run
         if run.saver.answers_at_once and not (run.calls_home or run.deferred):  # type: ignore[union-attr]

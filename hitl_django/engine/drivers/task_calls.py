@@ -21,7 +21,7 @@ from ..errors import GraphInterrupt, PayloadError, annotate
 from ..loop import chunks
 from ..loop.cached_results import depends_on_people
 from ..loop.commit_builder import blame_node, describe_error, list_stored_writes
-from ..loop.effects import Keep, Recall, RunTasks, Save
+from ..loop.effects import CacheRead, CacheWrite, RunTasks, Save
 from ..loop.node_cache import make_cache_key
 from ..loop.state import LoopState
 from ..loop.step import build_context
@@ -34,7 +34,7 @@ from ..task.task_status import TaskStatus
 from .asyncio_driver import aperform_task
 from .task_steps import perform_task
 
-_Effect = RunTasks | Save | Recall | Keep
+_Effect = RunTasks | Save | CacheRead | CacheWrite
 
 
 class CalledTask(Task):
@@ -230,7 +230,7 @@ class TaskCalls:
             if task.error is not None:
                 return
         if key is not None:
-            found = yield Recall([key])
+            found = yield CacheRead([key])
             if key in found:
                 task.writes = [(name, value) for name, value in found[key]]
                 self.recalled.add(task.id)
@@ -239,7 +239,7 @@ class TaskCalls:
             written = list(context.task.writes or ())
             if policy and key is not None and written:
                 try:
-                    yield Keep({key: (written, policy.ttl)})
+                    yield CacheWrite({key: (written, policy.ttl)})
                 except PayloadError:
                     pass  # whether that is a fault is for the saver to say
         yield from self._stored(context)
@@ -256,7 +256,7 @@ class TaskCalls:
         """Stores a task's end; a value that can't be stored is its failure."""
         state, task = self._state, context.task
         # A question is recorded with the task that waits for this one: it surfaces once.
-        writes = task.memory if task.questions else list_stored_writes(task)
+        writes = task.memory if task.pending_interrupts else list_stored_writes(task)
         described = (
             self._build_stored_chunks(context) if context.run.chunk_buffer is not None else ()
         )
@@ -280,8 +280,8 @@ class TaskCalls:
         task = context.task
         assert isinstance(task, CalledTask)
         self.context.progress()
-        if task.questions:
-            raise GraphInterrupt(task.questions)
+        if task.pending_interrupts:
+            raise GraphInterrupt(task.pending_interrupts)
         if self.context.run.modes and self.context.run.chunk_buffer is None:
             self._emit(self._end_of(context))
         if task.error is not None:
@@ -298,7 +298,7 @@ class TaskCalls:
     def _build_stored_chunks(self, context: TaskContext) -> list[Any]:
         """Returns the chunks that are stored with a task's end: its start, its own, its end."""
         state, task = self._state, context.task
-        if state.saver is None or task.questions:
+        if state.saver is None or task.pending_interrupts:
             state.run.chunk_buffer.move_chunks(task.id, self.context.task.id)  # type: ignore[union-attr]
             return []
         return [*chunks.build_call_chunks(state, task), *self._end_of(context)]
@@ -348,7 +348,9 @@ class TaskCalls:
         if self.crash is not None:
             raise self.crash
         caller = self.context.task
-        raised = [question for task, _ in self._known.values() for question in task.questions]
+        raised = [
+            pending for task, _ in self._known.values() for pending in task.pending_interrupts
+        ]
         if caller.error is not None:
             return
         if not raised:
@@ -356,7 +358,9 @@ class TaskCalls:
             return
         if caller.writes is not None:
             caller.writes, caller.memory = None, self.context.list_memory_writes()
-        caller.questions = tuple({q.interrupt.id: q for q in (*raised, *caller.questions)}.values())
+        caller.pending_interrupts = tuple(
+            {q.interrupt.id: q for q in (*raised, *caller.pending_interrupts)}.values()
+        )
 
     def _add_pushed(self, caller: Task) -> None:
         """Has the caller write what its tasks wrote to the state beside their results."""
@@ -375,7 +379,7 @@ def _performed(context: TaskContext, effect: _Effect) -> Any:
         with saver_calls():
             return context.perform(run.commit, effect.commit)
     cache: Any = run.loop_state.graph.cache
-    return cache.get(effect.keys) if isinstance(effect, Recall) else cache.set(effect.pairs)
+    return cache.get(effect.keys) if isinstance(effect, CacheRead) else cache.set(effect.pairs)
 
 
 async def _aperformed(context: TaskContext, effect: _Effect) -> Any:
@@ -387,6 +391,6 @@ async def _aperformed(context: TaskContext, effect: _Effect) -> Any:
                 return await context.run.acommit(effect.commit)
             return await asyncio.to_thread(context.perform, context.run.commit, effect.commit)
     cache: Any = context.run.loop_state.graph.cache
-    if isinstance(effect, Recall):
+    if isinstance(effect, CacheRead):
         return await cache.aget(effect.keys)
     return await cache.aset(effect.pairs)

@@ -14,17 +14,17 @@ from typing import Any
 
 from ..loop.effects import (
     Await,
+    CacheRead,
+    CacheWrite,
     CallStorage,
     Cancel,
     Effect,
     Emit,
-    Keep,
     Notify,
-    Recall,
     RunTasks,
-    RunTasksBeside,
     Save,
-    SaveBeside,
+    SaveAsync,
+    StartTasks,
 )
 from ..loop.state import LoopState
 from ..loop.step import leave_run, take_in
@@ -41,7 +41,7 @@ from .watchdog import watchdog
 #: How long the driver runs one task after the other, in seconds, before the loop takes them in.
 _SPELL = 0.01
 #: The effects during which tasks run.
-_RUNNING = (RunTasks, RunTasksBeside, Await)
+_RUNNING = (RunTasks, StartTasks, Await)
 
 
 class SyncDriver:
@@ -136,7 +136,7 @@ class SyncDriver:
         return [
             task.name
             for task in self.state.tasks
-            if task.writes is None and task.error is None and not task.questions
+            if task.writes is None and task.error is None and not task.pending_interrupts
             if task not in waiting
         ]
 
@@ -145,17 +145,17 @@ class SyncDriver:
         kind, run = type(effect), self.state.run
         if kind is Cancel:
             return self._drop()
-        if kind is RunTasksBeside or kind is RunTasks:
+        if kind is StartTasks or kind is RunTasks:
             return self._start(effect.contexts, beside=True)  # type: ignore[union-attr]
-        if kind is Recall:
+        if kind is CacheRead:
             return self.state.graph.cache.get(effect.keys)  # type: ignore[union-attr]
-        if kind is Keep:
+        if kind is CacheWrite:
             return self.state.graph.cache.set(effect.pairs)  # type: ignore[union-attr]
         if kind is Notify:
             return call_handlers(run.callbacks, effect.event)  # type: ignore[union-attr]
         with self.guard:
             if run.deferred is not None:
-                if kind is SaveBeside:
+                if kind is SaveAsync:
                     return run.perform(run.deferred.begin, run.saver, effect.commit)  # type: ignore[union-attr]
                 run.deferred.wait()
             return run.perform(perform_saver_call, effect, run.saver)
@@ -236,7 +236,7 @@ class SyncDriver:
             self._relieve(self.deputy)
         self.ended += threads.ended()
 
-    def look_after(self) -> None:
+    def monitor(self) -> None:
         """Appoints a deputy where a task holds up the driver's thread, and that matters."""
         threads = self.threads
         assert threads is not None
@@ -244,7 +244,7 @@ class SyncDriver:
             if not self.at_work or self.deputy is not None:
                 return
             unsaved = threads.finished and self.state.saver is not None
-            if (threads.waiting or unsaved) and threads.are_held_up():
+            if (threads.waiting or unsaved) and threads.are_blocked():
                 self.state.run.spawner = self
                 self.deputy = threads.spawn(self._stand_in)
 

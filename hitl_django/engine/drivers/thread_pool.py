@@ -83,7 +83,7 @@ class TaskThreads:
         self._note_clock()
         self._be_patient()
 
-    def are_held_up(self) -> bool:
+    def are_blocked(self) -> bool:
         """Returns whether the threads at work have been left alone and still don't get on."""
         if time.monotonic() < self._hire_at:
             return False
@@ -205,7 +205,7 @@ class TaskThreads:
         """Waits until a task has ended or another thread asks something."""
         while not self.finished:
             now = time.monotonic()
-            if self.waiting and self._hired < self.limit and self.are_held_up():
+            if self.waiting and self._hired < self.limit and self.are_blocked():
                 most = min(len(self.waiting), self.limit - self._hired)
                 self._hire(min(self._hired or 1, most))
             moments = [self._hire_at] if self._looks() else []

@@ -15,7 +15,7 @@ from collections.abc import Awaitable, Callable, Generator
 from typing import Any
 
 from ..bridges import find_langchain
-from ..errors import AttemptOverError, NodeTimeoutError
+from ..errors import AttemptTimedOutError, NodeTimeoutError
 from ..loop.effects import Effects
 from ..loop.loop import run_loop
 from ..loop.state import LoopState
@@ -193,7 +193,7 @@ class TimedContext(TaskContext):
     def check_in_time(self) -> None:
         """Refuses what the attempt would do after its time: the next one does it anew."""
         if self.watch is None:
-            raise AttemptOverError(self.task.name, self.attempt)
+            raise AttemptTimedOutError(self.task.name, self.attempt)
 
     # What was done once is the task's, not the attempt's: what code of an earlier attempt still
     # found and what the present one finds must not replace each other, here or in the store.

@@ -19,10 +19,10 @@ INTERVAL = 0.001
 _LOOKS, _REST = 50, 0.5
 
 
-class Worker(Protocol):
+class MonitoredThread(Protocol):
     """What is looked after."""
 
-    def look_after(self) -> None:
+    def monitor(self) -> None:
         """Does what has to be done for a worker that may be held up; called on another thread."""
 
 
@@ -31,17 +31,17 @@ class Watchdog:
 
     def __init__(self) -> None:
         self._changed = threading.Condition(threading.Lock())
-        self._workers: set[Worker] = set()
+        self._workers: set[MonitoredThread] = set()
         self._asleep = True
         self._thread: threading.Thread | None = None
 
-    def add(self, worker: Worker) -> None:
+    def add(self, worker: MonitoredThread) -> None:
         """Looks after a worker from now on; takes no lock while the thread is awake."""
         self._workers.add(worker)
         if self._asleep:
             self._wake()
 
-    def remove(self, worker: Worker) -> None:
+    def remove(self, worker: MonitoredThread) -> None:
         """Forgets a worker, which may be looked at once more all the same."""
         self._workers.discard(worker)
 
@@ -49,13 +49,13 @@ class Watchdog:
         with self._changed:
             self._asleep = False
             if self._thread is None:
-                thread = threading.Thread(target=self._go_on, name="hitl-watchdog", daemon=True)
+                thread = threading.Thread(target=self._continue, name="hitl-watchdog", daemon=True)
                 thread.start()
                 self._thread = thread
             else:
                 self._changed.notify()
 
-    def _go_on(self) -> None:
+    def _continue(self) -> None:
         looks = 0
         while looks < _LOOKS or self._rests():
             if looks >= _LOOKS:
@@ -65,7 +65,7 @@ class Watchdog:
             looks = 0 if workers else looks + 1
             for worker in workers:
                 try:
-                    worker.look_after()
+                    worker.monitor()
                 except Exception:
                     # No thread could be started, say: its tasks go on one after the other.
                     logger.exception("A step's tasks can't be left to other threads")

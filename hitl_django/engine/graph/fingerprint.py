@@ -34,7 +34,7 @@ from ..task.renames import Renames
 from ..types import Send
 from .run_options import list_former_ns, strip_task_ids
 
-Shape = dict[str, Any]
+GraphStructure = dict[str, Any]
 #: Reads the newest checkpoint of a namespace.
 Load = Callable[[str], CheckpointTuple | None]
 
@@ -44,7 +44,7 @@ UNKNOWN = object()
 _ADDRESS = re.compile(r" at 0x[0-9a-f]+")
 
 
-def describe_shape(graph: CompiledGraph, _above: tuple[int, ...] = ()) -> Shape:
+def describe_shape(graph: CompiledGraph, _above: tuple[int, ...] = ()) -> GraphStructure:
     """Returns the shape of a compiled graph."""
     above = (*_above, id(graph))
     return {
@@ -54,24 +54,27 @@ def describe_shape(graph: CompiledGraph, _above: tuple[int, ...] = ()) -> Shape:
     }
 
 
-def hash_shape(shape: Shape) -> str:
+def hash_shape(shape: GraphStructure) -> str:
     """Names a shape by a hash of it."""
     return ids.hash_json(shape)
 
 
-def _node(graph: CompiledGraph, name: str, node: Node, above: tuple[int, ...]) -> Shape:
+def _node(graph: CompiledGraph, name: str, node: Node, above: tuple[int, ...]) -> GraphStructure:
     leads = {channel for writer in node.writers for channel, _ in getattr(writer, "static", ())}
     for branch in node.branches:
         leads |= set((branch.ends or {}).values())
-    shape: Shape = {"triggers": list(node.sorted_triggers), "leads": sorted(map(str, leads))}
+    shape: GraphStructure = {
+        "triggers": list(node.sorted_triggers),
+        "leads": sorted(map(str, leads)),
+    }
     called = graph.subgraph_of(name)
     if called is not None and id(called) not in above:
         shape["calls"] = describe_shape(called, above)
     return shape
 
 
-def _channel(channel: BaseChannel) -> Shape:
-    shape: Shape = {
+def _channel(channel: BaseChannel) -> GraphStructure:
+    shape: GraphStructure = {
         "kind": type(channel).__name__,
         "type": _ADDRESS.sub("", getattr(channel.typ, "__qualname__", None) or repr(channel.typ)),
     }
@@ -86,7 +89,7 @@ def _channel(channel: BaseChannel) -> Shape:
 
 
 def list_changes(
-    before: Shape,
+    before: GraphStructure,
     graph: CompiledGraph,
     load: Load,
     ns: str = "",
@@ -128,7 +131,7 @@ def _is_state(channel: str) -> bool:
     return channel not in RESERVED_KEYS and not channel.startswith((BRANCH_TO, JOIN))
 
 
-def _list_merged(before: Shape, renames: Renames) -> list[str]:
+def _list_merged(before: GraphStructure, renames: Renames) -> list[str]:
     """Says which names of one shape have become one."""
     found = []
     kinds = (("node", "nodes", renames.nodes), ("channel", "channels", renames.channels))
@@ -145,7 +148,7 @@ def _list_merged(before: Shape, renames: Renames) -> list[str]:
     return found
 
 
-def _rename_shape(shape: Shape, renames: Renames) -> Shape:
+def _rename_shape(shape: GraphStructure, renames: Renames) -> GraphStructure:
     """Returns a shape under the names of today."""
     if not renames:
         return shape
@@ -165,7 +168,7 @@ def _rename_shape(shape: Shape, renames: Renames) -> Shape:
     return {**shape, "nodes": nodes, "channels": channels}
 
 
-def _waiting(before: Shape, saved: CheckpointTuple, ns: str) -> Iterator[tuple[str, str]]:
+def _waiting(before: GraphStructure, saved: CheckpointTuple, ns: str) -> Iterator[tuple[str, str]]:
     """Yields each task that would run next under the old shape: its node, and its namespace."""
     checkpoint, step = saved.checkpoint, saved.metadata.get("step", -1) + 1
     held, versions = checkpoint["channel_values"], checkpoint["channel_versions"]
@@ -194,7 +197,7 @@ def _waiting(before: Shape, saved: CheckpointTuple, ns: str) -> Iterator[tuple[s
                 break
 
 
-def _is_open(channel: Shape, held: Any) -> bool:
+def _is_open(channel: GraphStructure, held: Any) -> bool:
     """Returns whether a channel that holds this starts the nodes that listen to it."""
     kind = channel.get("kind", "")
     if held is MISSING:
@@ -207,8 +210,8 @@ def _is_open(channel: Shape, held: Any) -> bool:
 
 
 def _node_changes(
-    before: Shape,
-    after: Shape,
+    before: GraphStructure,
+    after: GraphStructure,
     graph: CompiledGraph,
     load: Load,
     name: str,
@@ -240,7 +243,9 @@ def _node_changes(
     return list_changes(below, called, load, child_ns)
 
 
-def _channel_change(before: Shape, after: Shape, graph: CompiledGraph, name: str, held: Any) -> str:
+def _channel_change(
+    before: GraphStructure, after: GraphStructure, graph: CompiledGraph, name: str, held: Any
+) -> str:
     old, new = before["channels"].get(name), after["channels"].get(name)
     if old is None or name in (START, TASKS):
         return ""
@@ -272,7 +277,7 @@ def _channel_change(before: Shape, after: Shape, graph: CompiledGraph, name: str
     return ""
 
 
-def _barrier_change(before: Shape, after: Shape, name: str, held: Any) -> str:
+def _barrier_change(before: GraphStructure, after: GraphStructure, name: str, held: Any) -> str:
     """Says what changed of a barrier that some of its nodes have reached."""
     old, new = before["channels"][name], after["channels"].get(name)
     reached = held[0] if old["kind"].endswith("AfterFinish") else held

@@ -317,8 +317,8 @@ class Pregel(
     ) -> str:
         """Stores ``input`` as the thread's next checkpoint, and the state it makes; runs nothing.
 
-        Returns the newest checkpoint's id. Raises EmptyInputError, OpenQuestionsError or what an
-        invalid update raises, with nothing stored. ``modes`` is as for ``advance``.
+        Returns the newest checkpoint's id. Raises EmptyInputError, PendingInterruptsError or what
+        an invalid update raises, with nothing stored. ``modes`` is as for ``advance``.
         """
         options = Options(before=(), after=(), modes=modes, kind="submit")
         state = run_options.open_run_state(self, input, config, options)

@@ -17,7 +17,7 @@ def build_result(state: LoopState, version: str) -> Any:
     raise_outcome(state)
     assert state.outcome is not None
     values = state.read_output() if state.has_values else None
-    interrupts = [q.interrupt for q in state.outcome.questions if q.kind == "interrupt"]
+    interrupts = [q.interrupt for q in state.outcome.pending_interrupts if q.kind == "interrupt"]
     if version == "v2":
         return GraphOutput(_coerced(state.graph.output_type, values), tuple(interrupts))
     if not interrupts:
@@ -54,7 +54,7 @@ def _find_own_failure(state: LoopState) -> BaseException | None:
         control = state.run.control
         return GraphDrained((control and control.drain_reason) or "shutdown")
     if outcome.status == "interrupted" and state.job.nested:
-        return GraphInterrupt(outcome.questions)
+        return GraphInterrupt(outcome.pending_interrupts)
     return None
 
 

@@ -11,7 +11,7 @@ from ..constants import NS_END, NS_SEP
 from ..drivers.timeouts import TimedContext
 from ..loop.chunks import make_nested_sink
 from ..loop.compiled_graph import CompiledGraph
-from ..loop.state import Job, LoopState
+from ..loop.state import LoopState, RunRequest
 from ..state.schema import is_model
 from ..task.ambient_config import AMBIENT_CONFIG
 from ..task.chunk_buffer import ChunkBuffer
@@ -64,7 +64,7 @@ def open_run_state(
         config = _inherit(ambient, config, caller, parent)
         configurable = config.get("configurable") or {}
     if caller is None and _HOSTED in configurable:
-        host = find_langgraph().HostNode(configurable)
+        host = find_langgraph().ParentNode(configurable)
         configurable = {k: v for k, v in configurable.items() if not k.startswith(_OF_LANGGRAPH)}
         config = {**config, "configurable": configurable}
     limit = config.get("recursion_limit", DEFAULT_RECURSION_LIMIT)
@@ -97,7 +97,7 @@ def open_run_state(
     run.live = options.streams and (options.subgraphs or speaks)
     checkpoint_id = run.checkpoint_map.get(ns) or checkpoint_id
     nested = parent is not None or host is not None
-    job = Job(
+    job = RunRequest(
         kind="call" if nested else options.kind,
         input=input,
         ns=ns,

@@ -15,7 +15,7 @@ from ..loop.plan import plan_tasks, read_state
 from ..loop.renamed_checkpoint import rename_checkpoint
 from ..savers.checkpoint import CheckpointTuple
 from ..task.graph_spec import GraphSpec
-from ..task.task import Origin, Task
+from ..task.task import StepOrigin, Task
 from ..task.task_status import TaskStatus, read_task_statuses
 from ..types import RunnableConfig, StateSnapshot
 from .run_options import strip_task_ids
@@ -100,7 +100,7 @@ def build_snapshot(
     current.updated = None
     step = saved.metadata.get("step", -1) + 1
     ns = saved.config["configurable"].get("checkpoint_ns", "")
-    origin = Origin(spec, current.values, saved.checkpoint["id"], ns, step, step + 2)
+    origin = StepOrigin(spec, current.values, saved.checkpoint["id"], ns, step, step + 2)
     tasks = plan_tasks(spec, current, origin)
     statuses = read_task_statuses(pending)
     handlers = restore_handlers(spec, tasks, statuses)

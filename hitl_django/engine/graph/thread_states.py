@@ -83,7 +83,7 @@ class ThreadStates:
         Its edges and branches apply as well. Without ``as_node`` it is the node that ran last,
         where only one did. ``as_node=END`` with None clears what is pending, ``"__input__"`` acts
         as new input, ``"__copy__"`` puts a copy beside the addressed checkpoint. Returns the
-        config of the new checkpoint. Raises OpenQuestionsError where the thread's newest
+        config of the new checkpoint. Raises PendingInterruptsError where the thread's newest
         checkpoint waits for answers, which the update would lose.
         """
         return self.bulk_update_state(config, [[StateUpdate(values, as_node, task_id)]])

@@ -8,7 +8,7 @@ from typing import Any
 
 from .. import ids
 from ..constants import COPY, END, INPUT, INTERRUPT, NO_WRITES, NULL_TASK_ID, RESUME, START
-from ..errors import InvalidUpdateError, OpenQuestionsError
+from ..errors import InvalidUpdateError, PendingInterruptsError
 from ..loop.apply import InputWrites, NextVersion, apply_writes
 from ..loop.channel_state import ChannelState, restore_channels
 from ..loop.commit_builder import CommitBuilder
@@ -24,7 +24,7 @@ from ..savers.checkpoint import CheckpointTuple, TaskWrites, select_metadata
 from ..state.messages import add_message_ids
 from ..task.effects import Call
 from ..task.nodes import Write, make_reader
-from ..task.task import Origin, Task
+from ..task.task import StepOrigin, Task
 from ..task.task_status import TaskStatus, read_task_statuses
 from ..types import Command, RunnableConfig, StateUpdate
 
@@ -80,7 +80,7 @@ class _Change:
         if newest is None:
             return
         spec, step = self.graph.spec, self.step + 1
-        origin = Origin(spec, self.state.values, newest, self.ns, step, step + 2)
+        origin = StepOrigin(spec, self.state.values, newest, self.ns, step, step + 2)
         self.tasks = plan_tasks(spec, self.state, origin)
         handlers = restore_handlers(spec, self.tasks, self.statuses)
         self.tasks += handlers
@@ -184,7 +184,7 @@ def _alone(updates: Sequence[StateUpdate], message: str) -> None:
 def _refuse_open(change: _Change, config: RunnableConfig) -> None:
     open_ids = change.open_ids
     if open_ids and not change.superseded and not config["configurable"].get("discard_pending"):
-        raise OpenQuestionsError(
+        raise PendingInterruptsError(
             f"Thread {change.thread_id!r} waits for answers ({', '.join(open_ids)}); an update "
             "would lose them. Answer them first, set the config key `discard_pending`, or clear "
             "them with update_state(config, None, as_node=END).",

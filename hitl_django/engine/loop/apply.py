@@ -173,7 +173,7 @@ def _hold(spec: GraphSpec, state: ChannelState, name: str, held: Any, version: V
     state.values[name] = held
     if name in spec.expiring:
         state.live.add(name)
-    return name in spec.plain or spec.channels[name].is_held(held)
+    return name in spec.plain or spec.channels[name].is_set(held)
 
 
 def _consume(
@@ -182,7 +182,7 @@ def _consume(
     """Resets the channels that are used up by the node that they started."""
     for name in triggers:
         if name in spec.consumable:
-            held = spec.channels[name].consume_held(state.values.get(name, MISSING))
+            held = spec.channels[name].consume_value(state.values.get(name, MISSING))
             if held is not SAME:
                 _hold(spec, state, name, held, version)
 
@@ -207,6 +207,6 @@ def _expire(spec: GraphSpec, state: ChannelState, version: Version, updated: set
 def _finish(spec: GraphSpec, state: ChannelState, version: Version, updated: set[str]) -> None:
     """Opens the channels that wait until nothing else would run."""
     for name in spec.finishing:
-        held = spec.channels[name].finish_held(state.values.get(name, MISSING))
+        held = spec.channels[name].finish_value(state.values.get(name, MISSING))
         if held is not SAME and _hold(spec, state, name, held, version):
             updated.add(name)

@@ -9,7 +9,7 @@ from typing import Any
 from ..errors import PayloadError, annotate
 from ..task.task import Task
 from .chunks import build_cached_chunks, emit_writes
-from .effects import Effects, Keep, Recall
+from .effects import CacheRead, CacheWrite, Effects
 from .node_cache import FullKey, make_cache_key
 from .state import LoopState
 
@@ -31,7 +31,7 @@ def recall_results(state: LoopState, tasks: Sequence[Task]) -> Generator[Any, An
             return list(tasks)
     if not keys:
         return list(tasks)
-    found: dict[FullKey, Any] = yield Recall(list(keys.values()))
+    found: dict[FullKey, Any] = yield CacheRead(list(keys.values()))
     left = []
     for task in tasks:
         writes = found.get(keys.get(task.id, ((), "")))
@@ -54,7 +54,7 @@ def keep_results(keys: dict[str, FullKey], ended: Sequence[Task]) -> Effects:
         if policy is None or not task.writes or task.id not in keys:
             continue
         try:
-            yield Keep({keys[task.id]: (list(task.writes), policy.ttl)})
+            yield CacheWrite({keys[task.id]: (list(task.writes), policy.ttl)})
         except PayloadError as error:
             # Whether that is a fault is for the saver to say: a run without one goes on.
             logger.warning("What node %s returned can't be cached: %s", task.name, error)

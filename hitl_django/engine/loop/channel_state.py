@@ -8,7 +8,7 @@ from typing import Any
 
 from ..channels.reducer import get_overwrite
 from ..constants import TASKS
-from ..savers.checkpoint import Added, Checkpoint, Version
+from ..savers.checkpoint import AddedEntries, Checkpoint, Version
 from ..task.graph_spec import GraphSpec
 from ..task.renames import FormerNames
 from ..types import Send
@@ -49,7 +49,7 @@ class ChannelState:
         #: Channels changed since the last checkpoint.
         self.touched: set[str] = set()
         #: Which of them are lists and dicts that have only grown since then, and by what.
-        self.added: dict[str, Added] = {}
+        self.added: dict[str, AddedEntries] = {}
 
     def copy(self) -> ChannelState:
         """Returns a state that can be changed without changing this one."""
@@ -74,11 +74,11 @@ class ChannelState:
         if entries is None:
             self.added.pop(name, None)
         elif before is None:
-            self.added[name] = Added(self.versions[name], entries)
+            self.added[name] = AddedEntries(self.versions[name], entries)
         elif isinstance(before.entries, dict):
-            self.added[name] = Added(before.version, {**before.entries, **entries})
+            self.added[name] = AddedEntries(before.version, {**before.entries, **entries})
         else:
-            self.added[name] = Added(before.version, [*before.entries, *entries])
+            self.added[name] = AddedEntries(before.version, [*before.entries, *entries])
 
 
 def _find_added(held: Any, writes: Sequence[Any], grown: Any) -> Any:

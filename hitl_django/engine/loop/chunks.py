@@ -124,7 +124,7 @@ def build_task_chunks(state: LoopState, task: Task) -> list[Chunk]:
     if task.writes and "messages" in modes and state.run.message_stream is not None:
         metadata = TaskContext(task, state.run, NO_MEMORY).config()["metadata"]
         chunks += state.run.message_stream.build_chunks(state.ns, task.input, task.writes, metadata)
-    if task.questions:
+    if task.pending_interrupts:
         interrupts = task.interrupts
         if not interrupts:
             return chunks  # it stopped at a breakpoint further down, and has nothing to say

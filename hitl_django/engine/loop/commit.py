@@ -10,7 +10,7 @@ from ..constants import ERROR, INPUT, NS_END
 from ..errors import PayloadError, annotate
 from ..savers.checkpoint import Commit, Outcome, TaskWrites
 from ..task.context import refuse_foreign_error
-from ..task.task import Origin, Task
+from ..task.task import StepOrigin, Task
 from .apply import apply_writes
 from .chunks import emit_step, emit_values, emit_withheld, is_output_changed
 from .commit_builder import blame_node
@@ -89,7 +89,7 @@ def _make_checkpoint(state: LoopState, source: str, ran: Sequence[Task]) -> None
 def plan_step(state: LoopState, step: int) -> None:
     """Plans the tasks of ``step``."""
     stop = state.origin.stop
-    state.origin = Origin(
+    state.origin = StepOrigin(
         state.spec, state.channel_state.values, state.checkpoint_id, state.job.ns, step, stop
     )
     state.tasks = plan_tasks(state.spec, state.channel_state, state.origin)
@@ -176,7 +176,7 @@ def stop_run(state: LoopState) -> Effects:
             yield CallStorage(state.run.above.store_steps)
         if _is_kept_above(state):
             return
-    if state.is_behind:
+    if state.has_unsaved_commits:
         yield from _store_overdue(state)
     else:
         commit = state.commits.build(state.outcome)
@@ -197,7 +197,7 @@ def _store_overdue(state: LoopState) -> Effects:
     except PayloadError:
         # One of them can be stored, perhaps: what tasks wrote stands on the checkpoint.
         yield from store(state, reached)
-        if not state.is_behind:
+        if not state.has_unsaved_commits:
             yield from store(state, on_top)
     else:
         state.mark_stored(commits)

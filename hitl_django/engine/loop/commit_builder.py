@@ -18,10 +18,10 @@ from ..errors import (
     UnserializableError,
 )
 from ..savers.checkpoint import (
+    AppendedValue,
     Checkpoint,
     CheckpointTuple,
     Commit,
-    Grown,
     Outcome,
     TaskWrites,
 )
@@ -114,10 +114,10 @@ class CommitBuilder:
         }
         return commit
 
-    def list_grown(self, state: ChannelState) -> dict[str, Grown]:
+    def list_grown(self, state: ChannelState) -> dict[str, AppendedValue]:
         """Returns the values to compare with what is stored as the run ends."""
         return {
-            name: Grown(state.versions[name], state.values[name])
+            name: AppendedValue(state.versions[name], state.values[name])
             for name in self.grown
             if name not in state.touched and name in state.values
         }
@@ -157,7 +157,7 @@ def list_stored_writes(task: Task) -> Sequence[Write]:
         return ()
     if isinstance(task.error, DrainSignal):
         return task.memory
-    if not task.questions:
+    if not task.pending_interrupts:
         # A handler that runs later, in another process, gets the same words.
         source = (
             [(ERROR_SOURCE_NODE, [task.name, _describe_message(task.error)])]

@@ -54,7 +54,7 @@ class Save:
         self.commit = commit
 
 
-class SaveBeside:
+class SaveAsync:
     """Asks for a commit to be stored while the loop goes on.
 
     What keeps it from being stored is raised before another one is.
@@ -84,7 +84,7 @@ class RunTasks:
         self.contexts = contexts
 
 
-class RunTasksBeside(RunTasks):
+class StartTasks(RunTasks):
     """Asks for further tasks to be started while others are running, and not to wait for them."""
 
     __slots__ = ()
@@ -102,7 +102,7 @@ class Cancel:
     __slots__ = ()
 
 
-class Recall:
+class CacheRead:
     """Asks the cache for results; the reply is a dict of those it has, by key."""
 
     __slots__ = ("keys",)
@@ -111,7 +111,7 @@ class Recall:
         self.keys = keys
 
 
-class Keep:
+class CacheWrite:
     """Asks the cache to keep results: by key, each with the seconds that it is good for."""
 
     __slots__ = ("pairs",)
@@ -143,13 +143,13 @@ Effect = (
     | List
     | CallStorage
     | Save
-    | SaveBeside
+    | SaveAsync
     | SaveAll
     | RunTasks
     | Await
     | Cancel
-    | Recall
-    | Keep
+    | CacheRead
+    | CacheWrite
     | Notify
     | Emit
 )

@@ -47,7 +47,7 @@ def _get_lone_task(state: LoopState) -> Task | None:
     if len(tasks) != 1 or state.careful:
         return None
     task = tasks[0]
-    if task.writes is not None or task.questions or task.error is not None:
+    if task.writes is not None or task.pending_interrupts or task.error is not None:
         return None
     state.ran = tasks
     return task

@@ -11,12 +11,12 @@ from ..constants import INTERRUPT, PULL, PUSH, TASKS
 from ..errors import annotate
 from ..task.graph_spec import GraphSpec
 from ..task.nodes import Node
-from ..task.task import Origin, Task
+from ..task.task import StepOrigin, Task
 from ..types import All, Send
 from .channel_state import ChannelState
 
 
-def plan_tasks(spec: GraphSpec, state: ChannelState, origin: Origin) -> list[Task]:
+def plan_tasks(spec: GraphSpec, state: ChannelState, origin: StepOrigin) -> list[Task]:
     """Returns the tasks of the next super-step: what was sent, then what was triggered."""
     origin.former_names = state.former_names
     tasks: list[Task] = []
@@ -35,7 +35,7 @@ def plan_tasks(spec: GraphSpec, state: ChannelState, origin: Origin) -> list[Tas
     return tasks
 
 
-def _sent_task(spec: GraphSpec, send: Any, index: int, origin: Origin) -> Task | None:
+def _sent_task(spec: GraphSpec, send: Any, index: int, origin: StepOrigin) -> Task | None:
     if not isinstance(send, Send) or send.node not in spec.nodes:
         return None
     node = spec.nodes[send.node]
@@ -45,7 +45,7 @@ def _sent_task(spec: GraphSpec, send: Any, index: int, origin: Origin) -> Task |
 
 
 def _triggered_task(
-    spec: GraphSpec, state: ChannelState, name: str, node: Node, origin: Origin
+    spec: GraphSpec, state: ChannelState, name: str, node: Node, origin: StepOrigin
 ) -> Task | None:
     task = Task(
         name, node, (PULL, origin.get_former_name(name)), node.sorted_triggers, None, origin
@@ -77,7 +77,7 @@ def _is_triggered(spec: GraphSpec, state: ChannelState, name: str, node: Node) -
         held = values.get(trigger, MISSING)
         if held is MISSING:
             continue
-        if trigger in spec.mixed and not spec.channels[trigger].is_held(held):
+        if trigger in spec.mixed and not spec.channels[trigger].is_set(held):
             continue
         if seen is None:
             return True
@@ -89,7 +89,7 @@ def _is_triggered(spec: GraphSpec, state: ChannelState, name: str, node: Node) -
     return False
 
 
-def read_input(spec: GraphSpec, state: ChannelState, node: Node, origin: Origin) -> Any:
+def read_input(spec: GraphSpec, state: ChannelState, node: Node, origin: StepOrigin) -> Any:
     """Returns what a node is called with, or MISSING where its one channel is empty."""
     if isinstance(node.keys, str):
         held = state.values.get(node.keys, MISSING)

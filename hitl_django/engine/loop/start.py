@@ -9,18 +9,18 @@ from ..constants import ATTEMPTS, INPUT, INTERRUPT, KEYED, NULL_TASK_ID, PULL, R
 from ..errors import (
     EmptyInputError,
     GraphChangedError,
-    OpenQuestionsError,
     PayloadError,
+    PendingInterruptsError,
     ThreadNotFound,
 )
 from ..savers.checkpoint import CheckpointTuple
 from ..task.callbacks import GraphResumeEvent
 from ..task.nodes import Write
 from ..task.run_context import Replay
-from ..task.task import Origin, Task
+from ..task.task import StepOrigin, Task
 from ..task.task_runner import pass_input_on
-from ..task.task_status import TaskStatus, collect_answers, list_own_questions, read_task_statuses
-from ..types import Command, Interrupt, Send, Unanswered
+from ..task.task_status import TaskStatus, collect_answers, list_own_interrupts, read_task_statuses
+from ..types import Command, Interrupt, MissingResume, Send
 from .apply import InputWrites, apply_writes
 from .channel_state import restore_channels
 from .chunks import emit_step, emit_values
@@ -75,7 +75,7 @@ def _take_up(state: LoopState) -> Effects:
         pending = [write for write in pending if write[1] not in (RESUME, KEYED, ATTEMPTS)]
     state.statuses = read_task_statuses(pending)
     null_writes = [(name, value) for task, name, value in pending if task == NULL_TASK_ID]
-    if not _goes_on(state, command, saved):
+    if not _continues(state, command, saved):
         state.run.resuming = False
         yield from _take_input(state, null_writes)
         return
@@ -199,7 +199,7 @@ def _refuse_advance(state: LoopState) -> None:
         )
 
 
-def _goes_on(state: LoopState, command: Command[Any] | None, saved: CheckpointTuple) -> bool:
+def _continues(state: LoopState, command: Command[Any] | None, saved: CheckpointTuple) -> bool:
     """Returns whether the run continues what is stored rather than take new input."""
     job = state.job
     if not saved.checkpoint["channel_versions"]:
@@ -250,7 +250,7 @@ def _take_input(state: LoopState, null_writes: Sequence[Write]) -> Iterable[Effe
     job = state.job
     pending = list_open_ids(state)
     if pending and not job.discard_pending and not job.nested:
-        raise OpenQuestionsError(
+        raise PendingInterruptsError(
             f"Thread {state.run.thread_id!r} waits for answers ({', '.join(pending)}); new input "
             "would lose them. Answer them first, or set the config key `discard_pending`.",
             pending,
@@ -315,7 +315,7 @@ def _first(state: LoopState, writes: Sequence[Write]) -> Task | None:
     node = state.graph.nodes.get(START)
     if node is None or len(writes) != 1 or writes[0][0] != START:
         return None
-    origin = Origin(
+    origin = StepOrigin(
         state.spec, state.channel_state.values, None, state.job.ns, 0, state.origin.stop
     )
     task = Task(START, node, (PULL, START), node.sorted_triggers, writes[0][1], origin)
@@ -363,7 +363,7 @@ def _keep_answered(state: LoopState) -> None:
         status = state.statuses.get(task.id)
         if status is None or not status.finished or not status.interrupts:
             continue
-        if state.run.answers.keys().isdisjoint(question.id for question in status.interrupts):
+        if state.run.answers.keys().isdisjoint(each.id for each in status.interrupts):
             task.writes = status.output
 
 
@@ -373,15 +373,15 @@ def _keep_waiting(state: LoopState) -> None:
         status = state.statuses.get(task.id)
         if status is None or status.finished or not status.interrupts:
             continue
-        own = list_own_questions(task.ns, status)
+        own = list_own_interrupts(task.ns, status)
         answers = collect_answers(task.ns, status, state.run.answers)
         waits = [
             slot is not None and not _is_answered(slot, status, answers, interrupt, state)
             for interrupt, slot in own
         ]
         if all(waits):
-            task.questions = tuple(
-                task.build_question(interrupt, slot if isinstance(slot, int) else 0,
+            task.pending_interrupts = tuple(
+                task.build_interrupt(interrupt, slot if isinstance(slot, int) else 0,
                               slot if isinstance(slot, str) else None)
                 for interrupt, slot in own
             )  # fmt: skip
@@ -396,7 +396,7 @@ def _is_answered(
 ) -> bool:
     if isinstance(slot, str):
         return slot in status.keyed or interrupt.id in state.run.answers
-    return slot < len(answers) and answers[slot] != Unanswered()
+    return slot < len(answers) and answers[slot] != MissingResume()
 
 
 def _restore(state: LoopState, saved: CheckpointTuple | None) -> None:
@@ -407,7 +407,7 @@ def _restore(state: LoopState, saved: CheckpointTuple | None) -> None:
         state.checkpoint_id = saved.checkpoint["id"]
         state.metadata = saved.metadata
         state.commits.continue_from(saved)
-    state.origin = Origin(
+    state.origin = StepOrigin(
         state.spec,
         state.channel_state.values,
         state.checkpoint_id,

@@ -8,21 +8,21 @@ from typing import Any
 
 from ..savers.checkpoint import CheckpointMetadata, Commit, Outcome, select_metadata
 from ..task.run_context import RunContext
-from ..task.task import Origin, Task
+from ..task.task import StepOrigin, Task
 from ..task.task_status import TaskStatus
 from ..types import All, Chunk
 from .apply import NextVersion, count_version
 from .channel_state import ChannelState
 from .commit_builder import CommitBuilder
 from .compiled_graph import CompiledGraph
-from .effects import Save, SaveAll, SaveBeside
+from .effects import Save, SaveAll, SaveAsync
 from .error_handlers import get_handled_failure
 from .node_cache import FullKey
 from .plan import read_state
 
 
 @dataclass(slots=True)
-class Job:
+class RunRequest:
     """What a run of a graph was asked to do.
 
     ``kind`` is ``call`` (invoke, stream), ``advance`` (go on from what is stored) or ``submit``
@@ -101,7 +101,7 @@ class LoopState:
     def __init__(
         self,
         graph: CompiledGraph,
-        job: Job,
+        job: RunRequest,
         run: RunContext,
         wanted: frozenset[str],
         output_keys: Sequence[str] | str | None = None,
@@ -147,7 +147,7 @@ class LoopState:
         self.ran: list[Task] = []
         self.statuses: dict[str, TaskStatus] = {}
         self.channel_state: ChannelState
-        self.origin: Origin
+        self.origin: StepOrigin
         self.checkpoint_id: str | None = None
         self.metadata: CheckpointMetadata = {}
         self.commits = CommitBuilder(self.spec, run.thread_id, job.ns)
@@ -176,10 +176,10 @@ class LoopState:
         self._bind(commit)
         return Save(commit)
 
-    def save_beside(self, commit: Commit) -> SaveBeside:
+    def save_beside(self, commit: Commit) -> SaveAsync:
         """Returns the effect that stores such a commit while the next step runs."""
         self._bind(commit)
-        return SaveBeside(commit)
+        return SaveAsync(commit)
 
     def save_all(self, commits: Sequence[Commit]) -> SaveAll:
         """Returns the effect that stores several such commits at once."""
@@ -193,7 +193,7 @@ class LoopState:
             lease.refuse_lost()
 
     @property
-    def is_behind(self) -> bool:
+    def has_unsaved_commits(self) -> bool:
         """Whether the checkpoint that the run stands at waits for the run to stop."""
         return self.exits and self.origin.checkpoint_id not in (None, self.commits.saved_id)
 
@@ -219,7 +219,7 @@ class LoopState:
 
     def store_overdue(self) -> None:
         """Stores, where the run is behind, all that has ended by now; on the calling thread."""
-        if self.is_behind:
+        if self.has_unsaved_commits:
             commits = self.save_all(self.build_overdue(None)).commits
             self.run.saver.commit_all(commits)  # type: ignore[union-attr]
             self.mark_stored(commits)

@@ -17,7 +17,7 @@ from .apply import apply_writes
 from .cached_results import keep_results, recall_results
 from .chunks import build_breakpoint_chunks, build_task_chunks, emit_values, emit_writes
 from .commit import commit_step, stop_run, store
-from .effects import AWAIT, CANCEL, Effect, Effects, RunTasks, RunTasksBeside
+from .effects import AWAIT, CANCEL, Effect, Effects, RunTasks, StartTasks
 from .error_handlers import has_handler, start_handler
 from .state import LoopState
 
@@ -30,7 +30,7 @@ _NOTHING: list[Write] = [(NO_WRITES, None)]
 def run_step(state: LoopState) -> Effects:
     """Runs the planned tasks that haven't ended, and ends the step."""
     state.ran = state.tasks
-    todo = [t for t in state.tasks if t.writes is None and not t.questions]
+    todo = [t for t in state.tasks if t.writes is None and not t.pending_interrupts]
     if todo and not _list_failed(todo):
         if state.cache_keys is not None:
             todo = yield from recall_results(state, todo)
@@ -45,7 +45,7 @@ def end_step(state: LoopState) -> Iterable[Effect]:
         return stop_run(state)
     if failed := _list_failed(state.ran):
         return _fail(state, failed)
-    if [task for task in state.ran if task.questions]:
+    if [task for task in state.ran if task.pending_interrupts]:
         return _pause(state)
     return commit_step(state)
 
@@ -84,7 +84,7 @@ def take_in(state: LoopState, ended: Sequence[Task]) -> Effects:
             contexts = [build_context(state, task) for task in handlers]
             beside = bool(state.running)
             state.running += len(handlers)
-            ended = yield RunTasksBeside(contexts) if beside else RunTasks(contexts)
+            ended = yield StartTasks(contexts) if beside else RunTasks(contexts)
 
 
 def _start_handlers(state: LoopState, ended: Sequence[Task]) -> Sequence[Task]:
@@ -140,8 +140,8 @@ def _fail(state: LoopState, failed: Sequence[Task]) -> Effects:
 
 
 def _pause(state: LoopState) -> Effects:
-    questions = tuple(q for task in state.tasks for q in task.questions)
-    state.outcome = Outcome("interrupted", questions, state.list_due())
+    pending_interrupts = tuple(q for task in state.tasks for q in task.pending_interrupts)
+    state.outcome = Outcome("interrupted", pending_interrupts, state.list_due())
     state.has_values = True
     asks = any(task.interrupts for task in state.tasks)
     if not asks and (chunks := build_breakpoint_chunks(state)):

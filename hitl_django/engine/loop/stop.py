@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from .. import ids
 from ..constants import NULL_TASK_ID
 from ..errors import GraphRecursionError
-from ..savers.checkpoint import Outcome, Question
+from ..savers.checkpoint import Outcome, PendingInterrupt
 from ..task.callbacks import GraphInterruptEvent, GraphLifecycleStatus
 from ..task.runtime import RunControl
 from ..task.task import Task
@@ -57,7 +57,7 @@ def _drains(state: LoopState, control: RunControl) -> bool:
 
 def _breakpoint(state: LoopState, hits: Sequence[Task]) -> Outcome:
     names = tuple(task.name for task in hits)
-    question = Question(
+    pending = PendingInterrupt(
         interrupt=Interrupt(
             {"title": f"Go on past the breakpoint at {', '.join(names)}?"},
             ids.make_interrupt_id(f"{state.job.ns}@{state.origin.checkpoint_id}", 0),
@@ -69,12 +69,12 @@ def _breakpoint(state: LoopState, hits: Sequence[Task]) -> Outcome:
         checkpoint_id=state.origin.checkpoint_id,
         kind="breakpoint",
     )
-    return Outcome("interrupted", (question,), state.list_due())
+    return Outcome("interrupted", (pending,), state.list_due())
 
 
 def build_pause_event(state: LoopState, outcome: Outcome) -> GraphInterruptEvent:
     """Returns the event with which the caller's handlers are called when a run waits for people."""
-    interrupts = tuple(q.interrupt for q in outcome.questions if q.kind == "interrupt")
+    interrupts = tuple(q.interrupt for q in outcome.pending_interrupts if q.kind == "interrupt")
     stopped: GraphLifecycleStatus = "interrupt_after" if state.stopped_after else "interrupt_before"
     return GraphInterruptEvent(
         run_id=state.run.config.get("run_id"),

@@ -65,7 +65,9 @@ def describe_end(task: Task, keys: Sequence[str] | str) -> dict[str, Any]:
         "result": group_writes(
             [write for write in task.writes or () if write[0] in keys or write[0] == RETURN]
         ),
-        "interrupts": [describe_interrupt(question.interrupt) for question in task.questions],
+        "interrupts": [
+            describe_interrupt(payload.interrupt) for payload in task.pending_interrupts
+        ],
     }
 
 

@@ -79,7 +79,7 @@ COORDINATES = frozenset(
         "checkpoint_map",
         "discard_pending",
         "rerun_unanswered",
-        "on_question_change",
+        "on_interrupt_change",
         "on_unknown_key",
         "allow_unsaved",
     }
@@ -118,7 +118,7 @@ class TaskWrites:
 
 
 @dataclass(frozen=True, slots=True)
-class Question:
+class PendingInterrupt:
     """An open question and the exact task that asked it.
 
     An answer goes to ``task_id`` at (``checkpoint_ns``, ``checkpoint_id``): to position ``index``
@@ -146,24 +146,24 @@ class Question:
 class Outcome:
     """How a run left the loop.
 
-    ``questions`` are the open ones, in task-path order (``interrupted``), ``error`` is the
+    ``interrupts`` are the open ones, in task-path order (``interrupted``), ``error`` is the
     exception (``failed``, ``out_of_steps``), ``next`` the nodes that would run next.
     """
 
     status: Literal["finished", "interrupted", "failed", "out_of_steps", "drained"]
-    questions: tuple[Question, ...] = ()
+    pending_interrupts: tuple[PendingInterrupt, ...] = ()
     next: tuple[str, ...] = ()
     error: BaseException | None = None
 
 
-class Added(NamedTuple):
+class AddedEntries(NamedTuple):
     """What a list or dict has more than at a version of its channel, with nothing else changed."""
 
     version: Version
     entries: list[Any] | dict[Any, Any]
 
 
-class Grown(NamedTuple):
+class AppendedValue(NamedTuple):
     """A value that was stored by what was added: its newest version, and what it is by now."""
 
     version: Version
@@ -196,8 +196,8 @@ class Commit:
     outcome: Outcome | None = None
     chunks: Sequence[Chunk] = ()
     lease: LocalThreadLease | None = None
-    added: Mapping[str, Added] | None = None
-    grown: Mapping[str, Grown] | None = None
+    added: Mapping[str, AddedEntries] | None = None
+    grown: Mapping[str, AppendedValue] | None = None
 
 
 # A version counts super-steps in its high half. The low half is random, so that two branches of

@@ -24,7 +24,7 @@ from ..serde import (
 )
 from ..types import RunnableConfig, VersionT
 from .checkpoint import (
-    Added,
+    AddedEntries,
     BaseCheckpointSaver,
     Checkpoint,
     CheckpointMetadata,
@@ -353,7 +353,13 @@ class InMemorySaver(BaseCheckpointSaver[VersionT]):
             raise
 
     def _added(
-        self, blob: _Blob | None, value: Any, added: Added, shared: SharedValues, *, is_last: bool
+        self,
+        blob: _Blob | None,
+        value: Any,
+        added: AddedEntries,
+        shared: SharedValues,
+        *,
+        is_last: bool,
     ) -> _GrownValue | None:
         """Returns what has only grown, by what was added; None where it is stored whole.
 

@@ -11,7 +11,7 @@ from ..constants import TASKS
 from ..errors import PayloadError
 from ..serde import Codec, Extent, SerializerCodec, find_extent, has_entries, split_entries
 from ..types import Send
-from .checkpoint import Added, Commit
+from .checkpoint import AddedEntries, Commit
 
 #: A value of fewer parts is encoded twice sooner than compared.
 _CONTAINERS, _LARGE = (dict, list), 16
@@ -107,7 +107,7 @@ class SharedValues:
         return parts
 
     def encode_added(
-        self, extent: Extent, added: Added, length: int
+        self, extent: Extent, added: AddedEntries, length: int
     ) -> tuple[bytes, Extent] | None:
         """Returns the bytes of what a value of ``extent`` has more, and its extent by now.
 

@@ -27,9 +27,9 @@ from .encoded_size import (
 )
 from .extension_codes import BRANCHES, LEAVES, LOAD_BRANCH, LOAD_LEAF, OBJECT, UNORDERED, Tagged
 from .graph_classes import find_graph_class, is_graph_class
+from .lossy_types import are_numbers, holds_buffer
 from .plain_base import NOT_PLAIN, as_plain
 from .registered_types import REGISTERED, TypeCodec, TypeTable, adopt_model, has_recipe
-from .second_look import are_numbers, holds_buffer
 from .standard_types import find_by_class, find_by_tag
 from .strict_walk import rewrite_value
 

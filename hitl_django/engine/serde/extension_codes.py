@@ -12,7 +12,7 @@ from typing import Any, TypeVar
 from uuid import UUID
 from zoneinfo import ZoneInfo, available_timezones
 
-from ..types import Command, Interrupt, Overwrite, Send, TimeoutPolicy, Unanswered
+from ..types import Command, Interrupt, MissingResume, Overwrite, Send, TimeoutPolicy
 
 # Branches: the extension holds one more msgpack value.
 TUPLE, SET, FROZENSET, MAPPING, DEQUE, ZONED_DATETIME, ZONED_TIME = range(1, 8)
@@ -151,7 +151,7 @@ LEAVES: dict[type, tuple[int, Callable[[Any], Any]]] = {
     ),
     Decimal: (DECIMAL, lambda value: str(value).encode()),
     UUID: (UUID_BYTES, lambda value: value.bytes),
-    Unanswered: (NO_ANSWER, lambda value: b""),
+    MissingResume: (NO_ANSWER, lambda value: b""),
 }
 
 #: type → (code, what turns it into the value that the extension holds).
@@ -211,7 +211,7 @@ LOAD_LEAF: dict[int, Callable[[bytes], Any]] = {
     TIMEDELTA: lambda data: timedelta(*_TIMEDELTA.unpack(data)),
     DECIMAL: lambda data: Decimal(str(data, "ascii")),
     UUID_BYTES: lambda data: UUID(bytes=bytes(data)),
-    NO_ANSWER: lambda data: Unanswered(),
+    NO_ANSWER: lambda data: MissingResume(),
 }
 
 LOAD_BRANCH: dict[int, Callable[[Any], Any]] = {

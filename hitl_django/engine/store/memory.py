@@ -31,7 +31,7 @@ def _now() -> datetime:
     return datetime.now(UTC)
 
 
-class _Held:
+class _StoredItem:
     """One item as kept, with its vectors, how long it lives, and until when."""
 
     __slots__ = ("expires", "item", "ttl", "vectors")
@@ -68,7 +68,7 @@ class InMemoryStore(IndexedStore):
     ) -> None:
         super().__init__(index, ttl)
         self._clock = clock
-        self._spaces: dict[Namespace, dict[str, _Held]] = {}
+        self._spaces: dict[Namespace, dict[str, _StoredItem]] = {}
         self._lock = RLock()
 
     def sweep_ttl(self) -> int:
@@ -101,7 +101,7 @@ class InMemoryStore(IndexedStore):
             return list_matching((name for name in self._spaces if self._alive(name, now)), op)
         return None
 
-    def _alive(self, namespace: Namespace, now: datetime) -> dict[str, _Held]:
+    def _alive(self, namespace: Namespace, now: datetime) -> dict[str, _StoredItem]:
         """Returns what a namespace holds, without what has expired."""
         space = self._spaces.get(namespace, {})
         for key in [k for k, held in space.items() if held.expires and held.expires <= now]:
@@ -111,7 +111,7 @@ class InMemoryStore(IndexedStore):
     def _search(self, op: SearchOp, embedded: EmbeddedTexts, now: datetime) -> list[SearchItem]:
         found, end = self._find(op, now), op.offset + op.limit
         query = embedded.find_query(op)
-        ranked: list[tuple[_Held, float | None]]
+        ranked: list[tuple[_StoredItem, float | None]]
         if query is not None:
             ranked = rank_candidates(query, ((held, held.vectors) for held in found))
         else:
@@ -123,7 +123,7 @@ class InMemoryStore(IndexedStore):
             for held, score in ranked[op.offset : end]
         ]
 
-    def _find(self, op: SearchOp, now: datetime) -> Iterator[_Held]:
+    def _find(self, op: SearchOp, now: datetime) -> Iterator[_StoredItem]:
         depth = len(op.namespace_prefix)
         for namespace in self._spaces:
             if namespace[:depth] == op.namespace_prefix:
@@ -146,11 +146,11 @@ class InMemoryStore(IndexedStore):
             created_at=now if before is None else before.item.created_at,
             updated_at=now,
         )
-        held = _Held(item, self._find_vectors(op, embedded), read_ttl(op.ttl), now)
+        held = _StoredItem(item, self._find_vectors(op, embedded), read_ttl(op.ttl), now)
         self._spaces.setdefault(op.namespace, {})[op.key] = held
 
 
-def _copied(held: _Held, refresh: bool, now: datetime) -> Item:
+def _copied(held: _StoredItem, refresh: bool, now: datetime) -> Item:
     if refresh:
         held.refresh(now)
     return deepcopy(held.item)

@@ -21,14 +21,14 @@ from ..constants import ASKED, ATTEMPTS, CHANGED, KEYED, ONCE, PREVIOUS, RESUME
 from ..errors import (
     GraphBubbleUp,
     GraphInterrupt,
+    InterruptChangedError,
     InvalidAnswerError,
     PayloadError,
-    QuestionChangedError,
     SaverFailed,
     iterate_leaves,
 )
 from ..payload import check_json, check_payload
-from ..savers.checkpoint import Commit, Question, TaskWrites
+from ..savers.checkpoint import Commit, PendingInterrupt, TaskWrites
 from ..state.response_schemas import make_response_schema
 from ..state.schema import coerce, list_faults
 from ..types import Expiry, Interrupt, RunnableConfig
@@ -80,9 +80,9 @@ class TaskContext:
         "_children",
         "_first_attempt_time",
         "_has_prints",
+        "_interrupt_count",
         "_memory",
         "_once_guard",
-        "_question_count",
         "answers",
         "attempt",
         "calls",
@@ -119,10 +119,10 @@ class TaskContext:
         self.consumed = 0
         self.keyed: dict[str, Any] | None = None
         # Most tasks ask nothing: what they share is replaced, never changed.
-        self.open: Sequence[Question] = ()
+        self.open: Sequence[PendingInterrupt] = ()
         self.changed: Sequence[str] = ()
         self.pushed: Sequence[Write] = ()
-        self._question_count = self._children = 0
+        self._interrupt_count = self._children = 0
 
     @property
     def retrying(self) -> bool:
@@ -184,8 +184,8 @@ class TaskContext:
             check_json(expires.answer, "The answer on expiry")
             _checked(expires.answer, schema, self.task)
         described = None if schema is None else make_response_schema(schema)
-        question = Interrupt(value, name, response_schema=described)
-        self._opens(self.task.build_question(question, max(index, 0), key, refusal, expires, terms))
+        payload = Interrupt(value, name, response_schema=described)
+        self._opens(self.task.build_interrupt(payload, max(index, 0), key, refusal, expires, terms))
         raise GraphInterrupt(self.open)
 
     def push(self, name: str, value: Any) -> None:
@@ -195,19 +195,19 @@ class TaskContext:
 
     def _next_index(self) -> int:
         with changing:
-            self._question_count += 1
-            return self._question_count - 1
+            self._interrupt_count += 1
+            return self._interrupt_count - 1
 
-    def _opens(self, question: Question) -> None:
+    def _opens(self, payload: PendingInterrupt) -> None:
         with changing:
-            self.open = [*self.open, question]
+            self.open = [*self.open, payload]
 
-    def withdraw_questions(self, raised: BaseException) -> None:
+    def withdraw_interrupts(self, raised: BaseException) -> None:
         """Withdraw the questions of the pauses in a group of errors."""
         pauses = [one for one in iterate_leaves(raised) if isinstance(one, GraphInterrupt)]
         asked = [getattr(one, "interrupt", one).id for pause in pauses for one in pause.interrupts]
         with changing:
-            self.open = [question for question in self.open if question.interrupt.id not in asked]
+            self.open = [payload for payload in self.open if payload.interrupt.id not in asked]
 
     def _take_back(self, index: int, key: str | None, name: str) -> None:
         """Forgets an answer that doesn't fit, with those to what it led to."""
@@ -247,14 +247,16 @@ class TaskContext:
                 f"{name}). Code before an interrupt() has to do the same thing each time it runs."
             )
             self.changed = [*self.changed, name]
-            if self.run.config.get("configurable", {}).get("on_question_change") == "error":
-                raise QuestionChangedError(message)
+            if self.run.config.get("configurable", {}).get("on_interrupt_change") == "error":
+                raise InterruptChangedError(message)
             logger.warning("%s The answer is used all the same.", message)
 
-    def collect_questions(self, raised: Sequence[Question | Interrupt]) -> tuple[Question, ...]:
+    def collect_interrupts(
+        self, raised: Sequence[PendingInterrupt | Interrupt]
+    ) -> tuple[PendingInterrupt, ...]:
         """Returns what the task waits for: what it asked itself and what graphs below it asked."""
         raised_here = [
-            self.task.build_question(self._named(q), len(self.open))
+            self.task.build_interrupt(self._named(q), len(self.open))
             if isinstance(q, Interrupt)
             else q
             for q in raised
@@ -289,7 +291,7 @@ class TaskContext:
             kept.append((RESUME, list(self.answers[: self.consumed])))
         if self.keyed or KEYED in self._memory.voided:
             kept.append((KEYED, {**self._memory.keyed, **(self.keyed or {})}))
-        if self.fingerprints and not self._is_one_open_question():
+        if self.fingerprints and not self._is_one_open_interrupt():
             self._has_prints = True
             kept.append((ASKED, dict(self.fingerprints)))
         if self.once:
@@ -298,7 +300,7 @@ class TaskContext:
             kept.append((CHANGED, list(self.changed)))
         return kept
 
-    def _is_one_open_question(self) -> bool:
+    def _is_one_open_interrupt(self) -> bool:
         """Returns whether the one open question, which is stored too, is all that it ever asked."""
         if self._has_prints or len(self.fingerprints) != 1 or len(self.open) != 1:
             return False
@@ -320,9 +322,9 @@ class TaskContext:
                 self._once_guard = OnceGuard()
             return self._once_guard
 
-    def hold(self, key: str) -> AbstractContextManager[None]:
+    def lock_key(self, key: str) -> AbstractContextManager[None]:
         """Keeps this attempt from doing the same by once() twice at a time."""
-        return self.once_guard.hold(self.task.name, self.attempt, key)
+        return self.once_guard.lock_key(self.task.name, self.attempt, key)
 
     def remember(self, key: str, result: Any) -> None:
         """Notes a result of once()."""
@@ -344,7 +346,9 @@ class TaskContext:
     def _commit(self, writes: list[tuple[str, Any]]) -> Commit | None:
         """Returns a commit of control writes of this task, where there is a saver to take it."""
         origin = self.task.origin
-        if self.run.saver is None or (self.run.deferred and self.run.loop_state.is_behind):
+        if self.run.saver is None or (
+            self.run.deferred and self.run.loop_state.has_unsaved_commits
+        ):
             return None
         configurable = {
             "thread_id": self.run.thread_id,

@@ -14,7 +14,7 @@ from ..savers.checkpoint import BaseCheckpointSaver, Commit
 logger = logging.getLogger("hitl_django")
 
 
-class Behind(Protocol):
+class UnsavedRun(Protocol):
     """A run that may be behind with what it stores."""
 
     def store_overdue(self) -> None:
@@ -79,7 +79,7 @@ class DeferredCommits:
             await asyncio.wait([ended])
             ended.exception()  # looked at, as somebody else tells of it
 
-    def store_steps(self, runs: Iterable[Behind]) -> None:
+    def store_steps(self, runs: Iterable[UnsavedRun]) -> None:
         """Stores what waits of a run's steps, and before that of those of the runs above it."""
         self.wait()
         # Whoever comes second has to find it stored, and not only taken.

@@ -76,8 +76,8 @@ def interrupt(
     where the answer doesn't fit (a worker asks again instead, and says why), RuntimeError outside
     of a running graph, and NoSaverError in a graph without a checkpointer, which could never go
     on. A question that isn't the one that was
-    answered is logged, or with the config key ``on_question_change="error"`` raises
-    QuestionChangedError.
+    answered is logged, or with the config key ``on_interrupt_change="error"`` raises
+    InterruptChangedError.
     """
     return ask(value, response_schema, key, expires)
 
@@ -109,12 +109,12 @@ def once(key: str, function: Callable[P, ResultT], *args: P.args, **kwargs: P.kw
     async function it returns an awaitable. The result has to be storable like state.
 
     Code of a node may do several things at once, by threads or awaiting functions of its own, under
-    a key each: AlreadyUnderWayError where a key is used while what it stands for is being done.
+    a key each: ConcurrentOnceError where a key is used while what it stands for is being done.
     """
     context = get_context()
     if inspect.iscoroutinefunction(function):
         return cast("ResultT", _once_async(context, key, function, args, kwargs))
-    with context.hold(key):
+    with context.lock_key(key):
         known: Mapping[str, ResultT] = context.once
         if key in known:
             return known[key]
@@ -140,7 +140,7 @@ def transact(
     context = get_context()
     if inspect.iscoroutinefunction(function):
         raise TypeError("transact() takes no async function: a transaction belongs to a thread.")
-    with context.hold(key):
+    with context.lock_key(key):
         known: Mapping[str, ResultT] = context.once
         if key in known:
             return known[key]
@@ -155,7 +155,7 @@ async def _once_async(
     args: tuple[Any, ...],
     kwargs: dict[str, Any],
 ) -> Any:
-    with context.hold(key):
+    with context.lock_key(key):
         known = context.once
         if key in known:
             return known[key]

@@ -6,7 +6,7 @@ import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from ..errors import AlreadyUnderWayError
+from ..errors import ConcurrentOnceError
 
 
 class OnceGuard:
@@ -21,14 +21,14 @@ class OnceGuard:
     def __init__(self) -> None:
         self.storing, self._changing = threading.Lock(), threading.Lock()
         self._under_way: set[tuple[int, str]] = set()
-        self._transacting: set[int] = set()  # threads whose transaction is to hold one result
+        self._transacting: set[int] = set()  # threads whose transaction is to lock_key one result
 
     def is_transacting(self) -> bool:
         """Returns whether this thread is within transact()."""
         return threading.get_ident() in self._transacting
 
     @contextmanager
-    def hold(self, node: str, attempt: int, key: str) -> Iterator[None]:
+    def lock_key(self, node: str, attempt: int, key: str) -> Iterator[None]:
         """Holds a key for one call of an attempt, until its result is stored."""
         if self.is_transacting():
             raise RuntimeError(
@@ -38,7 +38,7 @@ class OnceGuard:
         call = attempt, key
         with self._changing:
             if call in self._under_way:
-                raise AlreadyUnderWayError(node, key)
+                raise ConcurrentOnceError(node, key)
             self._under_way.add(call)
         try:
             yield

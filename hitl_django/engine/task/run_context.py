@@ -12,7 +12,7 @@ from ..savers.thread_lease import LocalThreadLease, Stream
 from ..types import RunnableConfig
 from .callbacks import list_handlers
 from .chunk_buffer import ChunkBuffer
-from .deferred_commits import Behind, DeferredCommits
+from .deferred_commits import DeferredCommits, UnsavedRun
 from .runtime import RunControl, Runtime
 from .tool_stream import ToolStream
 
@@ -29,7 +29,7 @@ class Spawner(Protocol):
         """Does the work on another thread."""
 
 
-class LooseAnswers(Protocol):
+class UnaddressedResumes(Protocol):
     """Answers that name no question: a list, or what can be taken from one that others share."""
 
     def __len__(self) -> int:
@@ -166,7 +166,7 @@ class RunContext:
         self.chunk_buffer: ChunkBuffer | None = None
         #: The answer for whichever question comes first: only for a run from an older checkpoint
         #: that the caller addressed, where no question is known yet.
-        self.wildcard: LooseAnswers = []
+        self.wildcard: UnaddressedResumes = []
         self.checkpoint_ids: dict[str, str] = {}
         #: The variable in which langchain looks for a node's config, once langchain is loaded.
         self.ambient_config: ContextVar[Any] | None = None
@@ -199,7 +199,7 @@ class RunContext:
 
     def store_steps(self) -> None:
         """Stores what waits of the steps that have ended, of this run and of those above it."""
-        states: list[Behind] = []
+        states: list[UnsavedRun] = []
         run: RunContext | None = self
         while run is not None:
             states.insert(0, run.loop_state)

@@ -7,14 +7,14 @@ from typing import Any
 
 from .. import ids
 from ..constants import NS_END, NS_SEP, PULL, PUSH
-from ..savers.checkpoint import Question
+from ..savers.checkpoint import PendingInterrupt
 from ..types import Expiry, Interrupt
 from .graph_spec import GraphSpec
 from .nodes import Node, Write
 from .renames import FormerNames
 
 
-class Origin:
+class StepOrigin:
     """Where the tasks of one super-step start: checkpoint, namespace, step, and held values.
 
     ``values`` doesn't change while the tasks run.
@@ -94,7 +94,7 @@ class Task:
 
     __slots__ = (
         "_id", "_path_key", "error", "input", "memory", "name", "node", "origin", "path",
-        "questions", "triggers", "writes",
+        "pending_interrupts", "triggers", "writes",
     )  # fmt: skip
 
     def __init__(
@@ -104,14 +104,14 @@ class Task:
         path: tuple[Any, ...],
         triggers: tuple[str, ...],
         value: Any,
-        origin: Origin,
+        origin: StepOrigin,
     ) -> None:
         self.name, self.node, self.path, self.triggers = name, node, path, triggers
         self.input, self.origin = value, origin
         #: What it wrote (None until it has finished), which questions stopped it, what failed it,
         #: and what it has to remember when it runs again, as control writes.
         self.writes: Sequence[Write] | None = None
-        self.questions: tuple[Question, ...] = ()
+        self.pending_interrupts: tuple[PendingInterrupt, ...] = ()
         self.error: BaseException | None = None
         self.memory: Sequence[Write] = ()
         self._id: str | None = None
@@ -154,9 +154,9 @@ class Task:
     @property
     def interrupts(self) -> tuple[Interrupt, ...]:
         """The questions it waits for; a breakpoint further down is not one of them."""
-        return tuple(q.interrupt for q in self.questions if q.kind == "interrupt")
+        return tuple(q.interrupt for q in self.pending_interrupts if q.kind == "interrupt")
 
-    def build_question(
+    def build_interrupt(
         self,
         interrupt: Interrupt,
         index: int,
@@ -164,9 +164,9 @@ class Task:
         refusal: str = "",
         expires: Expiry | None = None,
         terms: Any = None,
-    ) -> Question:
+    ) -> PendingInterrupt:
         """Returns a question with this task's coordinates."""
-        return Question(
+        return PendingInterrupt(
             interrupt=interrupt,
             node=self.name,
             task_id=self.id,

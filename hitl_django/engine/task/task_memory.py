@@ -6,10 +6,10 @@ from collections.abc import Sequence
 from typing import Any
 
 from .. import ids
-from ..types import Interrupt, Unanswered
+from ..types import Interrupt, MissingResume
 from .task_status import TaskStatus
 
-UNANSWERED = Unanswered()
+UNANSWERED = MissingResume()
 
 
 class TaskMemory:
@@ -47,10 +47,10 @@ class TaskMemory:
 
     def get_fingerprint(self, name: str) -> str | None:
         """Returns the fingerprint of the question of this id that the task waits for."""
-        for question in self.waiting:
-            if question.id == name:
+        for interrupt in self.waiting:
+            if interrupt.id == name:
                 try:
-                    return ids.hash_json(question.value)
+                    return ids.hash_json(interrupt.value)
                 except (TypeError, ValueError):
                     return None  # another program made it: what this one asks is JSON
         return None

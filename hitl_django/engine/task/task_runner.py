@@ -17,9 +17,9 @@ from ..constants import BRANCH_TO, CHANGED, START, TASKS
 from ..errors import (
     DrainSignal,
     GraphInterrupt,
+    InterruptChangedError,
     InvalidAnswerError,
     ParentCommand,
-    QuestionChangedError,
     SaverFailed,
     annotate,
     iterate_leaves,
@@ -46,7 +46,7 @@ _PASSING = (KeyboardInterrupt, GeneratorExit, asyncio.CancelledError, SaverFaile
 def run_task(context: TaskContext) -> Steps:
     """Runs a task to its end, and leaves on it what became of it.
 
-    Sets ``writes`` where it finished, ``questions`` where it paused, ``error`` where it failed.
+    Sets ``writes`` where it finished, ``interrupts`` where it paused, ``error`` where it failed.
     KeyboardInterrupt and the like pass through: they are a crash of the run.
     """
     task = context.task
@@ -162,7 +162,7 @@ def _stop(context: TaskContext, error: BaseException) -> RetryPolicy | None:
     """Leaves on a task what stopped it, unless a policy is returned by which it is tried again."""
     task = context.task
     if isinstance(error, GraphInterrupt):
-        task.questions = context.collect_questions(error.interrupts)
+        task.pending_interrupts = context.collect_interrupts(error.interrupts)
         task.memory = context.list_exit_writes()
     elif isinstance(error, ParentCommand):
         task.error = error
@@ -271,7 +271,7 @@ def _check_targets(task: Task, writes: list[Write]) -> None:
 
 def _policy_for(policies: tuple[RetryPolicy, ...], error: Exception) -> RetryPolicy | None:
     # A wrong answer, or one to another question, doesn't become right by trying again.
-    if isinstance(error, (InvalidAnswerError, QuestionChangedError)):
+    if isinstance(error, (InvalidAnswerError, InterruptChangedError)):
         return None
     return next((policy for policy in policies if should_retry(policy, error)), None)
 

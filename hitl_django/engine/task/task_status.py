@@ -26,7 +26,7 @@ from ..constants import (
 )
 from ..errors import UnknownInterruptError
 from ..savers.checkpoint import PendingWrite
-from ..types import Interrupt, Unanswered
+from ..types import Interrupt, MissingResume
 
 _ID = re.compile(r"[0-9a-f]{32}")
 
@@ -112,9 +112,9 @@ def record_answer(answers: Sequence[Any], index: int, value: Any) -> list[Any]:
     answers to what the old one led to.
     """
     if index < len(answers):
-        later = answers[index + 1 :] if answers[index] == Unanswered() else []
+        later = answers[index + 1 :] if answers[index] == MissingResume() else []
         return [*answers[:index], value, *later]
-    return [*answers, *[Unanswered()] * (index - len(answers)), value]
+    return [*answers, *[MissingResume()] * (index - len(answers)), value]
 
 
 def remove_answer(answers: Sequence[Any], index: int) -> list[Any]:
@@ -124,8 +124,8 @@ def remove_answer(answers: Sequence[Any], index: int) -> list[Any]:
     """
     left = [*answers]
     if index < len(left):
-        left[index] = Unanswered()
-    while left and left[-1] == Unanswered():
+        left[index] = MissingResume()
+    while left and left[-1] == MissingResume():
         left.pop()
     return left
 
@@ -191,7 +191,7 @@ def collect_answers(ns: str, status: TaskStatus | None, answers: dict[str, Any])
     return stored
 
 
-def list_own_questions(ns: str, status: TaskStatus) -> list[tuple[Interrupt, int | str | None]]:
+def list_own_interrupts(ns: str, status: TaskStatus) -> list[tuple[Interrupt, int | str | None]]:
     """Returns a task's questions, each with its position or key.
 
     None stands with a question that a graph below the task asked: who answers it, the task alone

@@ -76,8 +76,8 @@ def snooze(
 ) -> None:
     """Puts an open question off until a moment, for everybody; None wakes it.
 
-    Who may decide it may do so, unless somebody else holds it: HeldError. Their own claim ends. Its
-    due time and its expiry stay what they are.
+    Who may decide it may do so, unless somebody else holds it: ClaimedError. Their own claim ends.
+    Its due time and its expiry stay what they are.
     """
     refusal = denied_log.record_denial("snooze", by=by, via=via)
     with refusal, transaction.atomic(using=write_alias()):
@@ -86,13 +86,13 @@ def snooze(
         refuse_unless_may(by, get_policy().may_decide, interrupt, message)
         lookup.refuse_if_closed(interrupt)
         if by is not None:
-            lookup.refuse_if_held(interrupt, thread, by)
+            lookup.raise_if_claimed(interrupt, thread, by)
         until = _moment(until, thread.now)
         ended = {} if until is None else get_cleared_claim()
-        held_by_nobody_else = Q() if by is None else queue_filters.UNHELD | Q(claimed_by=by.pk)
+        unclaimed_by_others = Q() if by is None else queue_filters.UNCLAIMED | Q(claimed_by=by.pk)
         # Zero rows: it was claimed since it was read, for which nobody locks the thread.
-        if not _row(interrupt).filter(held_by_nobody_else).update(snoozed_until=until, **ended):
-            raise lookup.held_error(lookup.find(interrupt.pk, by))
+        if not _row(interrupt).filter(unclaimed_by_others).update(snoozed_until=until, **ended):
+            raise lookup.claimed_error(lookup.find(interrupt.pk, by))
         detail = {"until": None if until is None else until.isoformat()}
         subject = str(interrupt.pk)
         audit.append_alone(thread, "snooze", by=by, via=via, subject=subject, detail=detail)

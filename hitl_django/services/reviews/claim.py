@@ -40,8 +40,8 @@ class ClaimInfo:
     """Who holds a question, and until when."""
 
     interrupt_id: UUID
-    holder_id: Any
-    holder_label: str
+    claimed_by_id: Any
+    claimed_by_label: str
     until: datetime
 
     @classmethod
@@ -49,8 +49,8 @@ class ClaimInfo:
         """Returns the claim in a question's row as a plain value."""
         return cls(
             interrupt_id=interrupt.pk,
-            holder_id=interrupt.claimed_by_id,
-            holder_label=interrupt.claimed_label,
+            claimed_by_id=interrupt.claimed_by_id,
+            claimed_by_label=interrupt.claimed_label,
             until=cast(datetime, interrupt.claimed_until),
         )
 
@@ -66,7 +66,7 @@ def claim(
 ) -> ClaimInfo:
     """Holds an open question for the user for CLAIM_SECONDS or ``seconds``; renews their own claim.
 
-    HeldError if somebody else holds it. With ``take_over`` it changes hands, which needs a
+    ClaimedError if somebody else holds it. With ``take_over`` it changes hands, which needs a
     permission of its own and is recorded.
     """
     _refuse_nobody(by)
@@ -81,15 +81,15 @@ def claim(
         refuse_unless_may(by, get_policy().may_decide, interrupt, message)
         lookup.refuse_if_closed(interrupt)
         # Zero rows: somebody else holds it, or it was closed meanwhile.
-        if not hold(
-            _row(interrupt).filter(queue_filters.UNHELD | Q(claimed_by=by.pk)), by, seconds
+        if not write_claim(
+            _row(interrupt).filter(queue_filters.UNCLAIMED | Q(claimed_by=by.pk)), by, seconds
         ):
             if take_over:
                 _take_over(interrupt, by, via, seconds)
             else:
                 interrupt = lookup.find(interrupt.pk, by)
                 lookup.refuse_if_closed(interrupt)
-                raise lookup.held_error(interrupt)
+                raise lookup.claimed_error(interrupt)
         return ClaimInfo.from_row(_row(interrupt).defer(*LARGE_COLUMNS).get())
 
 
@@ -107,17 +107,17 @@ def release(interrupt_id: UUID | str, *, by: Any = None, via: str = "code") -> N
             # end. The row may be locked by now, so it is too late to ask for the thread's lock.
             _row(interrupt).filter(claimed_by=by.pk).update(**get_cleared_claim())
             return
-        if not _row(interrupt).filter(queue_filters.HELD).exists():
+        if not _row(interrupt).filter(queue_filters.CLAIMED).exists():
             return
         thread, interrupt = lookup.lock(interrupt.pk, by)
         if by is None or interrupt.claimed_by_id != by.pk:
             _refuse_unless_may_take_over(interrupt, by)
-        if _row(interrupt).filter(queue_filters.HELD).update(**get_cleared_claim()):
+        if _row(interrupt).filter(queue_filters.CLAIMED).update(**get_cleared_claim()):
             _record(thread, "release", interrupt, by, via)
 
 
 @retry_on_conflict
-def take_next(
+def claim_next(
     *,
     by: Any,
     via: str = "code",
@@ -195,8 +195,8 @@ def _take(
     beside = None
     if left is not None:
         # As a value: the planner then knows how few these are.
-        beside = _take_one_of(every.filter(**left), [queue_filters.match_free(by)], by, taking)
-    return beside or _take_one_of(rows, free, by, taking) or _keep_one_of(rows, by)
+        beside = _take_one_of(every.filter(**left), [queue_filters.match_unclaimed(by)], by, taking)
+    return beside or _take_one_of(rows, free, by, taking) or _renew_own_claim(rows, by)
 
 
 def _take_one_of(rows: QuerySet[Interrupt], free: list[Q], by: Any, taking: _Taking) -> UUID | None:
@@ -207,12 +207,12 @@ def _take_one_of(rows: QuerySet[Interrupt], free: list[Q], by: Any, taking: _Tak
     return None
 
 
-def _keep_one_of(rows: QuerySet[Interrupt], by: Any) -> UUID | None:
+def _renew_own_claim(rows: QuerySet[Interrupt], by: Any) -> UUID | None:
     """Renews the user's claim on the first question that they hold and could decide."""
-    for candidates in _candidates(rows, [queue_filters.match_held(by)], by):
+    for candidates in _candidates(rows, [queue_filters.match_claimed_by(by)], by):
         for pk in candidates:
             # Zero rows: it was closed, released or taken over since it was read.
-            if hold(_rows().filter(pk=pk, claimed_by=by.pk), by, None):
+            if write_claim(_rows().filter(pk=pk, claimed_by=by.pk), by, None):
                 return pk
     return None
 
@@ -234,7 +234,7 @@ def _take_first(
     rows: QuerySet[Interrupt], candidates: list[UUID], by: Any, taking: _Taking
 ) -> UUID | None:
     """Claims the first of the candidates that is still free, and that nobody else is taking."""
-    free = rows.filter(queue_filters.match_free(by)).order_by(*queue_order())
+    free = rows.filter(queue_filters.match_unclaimed(by)).order_by(*queue_order())
     while candidates:
         # All conditions again: it may have been assigned or put off since it was read. Where rows
         # can be locked, those that another caller is about to take are passed by instead of waited
@@ -244,13 +244,13 @@ def _take_first(
         if pk is None:
             return None
         # Zero rows: where nothing was locked, somebody else took it since it was read.
-        if hold(_rows().filter(queue_filters.UNHELD, pk=pk), by, None, **asdict(taking)):
+        if write_claim(_rows().filter(queue_filters.UNCLAIMED, pk=pk), by, None, **asdict(taking)):
             return pk
         candidates.remove(pk)
     return None
 
 
-def hold(rows: QuerySet[Interrupt], by: Any, seconds: float | None, **more: Any) -> int:
+def write_claim(rows: QuerySet[Interrupt], by: Any, seconds: float | None, **more: Any) -> int:
     """Writes the claim on an open question; returns for how many of the ``rows``.
 
     Their conditions are the whole guarantee: of any number of concurrent callers one UPDATE
@@ -266,7 +266,7 @@ def _take_over(interrupt: Interrupt, by: Any, via: str, seconds: float | None) -
     thread, interrupt = lookup.lock(interrupt.pk, by)
     lookup.refuse_if_closed(interrupt)
     _refuse_unless_may_take_over(interrupt, by)
-    hold(_row(interrupt), by, seconds)
+    write_claim(_row(interrupt), by, seconds)
     _record(thread, "take_over", interrupt, by, via)
 
 

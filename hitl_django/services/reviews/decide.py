@@ -18,7 +18,7 @@ from hitl_django.engine.errors import HitlError
 from hitl_django.errors import (
     IdempotencyKeyReusedError,
     InterruptNotFound,
-    StaleQuestionError,
+    StaleInterruptError,
 )
 from hitl_django.graph_registry import registry
 from hitl_django.leases.queries import THREAD
@@ -47,14 +47,14 @@ def decide(
     digest: str | None = None,
     version: int | None = None,
     guest: Guest | None = None,
-    over_claim: bool = True,
+    ignore_claim: bool = True,
 ) -> DecisionInfo:
     """Records what a person did with an open question, and makes its run ready to go on.
 
     Exactly one caller wins; every other gets AlreadyDecidedError, which says who did. A repeat of
     the winning request with the same ``key`` by the same user gets the first outcome back, with
     ``repeated`` set; the same key with another request is an IdempotencyKeyReusedError. ``digest``
-    and ``version`` are those of the question as it was shown: StaleQuestionError if it has changed
+    and ``version`` are those of the question as it was shown: StaleInterruptError if it has changed
     since. ``guest`` is who decides without an account. Nothing is written unless everything is:
     decision, audit entry, resume value and the run's state share one transaction. The answer is
     validated before that opens; if the question has changed by then, it is validated anew.
@@ -68,7 +68,7 @@ def decide(
     decision that comes to this, and refused where none does that the question can be given.
 
     A claim of somebody else's is no obstacle, unless the question requires one, and is recorded
-    with the decision. With ``over_claim=False`` it is a HeldError, for who wants to ask first.
+    with the decision. With ``ignore_claim=False`` it is a ClaimedError, for who wants to ask first.
     """
     request = Request.build(
         type,
@@ -79,14 +79,14 @@ def decide(
         reason=reason,
         key=key,
         guest=guest,
-        over_claim=over_claim,
+        ignore_claim=ignore_claim,
     )
     pk, shown = lookup.parse_id(interrupt_id), _Shown(digest, version)
     with denied_log.record_denial("decide", by=by, via=via):
         for _ in range(MOST_READS):
-            with suppress(record_decision.OvertakenError):
+            with suppress(record_decision.ConcurrentChangeError):
                 return _decide_as_read(pk, request, shown)
-        raise StaleQuestionError
+        raise StaleInterruptError
 
 
 class _Shown(NamedTuple):
@@ -98,7 +98,8 @@ class _Shown(NamedTuple):
 
 @retry_on_conflict
 def _decide_as_read(pk: UUID, request: Request, shown: _Shown) -> DecisionInfo:
-    """Decides a question as it is at this moment; OvertakenError if it has changed meanwhile.
+    """Decides a question as it is at this moment; ConcurrentChangeError if it has changed
+    meanwhile.
 
     First without a lock, where that is likely to do, then with the lock of its thread. Only the
     lock differs: what is read, refused and written is the same.
@@ -111,7 +112,7 @@ def _decide_as_read(pk: UUID, request: Request, shown: _Shown) -> DecisionInfo:
         # the batch is a transaction of its own.
         alone = request.by is None and not connections[using].in_atomic_block
         with (
-            suppress(record_decision.OvertakenError),
+            suppress(record_decision.ConcurrentChangeError),
             nullcontext() if alone else transaction.atomic(using=using),
         ):
             return _decide(found, request, validated, shown)
@@ -144,7 +145,7 @@ def _needs_no_lock(interrupt: Interrupt) -> bool:
         and not interrupt.claim_required
         and interrupt.run.state == Run.State.INTERRUPTED
         and not resumption.waits_for_undo(interrupt.run, by_person=True)
-        and registry.get_review_policy(interrupt.graph).goes_on == "each"
+        and registry.get_review_policy(interrupt.graph).resume_on == "each"
     )
 
 
@@ -153,8 +154,8 @@ def _decide(
 ) -> DecisionInfo:
     """Decides a question as it was read, whether or not its thread is locked meanwhile.
 
-    OvertakenError, with nothing written, where it was validated against another or has changed
-    since.
+    ConcurrentChangeError, with nothing written, where it was validated against another or has
+    changed since.
     """
     interrupt = found.interrupt
     _refuse_unless_visible(interrupt, request.by)
@@ -173,11 +174,11 @@ def record_validated(
 ) -> DecisionInfo:
     """Record a decision on an open question of a locked thread.
 
-    StaleQuestionError where it was validated against another version.
+    StaleInterruptError where it was validated against another version.
     """
     try:
         return _record(thread, interrupt, validated)
-    except record_decision.OvertakenError:
+    except record_decision.ConcurrentChangeError:
         raise lookup.changed_error(interrupt) from None
 
 
@@ -192,16 +193,16 @@ def _record(
     First come those of the run and of other people, then those of the answer itself.
     """
     if validated is None or not validated.fits(interrupt):
-        raise record_decision.OvertakenError
+        raise record_decision.ConcurrentChangeError
     request = validated.request
-    _refuse_if_unheard(interrupt)
+    _raise_if_run_stopped(interrupt)
     if request.type:
         quorum.refuse_own(interrupt, request.type, request.by)
     quorum.refuse_unless_claimed(interrupt, thread, request.by)
     validated.raise_refusal()
-    if not request.over_claim:
+    if not request.ignore_claim:
         # Last of all: who is asked whether to do it anyway has nothing else to put right.
-        lookup.refuse_if_held(interrupt, thread, request.by)
+        lookup.raise_if_claimed(interrupt, thread, request.by)
     decision = record_decision.record(interrupt, validated, thread, so_far)
     info = DecisionInfo.from_row(decision, interrupt.run_id)
     if info.complete:
@@ -255,7 +256,7 @@ def _checked(interrupt: Interrupt, request: Request, by: Any) -> Any:
     _refuse_if_not_allowed(interrupt, by)
     if interrupt.status != Interrupt.Status.PENDING:
         raise lookup.already_decided_error(interrupt)
-    _refuse_if_unheard(interrupt)
+    _raise_if_run_stopped(interrupt)
     validated = request.validate(interrupt)
     if validated.request.type:
         quorum.refuse_own(interrupt, validated.request.type, by)
@@ -324,11 +325,11 @@ def _earlier_outcome(interrupt: Interrupt, request: Request) -> DecisionInfo | N
 
 def _refuse_if_stale(interrupt: Interrupt, digest: str | None, version: int | None) -> None:
     if digest is not None and digest != interrupt.payload_digest:
-        raise StaleQuestionError
+        raise StaleInterruptError
     if version is not None and version != interrupt.version:
-        raise StaleQuestionError
+        raise StaleInterruptError
 
 
-def _refuse_if_unheard(interrupt: Interrupt) -> None:
+def _raise_if_run_stopped(interrupt: Interrupt) -> None:
     if interrupt.run.state not in Run.ANSWERABLE:
-        raise lookup.unheard_error(interrupt.run)
+        raise lookup.run_stopped_error(interrupt.run)

@@ -77,20 +77,20 @@ def _expire(pk: UUID) -> bool:
         "graph": interrupt.graph,
     }
     batch = WriteBatch(write_alias())
-    question = {"interrupt_id": str(pk), "digest": interrupt.payload_digest}
+    asked = {"interrupt_id": str(pk), "digest": interrupt.payload_digest}
     group = str(changes.get("group_label", interrupt.group_label))
-    events.publish(batch, EventName.INTERRUPT_EXPIRED, group=group, **question, **ids)
+    events.publish(batch, EventName.INTERRUPT_EXPIRED, group=group, **asked, **ids)
     detail = {
         "type": interrupt.then,
-        "question": interrupt.payload_digest,
+        "payload_digest": interrupt.payload_digest,
         "version": interrupt.version,
         **recorded,
     }
     if interrupt.then == "answer":
         detail["answer"] = digest_json(_answer(batch, interrupt, thread))
     elif interrupt.then == "cancel":
-        detail["questions"] = cancel_run(
-            batch, interrupt.run, thread, questions=Interrupt.Status.CANCELLED
+        detail["interrupts"] = cancel_run(
+            batch, interrupt.run, thread, interrupts=Interrupt.Status.CANCELLED
         )
     elif interrupt.then not in STAYING:
         error = f"The question {interrupt.title!r} expired, and nobody had answered it."

@@ -13,11 +13,11 @@ from hitl_django.db.alias import write_alias
 from hitl_django.engine.errors import HitlError
 from hitl_django.errors import (
     AlreadyDecidedError,
-    HeldError,
+    ClaimedError,
     InterruptNotFound,
     NoSuchThread,
     RunStateError,
-    StaleQuestionError,
+    StaleInterruptError,
 )
 from hitl_django.models import Decision, Interrupt, Run, Thread
 from hitl_django.models.review import LARGE_COLUMNS
@@ -62,13 +62,13 @@ def refuse_if_closed(interrupt: Interrupt) -> None:
     )
 
 
-def refuse_if_held(interrupt: Interrupt, thread: Thread, by: Any) -> None:
-    """Raises HeldError if another person holds a question whose thread is locked."""
-    if is_held_by_another(interrupt, thread, by):
-        raise held_error(interrupt)
+def raise_if_claimed(interrupt: Interrupt, thread: Thread, by: Any) -> None:
+    """Raises ClaimedError if another person holds a question whose thread is locked."""
+    if is_claimed_by_other(interrupt, thread, by):
+        raise claimed_error(interrupt)
 
 
-def is_held_by_another(interrupt: Interrupt, thread: Thread, by: Any) -> bool:
+def is_claimed_by_other(interrupt: Interrupt, thread: Thread, by: Any) -> bool:
     """Says whether somebody else holds a question, at the moment its thread was read."""
     until = interrupt.claimed_until
     if until is None or until <= thread.now:
@@ -76,15 +76,15 @@ def is_held_by_another(interrupt: Interrupt, thread: Thread, by: Any) -> bool:
     return by is None or interrupt.claimed_by_id != by.pk
 
 
-def held_error(interrupt: Interrupt) -> HeldError:
+def claimed_error(interrupt: Interrupt) -> ClaimedError:
     """Says who holds a question, and until when."""
     until = interrupt.claimed_until
     if until is None:  # whoever held it has let go since
         message = "Somebody held the question a moment ago. Try again."
-        return HeldError(message, holder_label="", until=timezone.now())
-    return HeldError(
+        return ClaimedError(message, claimed_by_label="", until=timezone.now())
+    return ClaimedError(
         f"{interrupt.claimed_label} holds the question until {until:%Y-%m-%d %H:%M:%S}.",
-        holder_label=interrupt.claimed_label,
+        claimed_by_label=interrupt.claimed_label,
         until=until,
     )
 
@@ -106,7 +106,7 @@ def already_decided_error(interrupt: Interrupt) -> AlreadyDecidedError:
     return AlreadyDecidedError(message, status=str(interrupt.status), decision=info)
 
 
-def unheard_error(run: Run) -> RunStateError:
+def run_stopped_error(run: Run) -> RunStateError:
     """Returns the error for a question whose run has stopped otherwise."""
     return RunStateError(
         f"The run is {run.state}; the question can be decided once it goes on.",
@@ -122,8 +122,8 @@ def changed_error(interrupt: Interrupt) -> HitlError:
         return already_decided_error(interrupt)
     interrupt.run.refresh_from_db(write_alias(), fields=["state"])
     if interrupt.run.state not in Run.ANSWERABLE:
-        return unheard_error(interrupt.run)
-    return StaleQuestionError()
+        return run_stopped_error(interrupt.run)
+    return StaleInterruptError()
 
 
 def parse_id(value: UUID | str) -> UUID:

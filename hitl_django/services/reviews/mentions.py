@@ -36,8 +36,8 @@ def find_mentioned(text: str, interrupt: Interrupt, by: Any) -> list[Any]:
     rows = users._default_manager.using(write_alias()).filter(**named)
     if by is not None and not get_policy().may_assign(by, interrupt):
         rows = rows.filter(_is_on_page_of(interrupt))
-    question = Interrupt.objects.using(write_alias()).filter(pk=interrupt.pk)
-    return [user for user in rows.order_by("pk") if select_visible(question, user).exists()]
+    row = Interrupt.objects.using(write_alias()).filter(pk=interrupt.pk)
+    return [user for user in rows.order_by("pk") if select_visible(row, user).exists()]
 
 
 def split_at_mentions(text: str, names: Collection[str]) -> list[tuple[str, bool]]:

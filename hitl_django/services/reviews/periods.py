@@ -50,11 +50,11 @@ class Period:
 
     def match(self, name: str) -> Q:
         """Matches the rows whose column is in it, by days of the current time zone."""
-        bounds = {f"{name}__gte": start_of(self.first)}
-        return Q(**bounds, **{f"{name}__lt": start_of(self.last + timedelta(1))})
+        bounds = {f"{name}__gte": start_of_day(self.first)}
+        return Q(**bounds, **{f"{name}__lt": start_of_day(self.last + timedelta(1))})
 
 
-def asked_graphs(user: Any) -> list[str]:
+def list_graphs_with_interrupts(user: Any) -> list[str]:
     """Return the registered graphs that ever asked something which the user may see."""
     names = registry.list_names()
     rows = select_visible(Interrupt.objects.using(write_alias()).order_by(), user)
@@ -73,12 +73,12 @@ def select_decided(user: Any, period: Period, *, graph: str | None = None) -> Qu
     return (made if graph is None else made.filter(interrupt__graph=graph)).order_by()
 
 
-def may_see_reviewers(user: Any) -> bool:
+def may_view_reviewer_reports(user: Any) -> bool:
     """Return whether the user may see figures of each reviewer; a user of None may."""
     return user is None or get_policy().may_view_reviewer_figures(user)
 
 
-def start_of(day: date) -> datetime:
+def start_of_day(day: date) -> datetime:
     """Return the moment at which a day begins, in the current time zone."""
     moment = datetime.combine(day, time.min)
     return timezone.make_aware(moment) if settings.USE_TZ else moment

@@ -24,8 +24,8 @@ from . import quorum
 SCANNED = 10_000
 
 PENDING = Q(status=Interrupt.Status.PENDING)
-HELD = Q(claimed_until__gt=Now())
-UNHELD = Q(claimed_until__isnull=True) | Q(claimed_until__lte=Now())
+CLAIMED = Q(claimed_until__gt=Now())
+UNCLAIMED = Q(claimed_until__isnull=True) | Q(claimed_until__lte=Now())
 SNOOZED = Q(snoozed_until__gt=Now())
 AWAKE = Q(snoozed_until__isnull=True) | Q(snoozed_until__lte=Now())
 #: The flag is what the index knows; the clock knows of those that the sweep hasn't seen yet.
@@ -120,15 +120,15 @@ def _in_order(rows: QuerySet[Any]) -> QuerySet[Any]:
 
 def match_own(user: Any) -> Q:
     """Matches the questions that the user holds, and those that are assigned to them."""
-    return Q(claimed_by=user.pk) & HELD | Q(assignee=user.pk)
+    return Q(claimed_by=user.pk) & CLAIMED | Q(assignee=user.pk)
 
 
-def match_held_by_others(user: Any) -> Q:
+def match_claimed_by_others(user: Any) -> Q:
     """Matches the questions that somebody else holds."""
-    return HELD & ~Q(claimed_by=user.pk)
+    return CLAIMED & ~Q(claimed_by=user.pk)
 
 
-def match_free(user: Any) -> Q:
+def match_unclaimed(user: Any) -> Q:
     """Matches the questions that the user could take.
 
     They are answerable, awake, held by nobody and assigned to nobody else, nor to a group that the
@@ -161,22 +161,22 @@ def list_group_keys(user: Any) -> list[Any]:
     return list(user.groups.order_by().values_list("pk", flat=True))
 
 
-def match_held(user: Any) -> Q:
+def match_claimed_by(user: Any) -> Q:
     """Matches the questions that the user holds and could decide."""
-    return HELD & Q(claimed_by=user.pk) & AWAKE & ANSWERABLE & ~_match_spent(user)
+    return CLAIMED & Q(claimed_by=user.pk) & AWAKE & ANSWERABLE & ~_match_already_approved(user)
 
 
 def match_waiting_for(user: Any) -> Q:
     """Matches what waits for a decision that the user could make, whoever holds it."""
-    return PENDING & AWAKE & ~_match_spent(user)
+    return PENDING & AWAKE & ~_match_already_approved(user)
 
 
 def _match_takeable(user: Any) -> Q:
     """Matches what waits for a decision that the user could make, whoever it is assigned to."""
-    return UNHELD & AWAKE & ANSWERABLE & ~_match_spent(user)
+    return UNCLAIMED & AWAKE & ANSWERABLE & ~_match_already_approved(user)
 
 
-def _match_spent(user: Any) -> Q:
+def _match_already_approved(user: Any) -> Q:
     """Matches what others have to approve: the user has, or started the run themselves."""
     votes = Decision.objects.filter(
         interrupt=OuterRef("pk"), version=OuterRef("version"), by=user.pk

@@ -145,7 +145,7 @@ def _parts(user: Any, groups: Collection[Any], group: Any) -> dict[str, Sequence
     return {
         "mine": [queue_filters.match_own(user)],
         "free": queue_filters.split_free(user, groups, group),
-        "held": [queue_filters.match_held_by_others(user)],
+        "held": [queue_filters.match_claimed_by_others(user)],
         "overdue": queue_filters.OVERDUE_PARTS,
         "snoozed": [queue_filters.SNOOZED],
         "awake": [queue_filters.AWAKE],
@@ -164,7 +164,7 @@ def count_for(user: Any, *, most: int = CAP) -> int:
 
     At most ``most``; 0 for who may not decide the first of them.
     """
-    held = queue_filters.HELD & Q(claimed_by=user.pk)
+    held = queue_filters.CLAIMED & Q(claimed_by=user.pk)
     groups = queue_filters.list_group_keys(user)
     parts = [held, *queue_filters.split_free(user, groups)]
     rows = queue_filters.list_waiting(user)

@@ -59,10 +59,10 @@ def refuse_own(interrupt: Interrupt, type: str, by: Any) -> None:  # noqa: A002
 
 
 def refuse_unless_claimed(interrupt: Interrupt, thread: Thread, by: Any) -> None:
-    """Raises HeldError or ClaimRequiredError unless a question that has to be claimed is theirs."""
+    """Raise ClaimedError or ClaimRequiredError unless the user has a required claim."""
     if by is None or not interrupt.claim_required:
         return
-    lookup.refuse_if_held(interrupt, thread, by)
+    lookup.raise_if_claimed(interrupt, thread, by)
     until = interrupt.claimed_until
     if until is None or until <= thread.now:
         raise ClaimRequiredError("Claim the question first: only who holds it decides it.")

@@ -47,8 +47,8 @@ class Request:
     """A request to decide a question: who, through what, and the digest that a repeat shares.
 
     ``resume`` is set where they sent what the graph is to receive, instead of a type and a value.
-    Unless it goes ``over_claim``, it is refused where somebody else holds the question; that is no
-    part of the digest, since who confirms it sends the same again.
+    Unless it goes ``ignore_claim``, it is refused where somebody else holds the question; that is
+    no part of the digest, since who confirms it sends the same again.
     """
 
     type: str
@@ -60,7 +60,7 @@ class Request:
     key: str
     guest: Guest | None
     digest: str
-    over_claim: bool = True
+    ignore_claim: bool = True
 
     @classmethod
     def build(
@@ -74,7 +74,7 @@ class Request:
         reason: str,
         key: str,
         guest: Guest | None = None,
-        over_claim: bool = True,
+        ignore_claim: bool = True,
     ) -> Request:
         """Returns the request; InvalidAnswerError where its key or its value can't be taken."""
         if key and (len(key) > KEY_LENGTH or not key.isprintable()):
@@ -94,7 +94,7 @@ class Request:
         # With a key, since the digest of a short secret would give it away.
         keyed = salted_hmac(__name__, canonical_json(content), algorithm="sha256")
         digest = keyed.hexdigest()[:32]
-        return cls(type or "", value, resume, by, via, reason, key, guest, digest, over_claim)
+        return cls(type or "", value, resume, by, via, reason, key, guest, digest, ignore_claim)
 
     def validate(self, interrupt: Interrupt) -> Validated:
         """Validates it against an open question as it was read: all of the work that takes time.
@@ -175,11 +175,11 @@ class Validated:
             raise self.refusal
 
 
-class OvertakenError(Exception):
+class ConcurrentChangeError(Exception):
     """Something was changed of a question, its run or its thread since it was read."""
 
 
-class ChangedRowError(OvertakenError):
+class ChangedRowError(ConcurrentChangeError):
     """The same, found when the decision was to be written."""
 
 
@@ -321,7 +321,7 @@ def _build_decision(interrupt: Interrupt, validated: Validated, thread: Thread) 
         by_id=None if request.by is None else request.by.pk,
         by_label=audit.label_user(request.by) if request.guest is None else request.guest.label,
         via=request.via,
-        held_by_label=_holder(interrupt, thread, request),
+        claimed_by_label=_holder(interrupt, thread, request),
         key=request.key,
         request_digest=request.digest,
         payload_digest=interrupt.payload_digest,
@@ -330,7 +330,7 @@ def _build_decision(interrupt: Interrupt, validated: Validated, thread: Thread) 
 
 
 def _holder(interrupt: Interrupt, thread: Thread, request: Request) -> str:
-    held = lookup.is_held_by_another(interrupt, thread, request.by)
+    held = lookup.is_claimed_by_other(interrupt, thread, request.by)
     return interrupt.claimed_label if held else ""
 
 
@@ -357,12 +357,12 @@ def _append_entry(
         subject=str(decision.interrupt_id),
         detail={
             "type": request.type,
-            "question": decision.payload_digest,
+            "payload_digest": decision.payload_digest,
             "version": decision.version,
             "answer": digest_json(decision.value),
             "reason": request.reason,
             **(agreed if decision.quorum > 1 else {}),
-            **({"held_by": decision.held_by_label} if decision.held_by_label else {}),
+            **({"claimed_by": decision.claimed_by_label} if decision.claimed_by_label else {}),
             **invited,
         },
     )

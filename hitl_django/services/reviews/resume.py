@@ -26,7 +26,7 @@ _ENGINE_ID = re.compile("[0-9a-f]{32}")
 _ROW_ID = re.compile("[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 
 
-class Resumed(NamedTuple):
+class ResumeResult(NamedTuple):
     """The run that was answered, the number of its last event before that, and the decisions."""
 
     run_id: UUID
@@ -34,7 +34,7 @@ class Resumed(NamedTuple):
     decisions: tuple[DecisionInfo, ...]
 
 
-def resume(thread_id: str, value: Any, *, by: Any = None, via: str = "code") -> Resumed:
+def resume(thread_id: str, value: Any, *, by: Any = None, via: str = "code") -> ResumeResult:
     """Answers the one open question of a thread, or several: ``value`` is a dict by their ids.
 
     Each answer is a decision, refused and recorded as ``decide`` does; of several, all are made or
@@ -53,12 +53,12 @@ def resume(thread_id: str, value: Any, *, by: Any = None, via: str = "code") -> 
 
 
 @retry_on_conflict
-def _resume(thread_id: str, value: Any, by: Any, via: str) -> Resumed:
+def _resume(thread_id: str, value: Any, by: Any, via: str) -> ResumeResult:
     with transaction.atomic(using=write_alias()):
         answers = _address(thread_id, value, by)
         run = find_row(Run.objects.using(write_alias()), RunNotFound, pk=answers[0][0].run_id)
         made = tuple(decide(row.pk, resume=answer, by=by, via=via) for row, answer in answers)
-        return Resumed(run.pk, run.last_event, made)
+        return ResumeResult(run.pk, run.last_event, made)
 
 
 def _address(thread_id: str, value: Any, by: Any) -> list[tuple[Interrupt, Any]]:

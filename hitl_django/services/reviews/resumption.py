@@ -30,7 +30,7 @@ def resumes_run(interrupt: Interrupt) -> bool:
     Where the graph's policy waits for all, it does if nothing else waits. Whoever answers the
     question before holds the thread's lock, so of several that come at once one is the last.
     """
-    if goes_on_with_each(interrupt.graph):
+    if resumes_on_each(interrupt.graph):
         return True
     waiting = Interrupt.objects.using(write_alias()).filter(
         run=interrupt.run_id, status=Interrupt.Status.PENDING
@@ -38,9 +38,9 @@ def resumes_run(interrupt: Interrupt) -> bool:
     return not waiting.exclude(pk=interrupt.pk).exists()
 
 
-def goes_on_with_each(graph: str) -> bool:
+def resumes_on_each(graph: str) -> bool:
     """Says whether runs of a graph go on with each answer, rather than with the last of them."""
-    return registry.get_review_policy(graph).goes_on == "each"
+    return registry.get_review_policy(graph).resume_on == "each"
 
 
 def waits_for_undo(run: Run, *, by_person: bool) -> bool:

@@ -18,7 +18,7 @@ from hitl_django.json_text.sanitize import escape_unstorable
 from hitl_django.models import SavedFilter
 from hitl_django.permissions import get_policy
 
-from .periods import asked_graphs
+from .periods import list_graphs_with_interrupts
 
 #: Parameters that a filter keeps, and characters of each.
 PARAMETERS, LONGEST = ("show", "graph", "group", "q"), 200
@@ -65,7 +65,7 @@ def list_saved_filters(user: Any) -> list[SavedFilterInfo]:
     for row, query in listed:
         is_own = row.owner_id == user.pk
         if not is_own and "graph" in query:
-            seen = asked_graphs(user) if seen is None else seen
+            seen = list_graphs_with_interrupts(user) if seen is None else seen
             if query["graph"] not in seen:
                 continue
         info = SavedFilterInfo(

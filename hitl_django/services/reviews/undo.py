@@ -110,14 +110,14 @@ def undo_locked(
         Run.objects.using(using).filter(pk=interrupt.run_id).update(resumes_at=None)
     DjangoSaver(ThreadKey(thread.pk, thread.thread_id, thread.epoch)).withdraw_answer(interrupt)
     if by is not None and decision.by_id == by.pk:
-        claim.hold(Interrupt.objects.using(using).filter(pk=interrupt.pk), by, None)
+        claim.write_claim(Interrupt.objects.using(using).filter(pk=interrupt.pk), by, None)
     batch = WriteBatch(using)
     subject, detail = (
         str(interrupt.pk),
         {
             "decision": str(decision.pk),
             "type": str(decision.type),
-            "question": decision.payload_digest,
+            "payload_digest": decision.payload_digest,
             "version": decision.version,
         },
     )
@@ -186,7 +186,7 @@ def _reopen(interrupt: Interrupt, decision: Decision, using: str) -> None:
 
 def _is_another_answered(interrupt: Interrupt, thread: Thread, using: str) -> bool:
     """Says whether the run has another answer to go on with."""
-    if not resumption.goes_on_with_each(interrupt.graph):
+    if not resumption.resumes_on_each(interrupt.graph):
         return False
     answers = Decision.objects.using(using).filter(
         interrupt__run=interrupt.run_id, effective=True, undo_epoch=thread.epoch

@@ -21,8 +21,8 @@ CANCELLABLE = tuple(
 )
 
 
-def cancel_run(batch: WriteBatch, run: Run, thread: Thread, *, questions: str) -> list[str]:
-    """Cancels the run and closes its open questions with the status ``questions``.
+def cancel_run(batch: WriteBatch, run: Run, thread: Thread, *, interrupts: str) -> list[str]:
+    """Cancels the run and closes its open questions with the status ``interrupts``.
 
     Returns the ids of those questions. The thread's row is locked by the caller, who runs the
     ``batch`` as well: it takes the run's event and what subscribers write.
@@ -41,15 +41,15 @@ def cancel_run(batch: WriteBatch, run: Run, thread: Thread, *, questions: str) -
             state=run.state,
             allowed=CANCELLABLE,
         )
-    if run.state in Run.LIVE:  # there is one of these at most
+    if run.state in Run.ACTIVE:  # there is one of these at most
         _free_thread(batch, run, thread)
     elif run.state == Run.State.WAITING:
         note_waiting(thread)
-    interrupts = Interrupt.objects.using(using)
-    waiting = interrupts.filter(run=run, status=Interrupt.Status.PENDING)
+    rows = Interrupt.objects.using(using)
+    waiting = rows.filter(run=run, status=Interrupt.Status.PENDING)
     run_events.append_event(batch, run, Run.State.CANCELLED)
     closed = [str(pk) for pk in waiting.order_by("pk").values_list("pk", flat=True)]
-    waiting.update(status=questions, **get_closed_columns())
+    waiting.update(status=interrupts, **get_closed_columns())
     ids = {"run_id": run.pk, "thread_id": thread.thread_id}
     events.publish(batch, EventName.RUN_CANCELLED, run.graph, **ids)
     run.refresh_from_db(using, fields=["state", "finished_at"])

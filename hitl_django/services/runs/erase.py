@@ -32,7 +32,7 @@ from .threads import list_copies
 
 
 @retry_on_conflict
-def forget(thread_id: str, *, by: Any = None, via: str = "code") -> list[str]:
+def erase_thread(thread_id: str, *, by: Any = None, via: str = "code") -> list[str]:
     """Erase the payloads of a thread and of its copies; return the ids of the erased threads.
 
     State and history, events, questions, answers, reasons, comments, errors, metadata and subject
@@ -47,7 +47,7 @@ def forget(thread_id: str, *, by: Any = None, via: str = "code") -> list[str]:
         RunStateError: if a run of the thread or of a copy is active; it names the copies.
         NotAllowedError: if the user may not operate the thread or one of its copies.
     """
-    refusal = denied_log.record_denial("forget", by=by, via=via)
+    refusal = denied_log.record_denial("erase", by=by, via=via)
     with refusal, transaction.atomic(using=write_alias()):
         thread = _operated(thread_id, by)
         copies = [copy for name in list_copies(thread) if (copy := _operated_copy(name, by))]
@@ -59,7 +59,7 @@ def forget(thread_id: str, *, by: Any = None, via: str = "code") -> list[str]:
 
 def _refuse_active(threads: Sequence[Thread]) -> None:
     rows = Run.objects.using(write_alias()).select_related("thread")
-    active = list(rows.filter(thread__in=threads, state__in=Run.UNFINISHED).order_by("pk"))
+    active = list(rows.filter(thread__in=threads, state__in=Run.NOT_ENDED).order_by("pk"))
     if not active:
         return
     named = "; ".join(
@@ -95,7 +95,7 @@ def _erase(thread: Thread, by: Any, via: str, detail: dict[str, Any]) -> None:
     runs.filter(state=Run.State.FAILED).update(state=Run.State.CANCELLED)
     Thread.objects.filter(pk=thread.pk).update(metadata={}, subject_type=None, subject_id="")
     audit.erase_reasons(thread)
-    audit.append_alone(thread, "forget", by=by, via=via, subject=thread.thread_id, detail=detail)
+    audit.append_alone(thread, "erase", by=by, via=via, subject=thread.thread_id, detail=detail)
 
 
 def _operated_copy(thread_id: str, by: Any) -> Thread | None:

@@ -150,7 +150,7 @@ class EventReader:
         """Returns whether a page of its last event would be ``ended``, or the run is gone."""
         return self.has_news(LAST)
 
-    def find_stretch(self) -> int:
+    def find_last_resume(self) -> int:
         """Returns the number of the event behind which the run last went on; 0: from its start."""
         events = RunEvent.objects.using(self.using).filter(run=self.run_id, kind__in=AT_REST)
         pauses = list(events.order_by("-seq").values_list("seq", flat=True)[:2])

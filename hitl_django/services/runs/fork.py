@@ -117,7 +117,7 @@ def fork(
                     "checkpoint": checkpoint_id,
                     "from": before,
                     "replaced": str(last.pk),
-                    "questions": closed,
+                    "interrupts": closed,
                     "as_node": as_node,
                     "values": None if values is None else digest_masked(registered, values),
                 },
@@ -274,8 +274,8 @@ def find_run_of(base: CheckpointTuple, last: Run) -> Run:
 def end_newest_run(batch: WriteBatch, last: Run, thread: Thread) -> list[str]:
     """Ends what is left of the newest run, and shuts out a worker that may still be at it."""
     closed: list[str] = []
-    if last.state in Run.LIVE:
-        closed = cancel_run(batch, last, thread, questions=Interrupt.Status.SUPERSEDED)
+    if last.state in Run.ACTIVE:
+        closed = cancel_run(batch, last, thread, interrupts=Interrupt.Status.SUPERSEDED)
     # Whatever the run's state says: a worker that was frozen and thinks that it still holds the
     # thread finds another epoch, and writes nothing on top of what is stored now.
     Thread.objects.using(write_alias()).filter(pk=thread.pk).update(

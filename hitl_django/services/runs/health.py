@@ -39,19 +39,19 @@ class WorkerHealth:
         return self.workers > 0 or self.driving > 0
 
     @property
-    def is_silent(self) -> bool:
+    def is_missing(self) -> bool:
         """Tells whether workers are missed: there were some, or there is work for some."""
         return not self.is_alive and (self.last_seen is not None or self.overdue > 0)
 
 
 @dataclass(frozen=True, slots=True)
-class Silence:
+class WorkerOutage:
     """No worker shows itself, though there were some, or there is work for some."""
 
     last_seen: datetime | None
 
 
-def missing_workers() -> Silence | None:
+def find_worker_outage() -> WorkerOutage | None:
     """Returns since when workers are missed; None while they are not.
 
     One query, for the page that is opened most: the runs are only looked at where no worker has
@@ -64,7 +64,7 @@ def missing_workers() -> Silence | None:
     if found["workers"] or found["driving"]:
         return None
     missed = found["last_seen"] is not None or found["overdue"]
-    return Silence(found["last_seen"]) if missed else None
+    return WorkerOutage(found["last_seen"]) if missed else None
 
 
 def worker_health(*, by: Any = None) -> WorkerHealth:
@@ -78,7 +78,7 @@ def worker_health(*, by: Any = None) -> WorkerHealth:
     )
 
 
-def worker_seen_at() -> datetime | None:
+def last_heartbeat_at() -> datetime | None:
     """Returns when any worker last reported; anybody who waits for a worker may know it."""
     last: datetime | None = _heartbeats().aggregate(at=Max("at"))["at"]
     return last
@@ -89,7 +89,7 @@ def _heartbeats() -> QuerySet[WorkerHeartbeat]:
 
 
 def _seen() -> dict[str, Any]:
-    recently = Q(at__gte=Now() - heartbeat.get_silence_limit())
+    recently = Q(at__gte=Now() - heartbeat.get_heartbeat_limit())
     return {"workers": Count("pk", filter=recently), "last_seen": Max("at")}
 
 

@@ -34,7 +34,7 @@ PAGE = 500
 
 
 @dataclass(frozen=True, slots=True)
-class RetriedRun:
+class RetryResult:
     """What came of one of many runs: it is queued again, or ``error`` says why not."""
 
     run_id: UUID
@@ -60,7 +60,7 @@ def cancel(
         run, thread = _operated(run_id, None if skip_permission_checks else by)
         before = str(run.state)
         batch = WriteBatch(write_alias())
-        closed = cancel_run(batch, run, thread, questions=Interrupt.Status.CANCELLED)
+        closed = cancel_run(batch, run, thread, interrupts=Interrupt.Status.CANCELLED)
         audit.append(
             batch,
             thread,
@@ -68,7 +68,7 @@ def cancel(
             by=by,
             via=via,
             subject=str(run.pk),
-            detail={"from": before, "reason": escape_unstorable(reason), "questions": closed},
+            detail={"from": before, "reason": escape_unstorable(reason), "interrupts": closed},
         )
         batch.run()
         return RunInfo.from_row(run)
@@ -84,7 +84,7 @@ def retry(run_id: UUID | str, *, by: Any = None, via: str = "code") -> RunInfo:
     with refusal, transaction.atomic(using=write_alias()):
         run, thread = _operated(run_id, by)
         before = str(run.state)
-        _refuse_if_overtaken(run)
+        _raise_if_superseded(run)
         # One that never began has nothing to go on from but its input.
         after = Run.State.QUEUED if run.input is None else Run.State.WAITING
         # Zero rows: somebody else retried or cancelled it, or it never failed.
@@ -118,7 +118,7 @@ def retry(run_id: UUID | str, *, by: Any = None, via: str = "code") -> RunInfo:
 
 def retry_all(
     run_ids: Iterable[UUID], *, by: Any = None, via: str = "code"
-) -> Iterator[RetriedRun]:
+) -> Iterator[RetryResult]:
     """Retries many runs, each in a transaction of its own, and yields what came of each.
 
     Where one can't be retried the others are all the same.
@@ -127,9 +127,9 @@ def retry_all(
         try:
             retry(run_id, by=by, via=via)
         except HitlError as error:
-            yield RetriedRun(run_id, error)
+            yield RetryResult(run_id, error)
         else:
-            yield RetriedRun(run_id)
+            yield RetryResult(run_id)
 
 
 def list_retryable(state: str, *, graph: str | None = None, by: Any = None) -> Iterator[UUID]:
@@ -141,7 +141,7 @@ def list_retryable(state: str, *, graph: str | None = None, by: Any = None) -> I
     if state not in RETRYABLE:
         raise ValueError(f"state is one of {', '.join(RETRYABLE)}, not {state!r}.")
     rows = select_visible(Run.objects.using(write_alias()), by).filter(state=state)
-    rows = rows.filter(~is_overtaken()).order_by("pk")
+    rows = rows.filter(~is_superseded()).order_by("pk")
     if graph is not None:
         rows = rows.filter(graph=graph)
     page = list(rows.values_list("pk", flat=True)[:PAGE])
@@ -150,7 +150,7 @@ def list_retryable(state: str, *, graph: str | None = None, by: Any = None) -> I
         page = list(rows.filter(pk__gt=page[-1]).values_list("pk", flat=True)[:PAGE])
 
 
-def is_overtaken() -> Exists:
+def is_superseded() -> Exists:
     """Returns the condition, on runs, that the thread has a newer one."""
     is_newer = Q(number__gt=OuterRef("number"))
     is_newer |= Q(number=OuterRef("number"), pk__gt=OuterRef("pk"))
@@ -168,7 +168,7 @@ def _operated(run_id: UUID | str, by: Any) -> tuple[Run, Thread]:
     return run, thread
 
 
-def _refuse_if_overtaken(run: Run) -> None:
+def _raise_if_superseded(run: Run) -> None:
     """Refuses to revive a run whose thread has gone on without it."""
     if run.state not in RETRYABLE:
         return

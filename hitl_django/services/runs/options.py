@@ -19,7 +19,7 @@ KEPT = ("context", "configurable")
 RESERVED = frozenset(
     {
         "thread_id", "checkpoint_ns", "checkpoint_id", "checkpoint_map", "discard_pending",
-        "on_question_change", "on_unknown_key", "rerun_unanswered",
+        "on_interrupt_change", "on_unknown_key", "rerun_unanswered",
     }
 )  # fmt: skip
 

@@ -23,7 +23,7 @@ from hitl_django.models import Interrupt, Run, Thread
 from .state import find_graph_of_thread, find_thread
 
 #: Questions of one thread that are looked at.
-QUESTIONS = 100
+INTERRUPTS = 100
 _STUCK = (Run.State.FAILED, Run.State.PARKED)
 _TO_COME = (Run.State.QUEUED, Run.State.RUNNING, *_STUCK)
 
@@ -116,7 +116,7 @@ def _visited(using: str, thread: int, head: ThreadHead, registered: RegisteredGr
 def _paused(using: str, run: Run, registered: RegisteredGraph) -> set[str]:
     """Returns the nodes that have asked something nobody has answered yet."""
     asked = Interrupt.objects.using(using).filter(run=run, status=Interrupt.Status.PENDING)
-    nodes = asked.order_by().values_list("checkpoint_ns", "node")[:QUESTIONS]
+    nodes = asked.order_by().values_list("checkpoint_ns", "node")[:INTERRUPTS]
     return {_rename(_ident(ns, node), registered) for ns, node in nodes}
 
 
@@ -130,7 +130,7 @@ def _due(using: str, thread: int, head: ThreadHead, registered: RegisteredGraph)
             version = head.versions.get(trigger)
             if version is not None and (trigger not in seen or version > seen[trigger]):
                 moved.setdefault(trigger, []).append(name)
-    held = stored_position.read_held_channels(using, thread, head, moved)
+    held = stored_position.read_stored_channels(using, thread, head, moved)
     due = {name for trigger in held for name in moved[trigger]}
     if START not in due:
         return due

@@ -16,7 +16,7 @@ from hitl_django.db.alias import write_alias
 from hitl_django.db.clock import read_clock
 from hitl_django.db.retry import retry_on_conflict
 from hitl_django.db.write_batch import WriteBatch
-from hitl_django.engine.errors import EmptyInputError, InvalidInputError, OpenQuestionsError
+from hitl_django.engine.errors import EmptyInputError, InvalidInputError, PendingInterruptsError
 from hitl_django.engine.ids import new_id
 from hitl_django.errors import (
     IdempotencyKeyReusedError,
@@ -41,7 +41,7 @@ from .cancel import cancel_run
 from .input_submission import submit_input
 from .options import KEPT, RunOptions
 from .state import digest_masked
-from .subjects import SubjectKey, find_subject
+from .subjects import SubjectRef, find_subject
 from .threads import check_metadata, check_names
 from .waiting import refuse_if_crowded, refuse_if_waited_for
 
@@ -56,7 +56,7 @@ def start(
     by: Any = None,
     via: str = "code",
     key: str | None = None,
-    subject: Model | SubjectKey | None = None,
+    subject: Model | SubjectRef | None = None,
     thread_id: str | None = None,
     metadata: dict[str, Any] | None = None,
     on_pending: str = "refuse",
@@ -72,12 +72,12 @@ def start(
     key with another input, or where somebody else's run is not for ``by`` to see, is an
     IdempotencyKeyReusedError. ``thread_id`` continues a thread, or names a new one. ``on_pending``
     says what becomes of a thread with a run that hasn't ended: it is refused, with
-    OpenQuestionsError where its questions are open and RunStateError else; with "discard" it loses
-    those questions, which needs the permission to cancel its run; with "wait" the new run waits
-    for its turn, begins when those before it have ended, however they do, and loses no question.
-    ``subject`` is the object that the thread is about, or its key, for whoever may see it.
-    ``events`` names which events the run records, where those aren't its graph's, and ``options``
-    has what else is otherwise for this run.
+    PendingInterruptsError where its questions are open and RunStateError else; with "discard" it
+    loses those questions, which needs the permission to cancel its run; with "wait" the new run
+    waits for its turn, begins when those before it have ended, however they do, and loses no
+    question. ``subject`` is the object that the thread is about, or its key, for whoever may see
+    it. ``events`` names which events the run records, where those aren't its graph's, and
+    ``options`` has what else is otherwise for this run.
 
     ``context`` and ``configurable`` are those of ``options``: what nodes get as
     ``runtime.context`` and find in their config, as long as the run lasts.
@@ -99,7 +99,7 @@ def start(
         raise ValueError(f"on_pending is one of {', '.join(ON_PENDING)}, not {on_pending!r}.")
     check_metadata(metadata)
     registered.graph.validate_input(input)
-    if isinstance(subject, SubjectKey):
+    if isinstance(subject, SubjectRef):
         subject = find_subject(subject, asked)
     chosen = options or RunOptions()
     if context is not None:
@@ -218,7 +218,7 @@ class _Start:
     def _has_to_wait(self, thread: Thread) -> bool:
         if self.on_pending != "wait":
             return False
-        live = Run.objects.using(write_alias()).filter(thread=thread, state__in=Run.LIVE)
+        live = Run.objects.using(write_alias()).filter(thread=thread, state__in=Run.ACTIVE)
         return thread.has_waiting or live.exists()
 
     def _wait(self, thread: Thread) -> RunInfo:
@@ -340,7 +340,7 @@ class _Start:
     def _take_over(self, thread: Thread) -> bool:
         """Makes sure that the thread is free for a new run; says whether that drops a pause."""
         runs = Run.objects.using(write_alias()).filter(thread=thread)
-        live = runs.filter(state__in=Run.LIVE).first()
+        live = runs.filter(state__in=Run.ACTIVE).first()
         if live is not None:
             self._replace(live, thread)
         else:
@@ -382,7 +382,7 @@ class _Start:
             interrupts = Interrupt.objects.using(write_alias())
             waiting = interrupts.filter(run=live, status=Interrupt.Status.PENDING)
             waiting = select_visible(waiting, self.by)
-            raise OpenQuestionsError(
+            raise PendingInterruptsError(
                 f"The thread {thread.thread_id!r} waits for answers, which a new run would lose.",
                 [str(pk) for pk in waiting.values_list("pk", flat=True)],
             )
@@ -390,7 +390,7 @@ class _Start:
         message = "You may not cancel the run that waits for answers."
         refuse_unless_may(self.asked, get_policy().may_operate, live, message)
         batch = WriteBatch(write_alias())
-        closed = cancel_run(batch, live, thread, questions=Interrupt.Status.SUPERSEDED)
+        closed = cancel_run(batch, live, thread, interrupts=Interrupt.Status.SUPERSEDED)
         audit.append(
             batch,
             thread,
@@ -398,6 +398,6 @@ class _Start:
             by=self.by,
             via=self.via,
             subject=str(live.pk),
-            detail={"questions": closed},
+            detail={"interrupts": closed},
         )
         batch.run()

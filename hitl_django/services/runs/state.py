@@ -36,7 +36,7 @@ ResultT = TypeVar("ResultT")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class QuestionInfo:
+class InterruptInfo:
     """A question as its task asked it; ``id`` is the engine's."""
 
     id: str
@@ -48,14 +48,14 @@ class QuestionInfo:
 class TaskInfo:
     """A call of a node that follows a checkpoint: what it asks, or how it ended.
 
-    ``questions`` are those that the user may see. ``namespace`` is that of the graph which the node
-    calls, ``state`` that graph's, where it was asked for.
+    ``interrupts`` are those that the user may see. ``namespace`` is that of the graph which the
+    node calls, ``state`` that graph's, where it was asked for.
     """
 
     id: str
     name: str
     error: str | None
-    questions: tuple[QuestionInfo, ...]
+    interrupts: tuple[InterruptInfo, ...]
     result: Any
     namespace: str | None
     state: StateInfo | None
@@ -219,8 +219,8 @@ def _build_task(
         id=task.id,
         name=task.name,
         error=None if task.error is None else str(task.error),
-        questions=tuple(
-            QuestionInfo(
+        interrupts=tuple(
+            InterruptInfo(
                 id=asked.id, value=render_json(asked.value), response_schema=asked.response_schema
             )
             for asked in task.interrupts

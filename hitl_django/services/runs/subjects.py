@@ -14,14 +14,14 @@ from hitl_django.permissions import get_policy
 
 
 @dataclass(frozen=True, slots=True)
-class SubjectKey:
+class SubjectRef:
     """Names an object of the embedding product: its model as ``app_label.model``, and its key."""
 
     type: str
     id: str
 
 
-def find_subject(key: SubjectKey, by: Any) -> Model:
+def find_subject(key: SubjectRef, by: Any) -> Model:
     """Return the object of this key.
 
     Raises:

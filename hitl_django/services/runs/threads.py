@@ -38,7 +38,7 @@ NAME_LENGTH, METADATA_BYTES = 255, 16 * 1024
 COPIED, ORIGINALS = "thread_copied", "originals"
 
 
-class MadeThread(NamedTuple):
+class CreatedThread(NamedTuple):
     """A thread's id, and whether it was made just now."""
 
     thread_id: str
@@ -54,7 +54,7 @@ def create_thread(
     if_exists: str = "refuse",
     by: Any = None,
     via: str = "code",
-) -> MadeThread:
+) -> CreatedThread:
     """Makes a thread that has no run yet, of a graph or of whichever is started on it first.
 
     It takes the permission to start that graph, or any. Where the id is taken it is a
@@ -83,12 +83,12 @@ def create_thread(
         find_row(select_visible(rows, by), NoSuchThread, thread_id=thread_id)
         if if_exists != "keep":
             raise ThreadExistsError(f"There is a thread {thread_id!r} already.") from None
-        return MadeThread(thread_id, created=False)
-    return MadeThread(thread_id, created=True)
+        return CreatedThread(thread_id, created=False)
+    return CreatedThread(thread_id, created=True)
 
 
 @retry_on_conflict
-def copy_thread(thread_id: str, *, by: Any = None, via: str = "code") -> MadeThread:
+def copy_thread(thread_id: str, *, by: Any = None, via: str = "code") -> CreatedThread:
     """Copies a thread's history to a new one, which has no runs and asks nothing.
 
     It takes the permissions to see the thread's state, and to start its graph. The record of the
@@ -116,7 +116,7 @@ def copy_thread(thread_id: str, *, by: Any = None, via: str = "code") -> MadeThr
             audit.append_alone(
                 original, COPIED, by=by, via=via, subject=copy_id, detail={"from": thread_id}
             )
-    return MadeThread(copy_id, created=True)
+    return CreatedThread(copy_id, created=True)
 
 
 def _lock_originals(source: Thread) -> list[Thread]:

@@ -74,7 +74,7 @@ def update_state(
                 detail={
                     "checkpoint": base.checkpoint["id"],
                     "from": before,
-                    "questions": closed,
+                    "interrupts": closed,
                     "as_node": as_node,
                     "values": None if values is None else digest_masked(registered, values),
                 },

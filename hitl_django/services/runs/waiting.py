@@ -1,4 +1,4 @@
-"""begin_waiting: the next of the runs that wait until their thread is free."""
+"""start_next_waiting_run: the next of the runs that wait until their thread is free."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ MOST_WAITING = 100
 
 
 @retry_on_conflict
-def begin_waiting(run_id: UUID) -> UUID | None:
+def start_next_waiting_run(run_id: UUID) -> UUID | None:
     """Queues the run that has waited longest for the thread of this one, if that is free.
 
     Returns the run, for a worker to claim: it goes on as if it had been started now, with the
@@ -47,7 +47,7 @@ def begin_waiting(run_id: UUID) -> UUID | None:
     with transaction.atomic(using=using):
         thread = leases.lock_thread(pk=found.thread_id)
         runs = Run.objects.using(using).filter(thread=thread)
-        if runs.filter(state__in=Run.LIVE).exists():
+        if runs.filter(state__in=Run.ACTIVE).exists():
             return None
         begun = None
         while (run := run_leases.select_waiting(using, thread.pk).first()) is not None:

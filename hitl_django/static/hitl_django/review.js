@@ -80,7 +80,7 @@
 
     /* Drafts: what was typed and isn't known to be recorded. They are of one person in one tab, and
        are kept until a page says that what was sent with their key is recorded. Where that can be
-       undone, what was sent stays beside them, for the page of the question that is open again. */
+       undone, what was sent stays beside them, for the page of the interrupt that is open again. */
 
     const frame = document.querySelector("[data-hitl-user]");
     const drafts = "hitl.draft/", own = `${drafts}${encodeURIComponent(frame?.dataset.hitlUser)}/`;
@@ -196,7 +196,7 @@
         }, 250);
     });
 
-    /* News: where a run is, what became of a page's questions, who else looks, what is new in the
+    /* News: where a run is, what became of a page's interrupts, who else looks, what is new in the
        list. The answer says after how many seconds to ask again; it is later, the longer nothing is
        done, while nobody looks, and where there is no answer. Logging out is the end of it. */
 
@@ -209,9 +209,9 @@
         [link.href, link.textContent] = [lead.url, lead.label];
         if (!link.parentNode) line.append(link);
     };
-    const mark = (question, words) => {
-        const notice = document.querySelector(`[data-hitl-changed="${question}"]`);
-        const row = document.querySelector(`[data-hitl-row="${question}"]`)?.closest("tr");
+    const mark = (interrupt, words) => {
+        const notice = document.querySelector(`[data-hitl-changed="${interrupt}"]`);
+        const row = document.querySelector(`[data-hitl-row="${interrupt}"]`)?.closest("tr");
         if (notice?.hidden) {
             notice.querySelector("strong").textContent = words;
             notice.hidden = false;
@@ -222,9 +222,9 @@
         all("input[name=item]", row).forEach((tick) => (tick.disabled = !(tick.checked = false)));
         countTicks();
     };
-    const take = (line, { text, lead, questions, counts, total }) => {
+    const take = (line, { text, lead, interrupts, counts, total }) => {
         say(line, text, lead);
-        Object.entries(questions ?? {}).forEach(([question, words]) => mark(question, words));
+        Object.entries(interrupts ?? {}).forEach(([interrupt, words]) => mark(interrupt, words));
         if (!counts) return;
         all("[data-hitl-count]").forEach((count) => (count.textContent = counts[count.dataset.hitlCount]));
         all("[data-hitl-total]").forEach((count) => (count.textContent = total ?? count.textContent));

@@ -17,8 +17,8 @@ from hitl_django.engine.errors import (
 from hitl_django.engine.types import Interrupt, RetryPolicy
 
 
-def values(questions: Any) -> list[Any]:
-    return [question.value for question in questions]
+def values(pending_interrupts: Any) -> list[Any]:
+    return [interrupt.value for interrupt in pending_interrupts]
 
 
 class Reviewed(TypedDict, total=False):
@@ -135,7 +135,7 @@ class Both(TypedDict, total=False):
     y: str
 
 
-def two_questions(checkpointer: Any) -> Any:
+def two_interrupts(checkpointer: Any) -> Any:
     def node_a(state: Both) -> Any:
         x = interrupt("需要 X")
         return {"x": x}
@@ -154,7 +154,7 @@ def two_questions(checkpointer: Any) -> Any:
 
 def test_a_map_by_namespace_hash_answers_all(checkpointer: Any, config: Any) -> None:
     """Follows "Resuming at several interrupts": an id is the hash of its task's namespace."""
-    compiled = two_questions(checkpointer)
+    compiled = two_interrupts(checkpointer)
     asked = compiled.invoke({}, config)["__interrupt__"]
     assert values(asked) == ["需要 X", "需要 Y"]
 
@@ -162,16 +162,16 @@ def test_a_map_by_namespace_hash_answers_all(checkpointer: Any, config: Any) -> 
         task.name: xxhash.xxh3_128_hexdigest(f"{task.name}:{task.id}".encode())
         for task in compiled.get_state(config).tasks
     }
-    assert [question.id for question in asked] == [hashes["nodeA"], hashes["nodeB"]]
+    assert [interrupt.id for interrupt in asked] == [hashes["nodeA"], hashes["nodeB"]]
     result = compiled.invoke(
         Command(resume={hashes["nodeA"]: "valueX", hashes["nodeB"]: "valueY"}), config=config
     )
     assert result == {"x": "valueX", "y": "valueY"}
 
 
-def test_a_bare_answer_to_two_questions_is_refused(checkpointer: Any, config: Any) -> None:
+def test_a_bare_answer_to_two_interrupts_is_refused(checkpointer: Any, config: Any) -> None:
     """Follows "Command(resume=...)": which question would it answer?"""
-    compiled = two_questions(checkpointer)
+    compiled = two_interrupts(checkpointer)
     compiled.invoke({}, config)
     with pytest.raises(RuntimeError, match="multiple pending interrupts") as caught:
         compiled.invoke(Command(resume="valueX"), config=config)
@@ -181,7 +181,7 @@ def test_a_bare_answer_to_two_questions_is_refused(checkpointer: Any, config: An
 
 def test_answers_stay_with_their_task(checkpointer: Any, config: Any) -> None:
     """Follows "Scope of a resume": the one that wasn't answered goes on waiting."""
-    compiled = two_questions(checkpointer)
+    compiled = two_interrupts(checkpointer)
     first, second = compiled.invoke({}, config)["__interrupt__"]
     waiting = compiled.invoke(Command(resume={second.id: "valueY"}), config)
     assert values(waiting["__interrupt__"]) == ["需要 X"]
@@ -196,7 +196,7 @@ class Conditional(TypedDict, total=False):
 
 
 @pytest.mark.parametrize("requires_human", [True, False])
-def test_a_question_may_stand_behind_a_condition(
+def test_an_interrupt_may_stand_behind_a_condition(
     checkpointer: Any, config: Any, requires_human: bool
 ) -> None:
     """Follows "Conditional interrupts"."""
@@ -234,7 +234,7 @@ class Called(TypedDict, total=False):
     result: str
 
 
-def test_a_call_before_the_question_runs_twice(checkpointer: Any, config: Any) -> None:
+def test_a_call_before_the_interrupt_runs_twice(checkpointer: Any, config: Any) -> None:
     """Follows "Idempotence", BAD."""
     calls = []
 

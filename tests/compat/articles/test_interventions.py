@@ -9,13 +9,13 @@ import pytest
 from asgiref.sync import async_to_sync
 
 from hitl_django import END, START, Command, StateGraph, interrupt
-from hitl_django.engine.errors import QuestionChangedError
+from hitl_django.engine.errors import InterruptChangedError
 from hitl_django.engine.state.messages import add_messages
 from hitl_django.engine.types import Interrupt
 
 
-def values(questions: Any) -> list[Any]:
-    return [question.value for question in questions]
+def values(pending_interrupts: Any) -> list[Any]:
+    return [payload.value for payload in pending_interrupts]
 
 
 def new_thread() -> dict[str, Any]:
@@ -284,11 +284,11 @@ def test_an_age_is_asked_for_until_it_is_one(checkpointer: Any, config: Any, pri
     """Follows "Validate human input", short."""
 
     def human_node(state: Person) -> Any:
-        question = "What is your age?"
+        payload = "What is your age?"
         while True:
-            answer = interrupt(question)
+            answer = interrupt(payload)
             if not isinstance(answer, int) or answer < 0:
-                question = f"'{answer} is not a valid age. What is your age?"
+                payload = f"'{answer} is not a valid age. What is your age?"
                 answer = None
                 continue
             else:  # noqa: RET507 - as in the article
@@ -400,7 +400,7 @@ def test_the_node_runs_again_from_its_first_line(
     ]
 
 
-def test_a_question_needs_a_value(checkpointer: Any, config: Any) -> None:
+def test_an_interrupt_needs_a_value(checkpointer: Any, config: Any) -> None:
     """Follows "How does resuming work?", as it is written: ``interrupt()`` is a TypeError."""
     builder = StateGraph(Person)
     builder.add_node("node", lambda state: interrupt())  # type: ignore[call-arg]
@@ -416,7 +416,7 @@ class Prompts(TypedDict):
 
 
 @pytest.mark.filterwarnings("ignore:.*interrupt_id")
-def test_one_call_answers_several_questions(checkpointer: Any, config: Any) -> None:
+def test_one_call_answers_several_interrupts(checkpointer: Any, config: Any) -> None:
     """Follows "Resume several interrupts with one call"."""
 
     def first(state: Prompts) -> Any:
@@ -447,7 +447,7 @@ def test_one_call_answers_several_questions(checkpointer: Any, config: Any) -> N
     }
 
 
-def test_a_call_before_the_question_is_made_again(checkpointer: Any, config: Any) -> None:
+def test_a_call_before_the_interrupt_is_made_again(checkpointer: Any, config: Any) -> None:
     """Follows "Side effects": once before the question, once more on resuming."""
     calls = []
 
@@ -553,7 +553,7 @@ def changing_graph(checkpointer: Any) -> Any:
     return builder.compile(checkpointer=checkpointer)
 
 
-def test_an_answer_that_meets_another_question_is_noticed(
+def test_an_answer_that_meets_another_interrupt_is_noticed(
     checkpointer: Any, printed: Any, caplog: pytest.LogCaptureFixture
 ) -> None:
     """Follows "Code that introduces non-determinism": the outcome is the article's.
@@ -572,16 +572,16 @@ def test_an_answer_that_meets_another_question_is_noticed(
     assert "asks something else than was answered" in record.getMessage()
 
 
-def test_an_answer_that_meets_another_question_can_be_refused(
+def test_an_answer_that_meets_another_interrupt_can_be_refused(
     checkpointer: Any, printed: Any
 ) -> None:
     """Follows "Code that introduces non-determinism", with the engine's stricter setting."""
     graph = changing_graph(checkpointer)
     config = {
-        "configurable": {"thread_id": uuid.uuid4(), "on_question_change": "error"},
+        "configurable": {"thread_id": uuid.uuid4(), "on_interrupt_change": "error"},
     }
     graph.invoke({"age": None, "name": None}, config)
-    with pytest.raises(QuestionChangedError):
+    with pytest.raises(InterruptChangedError):
         graph.invoke(Command(resume="John", update={"name": "foo"}), config)
     assert printed.lines() == []
 

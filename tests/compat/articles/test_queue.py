@@ -64,11 +64,11 @@ def test_the_chatbot_waits_in_the_queue_for_an_expert(advance: Callable[[], int]
     started = start("chatbot", {"messages": [{"role": "user", "content": USER_INPUT}]})
     advance()
     run = Run.objects.get(pk=started.id)
-    question = Interrupt.objects.get(run=run)
-    assert (run.state, question.node) == ("interrupted", "tools")
-    assert question.payload == {"query": USER_INPUT}
+    interrupt = Interrupt.objects.get(run=run)
+    assert (run.state, interrupt.node) == ("interrupted", "tools")
+    assert interrupt.payload == {"query": USER_INPUT}
 
-    decide(question.pk, "respond", {"data": HUMAN_RESPONSE})
+    decide(interrupt.pk, "respond", {"data": HUMAN_RESPONSE})
     advance()
     run.refresh_from_db()
     assert run.state == "succeeded"
@@ -82,8 +82,8 @@ def test_tool_calls_are_decided_one_by_one(advance: Callable[[], int]) -> None:
     )
     started = start("deleting agent", {"messages": [message]})
     advance()
-    questions = Interrupt.objects.filter(run=started.id)
-    first, second = sorted(questions, key=lambda question: question.payload["path"])
+    pending_interrupts = Interrupt.objects.filter(run=started.id)
+    first, second = sorted(pending_interrupts, key=lambda interrupt: interrupt.payload["path"])
     assert [first.payload["path"], second.payload["path"]] == ["/a", "/c"]
 
     decide(second.pk, "approve")
@@ -101,8 +101,8 @@ def test_two_decisions_before_the_run_goes_on_are_both_used(advance: Callable[[]
     message = calling(("delete", {"path": "/a"}), ("delete", {"path": "/c"}))
     started = start("deleting agent", {"messages": [message]})
     advance()
-    for question in Interrupt.objects.filter(run=started.id):
-        decide(question.pk, "approve" if question.payload["path"] == "/a" else "reject")
+    for pending in Interrupt.objects.filter(run=started.id):
+        decide(pending.pk, "approve" if pending.payload["path"] == "/a" else "reject")
     advance()
     run = Run.objects.get(pk=started.id)
     assert run.state == "succeeded"

@@ -7,15 +7,15 @@ from typing import Any, TypedDict
 from hitl_django import START, Command, StateGraph, interrupt
 
 
-def values(questions: Any) -> list[Any]:
-    return [question.value for question in questions]
+def values(pending_interrupts: Any) -> list[Any]:
+    return [pending.value for pending in pending_interrupts]
 
 
 class State(TypedDict):
     some_text: str
 
 
-def test_what_ran_before_the_question_does_not_run_again(checkpointer: Any, config: Any) -> None:
+def test_what_ran_before_the_interrupt_does_not_run_again(checkpointer: Any, config: Any) -> None:
     """Follows 5.1: A -> B -> C, where B asks."""
     entered = []
 
@@ -34,8 +34,8 @@ def test_what_ran_before_the_question_does_not_run_again(checkpointer: Any, conf
     builder.add_edge(START, "A")
     graph = builder.compile(checkpointer=checkpointer)
     asked = graph.invoke({"some_text": "t"}, config)
-    (question,) = asked["__interrupt__"]
-    assert question.value == "t"
+    (pending,) = asked["__interrupt__"]
+    assert pending.value == "t"
     assert graph.get_state(config).next == ("B",)
     assert graph.invoke(Command(resume="u"), config) == {"some_text": "u"}
     assert entered == ["A", "B", "B", "C"]

@@ -9,11 +9,11 @@ from langchain_core.tools import tool
 from pydantic import BaseModel
 
 from hitl_django import START, Command, StateGraph, interrupt
-from hitl_django.engine.errors import QuestionChangedError, UnserializableError
+from hitl_django.engine.errors import InterruptChangedError, UnserializableError
 
 
-def values(questions: Any) -> list[Any]:
-    return [question.value for question in questions]
+def values(pending_interrupts: Any) -> list[Any]:
+    return [interrupt.value for interrupt in pending_interrupts]
 
 
 def single(node: Any, checkpointer: Any, schema: Any = dict, **compiled: Any) -> Any:
@@ -224,7 +224,7 @@ def test_a_bare_except_pauses_all_the_same(
     assert graph.invoke(Command(resume="Ann"), config) == {"name": "Ann"}
 
 
-def test_errors_are_handled_apart_from_the_question(
+def test_errors_are_handled_apart_from_the_interrupt(
     checkpointer: Any, config: Any, printed: Any
 ) -> None:
     """Follows rule 1, right: the question stands outside of the try block."""
@@ -275,7 +275,7 @@ def test_a_particular_exception_may_be_caught_around_it(
 # Don't reorder the calls.
 
 
-def test_questions_in_a_steady_order(checkpointer: Any, config: Any) -> None:
+def test_interrupts_in_a_steady_order(checkpointer: Any, config: Any) -> None:
     """Follows rule 2, right."""
 
     def node_a(state: Person) -> Any:
@@ -304,7 +304,7 @@ def skipping_node(state: Person) -> Any:
     return {"name": name, "city": city}
 
 
-def test_a_skipped_question_is_noticed(
+def test_a_skipped_interrupt_is_noticed(
     checkpointer: Any, config: Any, caplog: pytest.LogCaptureFixture
 ) -> None:
     """Follows rule 2, wrong: the answer for the age arrives at the city.
@@ -319,13 +319,13 @@ def test_a_skipped_question_is_noticed(
     assert "asks something else than was answered" in caplog.text
 
 
-def test_a_skipped_question_can_be_refused(checkpointer: Any) -> None:
+def test_a_skipped_interrupt_can_be_refused(checkpointer: Any) -> None:
     """Follows rule 2, wrong, with the engine's stricter setting: nothing is mixed up."""
-    config = {"configurable": {"thread_id": "some_id", "on_question_change": "error"}}
+    config = {"configurable": {"thread_id": "some_id", "on_interrupt_change": "error"}}
     graph = single(skipping_node, checkpointer, Person)
     graph.invoke({"needs_age": True}, config)
     graph.invoke(Command(resume="Ann"), config)
-    with pytest.raises(QuestionChangedError, match="node_a"):
+    with pytest.raises(InterruptChangedError, match="node_a"):
         graph.invoke(Command(resume="30", update={"needs_age": False}), config)
     assert "city" not in graph.get_state(config).values
 
@@ -456,7 +456,7 @@ def test_an_upsert_may_run_twice(checkpointer: Any, config: Any) -> None:
     assert db.users == {"u": "pending_approval"}
 
 
-def test_what_comes_after_the_question_runs_once(checkpointer: Any, config: Any) -> None:
+def test_what_comes_after_the_interrupt_runs_once(checkpointer: Any, config: Any) -> None:
     """Follows rule 4, right: after the question."""
     db = Database()
 
@@ -498,7 +498,7 @@ def test_what_has_a_node_of_its_own_runs_once(checkpointer: Any, config: Any) ->
     assert sent == [("u", "approved")]
 
 
-def test_what_is_made_before_the_question_is_made_twice(checkpointer: Any, config: Any) -> None:
+def test_what_is_made_before_the_interrupt_is_made_twice(checkpointer: Any, config: Any) -> None:
     """Follows rule 4, wrong: a new record each time."""
     db = Database()
 

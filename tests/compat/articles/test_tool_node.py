@@ -164,7 +164,7 @@ def approved(name: str) -> str:
     return f"{name}: {answer}"
 
 
-def test_each_question_is_kept_under_its_call(checkpointer: Any, config: Any) -> None:
+def test_each_interrupt_is_kept_under_its_call(checkpointer: Any, config: Any) -> None:
     """Answers reach the call that asked, one at a time and in any order."""
     finished = []
 
@@ -352,7 +352,7 @@ def test_a_wrapper_and_its_tool_may_both_ask(
     assert (first.value, second.value) == ({"allow": "a"}, {"allow": "b"})
 
     asked = call(Command(resume={first.id: "yes", second.id: "no"}), config)["__interrupt__"]
-    assert [question.value for question in asked] == [{"approve": "a"}]
+    assert [payload.value for payload in asked] == [{"approve": "a"}]
     result = call(Command(resume="fine"), config)
     assert contents(result) == ["a: fine", "refused"]
 
@@ -608,8 +608,8 @@ def test_the_words_for_asking_are_plain_dicts(checkpointer: Any, config: Any) ->
     builder.add_node(ask)
     builder.add_edge(START, "ask")
     graph = builder.compile(checkpointer=checkpointer)
-    (question,) = graph.invoke({"note": ""}, config)["__interrupt__"]
-    assert question.value[0]["action_request"]["action"] == "send"
+    (payload,) = graph.invoke({"note": ""}, config)["__interrupt__"]
+    assert payload.value[0]["action_request"]["action"] == "send"
     answer: list[HumanResponse] = [{"type": "accept", "args": None}]
     assert graph.invoke(Command(resume=answer), config)["note"] == "accept"
 
@@ -618,16 +618,18 @@ class Log(TypedDict, total=False):
     log: Annotated[list[str], operator.add]
 
 
-def test_questions_come_up_from_graphs_below_parallel_tools(checkpointer: Any, config: Any) -> None:
+def test_interrupts_come_up_from_graphs_below_parallel_tools(
+    checkpointer: Any, config: Any
+) -> None:
     """An agent as a node, two calls of it side by side, two nodes side by side in each."""
     did: list[str] = []
 
     def asking(name: str) -> Any:
         def ask(state: Log) -> Log:
-            question = f"{state['log'][0]}{name}"
-            once(name, did.append, question)
-            get_stream_writer()(question)
-            return {"log": [interrupt(question)]}
+            payload = f"{state['log'][0]}{name}"
+            once(name, did.append, payload)
+            get_stream_writer()(payload)
+            return {"log": [interrupt(payload)]}
 
         return ask
 
@@ -651,8 +653,8 @@ def test_questions_come_up_from_graphs_below_parallel_tools(checkpointer: Any, c
     asked = graph.get_state(config).interrupts
     assert [q.value for q in asked] == ["1x", "1y", "2x", "2y"]
     *others, last = asked
-    for question in reversed(others):
-        graph.invoke(Command(resume={question.id: question.value.upper()}), config)
+    for payload in reversed(others):
+        graph.invoke(Command(resume={payload.id: payload.value.upper()}), config)
     assert graph.get_state(config).interrupts == (last,)
     assert contents(graph.invoke(Command(resume="2Y"), config)) == ["1 1X 1Y", "2 2X 2Y"]
     assert sorted(did) == ["1x", "1y", "2x", "2y"]

@@ -58,8 +58,8 @@ def build():
 
 async def main():
     graph = build()
-    question = {"messages": [("user", "What is 6 * 7, and 1 / 0?")]}
-    async for chunk in graph.astream(question, stream_mode="updates"):
+    interrupt = {"messages": [("user", "What is 6 * 7, and 1 / 0?")]}
+    async for chunk in graph.astream(interrupt, stream_mode="updates"):
         for node, update in chunk.items():
             for message in update["messages"]:
                 status = getattr(message, "status", None)

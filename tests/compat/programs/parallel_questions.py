@@ -33,7 +33,7 @@ graph = builder.compile(checkpointer=InMemorySaver())
 
 config = {"configurable": {"thread_id": "party"}}
 result = graph.invoke({"answers": {}}, config)
-print(sorted(question.value["about"] for question in result["__interrupt__"]))
+print(sorted(interrupt.value["about"] for interrupt in result["__interrupt__"]))
 
 state = graph.get_state(config)
 date = next(one for one in state.interrupts if one.value["about"] == "date")

@@ -74,8 +74,8 @@ def test_an_agent_runs_its_tools_and_asks(version: Any, way: str) -> None:
         Model(), [shout, ask], prompt="Be brief.", name="ann", version=version,
         checkpointer=InMemorySaver(),
     )  # fmt: skip
-    (question,) = run(agent, HI, way)["__interrupt__"]
-    assert question.value == "x?"
+    (interrupt,) = run(agent, HI, way)["__interrupt__"]
+    assert interrupt.value == "x?"
     messages = run(agent, Command(resume="yes"), way)["messages"]
     assert messages[-1]["content"] == "Be brief., X, yes"
     assert messages[-1]["name"] == "ann"

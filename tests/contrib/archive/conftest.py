@@ -12,7 +12,7 @@ from django.utils import timezone
 
 from hitl_django import services
 from hitl_django.contrib.insights.models import SpotCheck
-from hitl_django.contrib.links.services import make_link
+from hitl_django.contrib.links.services import create_review_link
 from hitl_django.models import Interrupt, Run, Thread
 from hitl_django.models.thread_tables import THREAD_TABLES
 from tests.services.conftest import advance, user
@@ -27,15 +27,15 @@ def ended(advance: Callable[[], int]) -> Callable[..., Thread]:
     def make(days: float = 100, text: str = "x", **how: Any) -> Thread:
         run = services.start("approval", {"text": text}, events=["updates"], **how)
         advance()
-        question = Interrupt.objects.get(run=run.id)
+        interrupt = Interrupt.objects.get(run=run.id)
         boss, _ = User.objects.get_or_create(username="boss", is_superuser=True)
         desk, _ = Group.objects.get_or_create(name="desk")
-        services.assign(question.pk, group=desk, by=None)
-        services.comment(question.pk, f"What of {text}?", by=boss)
-        make_link(question.pk, name="Lena", email="lena@example.com")
+        services.assign(interrupt.pk, group=desk, by=None)
+        services.comment(interrupt.pk, f"What of {text}?", by=boss)
+        create_review_link(interrupt.pk, name="Lena", email="lena@example.com")
         answer = {"approved": True, "text": text}
-        made = services.decide(question.pk, "respond", answer, reason=text, by=boss)
-        SpotCheck.objects.create(interrupt=question, decision_id=made.id, reason=text, by=boss)
+        made = services.decide(interrupt.pk, "respond", answer, reason=text, by=boss)
+        SpotCheck.objects.create(interrupt=interrupt, decision_id=made.id, reason=text, by=boss)
         advance()
         age(run.id, days)
         return Thread.objects.get(thread_id=run.thread_id)

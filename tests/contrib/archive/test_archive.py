@@ -20,7 +20,7 @@ from django.utils import timezone
 
 from hitl_django import audit, leases, services
 from hitl_django.contrib.archive import document, moves, partitions
-from hitl_django.contrib.archive.document_words import DICTIONARY
+from hitl_django.contrib.archive.compression_dictionary import DICTIONARY
 from hitl_django.contrib.archive.models import ArchivedThread
 from hitl_django.contrib.archive.retention import archive_ended
 from hitl_django.contrib.archive.services import archived_thread, restore_thread
@@ -63,13 +63,13 @@ def archived() -> list[str]:
 @pytest.mark.parametrize(
     "act",
     [
-        lambda thread, run: services.forget(thread),
+        lambda thread, run: services.erase_thread(thread),
         lambda thread, run: services.retry(run),
         lambda thread, run: services.cancel(run),
         lambda thread, run: services.fork(thread, None),
         lambda thread, run: services.update_state(thread, {"text": "y"}, as_node="ask"),
     ],
-    ids=["forget", "retry", "cancel", "fork", "update_state"],
+    ids=["erase", "retry", "cancel", "fork", "update_state"],
 )
 def test_operation_on_thread_archived_before_its_lock_raises_not_found(
     ended: Ended, monkeypatch: pytest.MonkeyPatch, act: Callable[[str, Any], object]
@@ -136,7 +136,7 @@ def test_what_finds_an_archived_thread_stands_beside_its_document(ended: Ended) 
     found = ArchivedThread.objects.get()
     assert (found.pk, found.thread_id, found.graph) == (thread.pk, thread.thread_id, "approval")
     assert (found.key, found.subject_id, found.state) == ("k", str(about.pk), run.state)
-    assert (found.runs, found.questions) == (1, 1)
+    assert (found.runs, found.interrupts) == (1, 1)
     assert (found.started_at, found.ended_at) == (thread.created_at, thread.ended_at)
     assert found.subject_type == thread.subject_type
 
@@ -305,14 +305,14 @@ def test_the_deletion_of_archived_threads_is_limited_too(
 
 
 class TestReading:
-    def test_its_runs_questions_and_decisions_can_be_read(self, ended: Ended) -> None:
+    def test_its_runs_interrupts_and_decisions_can_be_read(self, ended: Ended) -> None:
         thread = ended(text="read me", key="k")
         archive_ended(30, 10)
         found = archived_thread(thread.thread_id)
         assert (found.thread_id, found.graph, found.key) == (thread.thread_id, "approval", "k")
         assert found.state == "succeeded"
-        (question,) = found.rows["Interrupt"]
-        assert question["payload"] == {"title": "Publish read me?", "text": "read me"}
+        (interrupt,) = found.rows["Interrupt"]
+        assert interrupt["payload"] == {"title": "Publish read me?", "text": "read me"}
         (decision,) = found.rows["Decision"]
         assert decision["value"] == {"approved": True, "text": "read me"}
         assert found.rows["AuditEntry"][0]["verb"] == "start"
@@ -518,12 +518,12 @@ class TestRestoring:
     def test_an_archived_thread_can_be_forgotten(self, ended: Ended) -> None:
         thread = ended(text=SECRET)
         archive_ended(30, 10)
-        services.forget(thread.thread_id)
+        services.erase_thread(thread.thread_id)
         Thread.objects.update(restored_at=None)
         assert archive_ended(30, 10) == 1
         found = archived_thread(thread.thread_id)
         assert SECRET not in str(found.rows)
-        assert found.rows["AuditEntry"][-1]["verb"] == "forget"
+        assert found.rows["AuditEntry"][-1]["verb"] == "erase"
 
     @pytest.mark.promise("P18")
     def test_only_who_may_operate_its_runs_may_have_it_forgotten(
@@ -532,9 +532,9 @@ class TestRestoring:
         thread = ended()
         archive_ended(30, 10)
         with pytest.raises(ThreadNotFound):
-            services.forget(thread.thread_id, by=user("stranger"))
+            services.erase_thread(thread.thread_id, by=user("stranger"))
         with pytest.raises(NotAllowedError):
-            services.forget(thread.thread_id, by=user("looker", "view_run"))
+            services.erase_thread(thread.thread_id, by=user("looker", "view_run"))
         assert archived() == [thread.thread_id]
 
     def test_what_names_a_run_has_to_restore_its_thread_first(self, ended: Ended) -> None:
@@ -622,7 +622,7 @@ class TestPartitions:
         at = datetime(1999, 1, 1, tzinfo=UTC)
         with pytest.raises(IntegrityError, match="no partition"):
             ArchivedThread.objects.create(
-                id=1, runs=1, questions=0, started_at=at, ended_at=at, document=b""
+                id=1, runs=1, interrupts=0, started_at=at, ended_at=at, document=b""
             )
 
     def test_tables_are_made_once(self, django_assert_num_queries: Any) -> None:

@@ -17,7 +17,7 @@ from hitl_django.contrib.insights.reports import review_report
 from hitl_django.engine.errors import InvalidInputError
 from hitl_django.models import Decision, Interrupt
 from hitl_django.permissions import ModelPermissionPolicy
-from tests.admin.conftest import make_question
+from tests.admin.conftest import make_interrupt
 
 DAY = date(2026, 3, 10)
 NOON = datetime(2026, 3, 10, 12, tzinfo=UTC)
@@ -32,7 +32,7 @@ def decide(
     by: Any, kind: str = "approve", *, at: datetime = NOON, took: float = 60.0, **fields: Any
 ) -> Decision:
     """Stores a question that somebody decided after so many seconds."""
-    item = make_question({}, status="decided", version=2, **fields)
+    item = make_interrupt({}, status="decided", version=2, **fields)
     Interrupt.objects.filter(pk=item.pk).update(created_at=at - timedelta(seconds=took))
     label = "Lena" if by is None else by.username
     return Decision.objects.create(
@@ -140,7 +140,7 @@ def test_what_a_policy_hides_is_in_no_figure(ann: User, settings: Any) -> None:
         SpotCheck.objects.create(
             interrupt=hidden.interrupt, decision=hidden, created_at=NOON, result="disagree"
         )
-    make_question({}, graph="shut")
+    make_interrupt({}, graph="shut")
     found = figures(ann)
     assert (found.asked, found.decided) == (1, 1)
     assert [one.key for one in found.graphs] == ["open"]
@@ -151,7 +151,7 @@ def test_what_a_policy_hides_is_in_no_figure(ann: User, settings: Any) -> None:
 def test_what_waits_is_in_the_band_of_its_age(ann: User) -> None:
     now = timezone.now()
     for hours in (0.5, 2, 5, 30, 100, 300, 400):
-        item = make_question({}, due_at=now - timedelta(hours=1) if hours > 200 else None)
+        item = make_interrupt({}, due_at=now - timedelta(hours=1) if hours > 200 else None)
         Interrupt.objects.filter(pk=item.pk).update(created_at=now - timedelta(hours=hours))
     found = figures(ann)
     assert [band.count for band in found.waiting] == [1, 1, 1, 1, 1, 2]
@@ -184,7 +184,7 @@ def test_the_number_of_queries_does_not_grow_with_what_there_is(ann: User) -> No
 
 
 def test_graphs_to_choose_from_are_those_that_asked_something_that_is_seen(ann: User) -> None:
-    assert services.asked_graphs(ann) == []
-    make_question({}, graph="approval")
-    assert services.asked_graphs(ann) == ["approval"]
-    assert services.asked_graphs(User.objects.create_user("nobody")) == []
+    assert services.list_graphs_with_interrupts(ann) == []
+    make_interrupt({}, graph="approval")
+    assert services.list_graphs_with_interrupts(ann) == ["approval"]
+    assert services.list_graphs_with_interrupts(User.objects.create_user("nobody")) == []

@@ -29,7 +29,7 @@ from hitl_django.contrib.insights.models import SpotCheck
 from hitl_django.models import AuditEntry, Decision, Interrupt, Thread
 from tests.admin.browsing import text_of
 from tests.admin.conftest import *  # noqa: F403
-from tests.admin.conftest import list_of, make_question
+from tests.admin.conftest import list_of, make_interrupt
 
 PAGE = reverse("admin:hitl_insights_spotcheck_reports")
 DECISIONS = reverse("admin:hitl_insights_spotcheck_csv")
@@ -41,7 +41,7 @@ FORMULAS = ["=1+1", "+1", "-1", "@SUM(A1)", "\t=1", "\r=1", "\n=1", " =1", "＝1
 def decide(by: Any, kind: str = "approve", *, days: float = 1, **fields: Any) -> Decision:
     """Stores a question that somebody decided so many days ago, an hour after it was asked."""
     at = timezone.now() - timedelta(days=days)
-    item = make_question({}, status="decided", version=2, **fields)
+    item = make_interrupt({}, status="decided", version=2, **fields)
     Interrupt.objects.filter(pk=item.pk).update(created_at=at - timedelta(hours=1))
     return Decision.objects.create(
         interrupt=item, version=1, type=kind, value=True, by=by,
@@ -81,7 +81,7 @@ class TestThePage:
         decide(ben, days=90)
         now = timezone.now()
         for hours in (0.5, 30, 300):
-            item = make_question({}, graph="a", due_at=now - timedelta(minutes=5))
+            item = make_interrupt({}, graph="a", due_at=now - timedelta(minutes=5))
             Interrupt.objects.filter(pk=item.pk).update(created_at=now - timedelta(hours=hours))
         found = links(admin_client.get(PAGE))
         assert len(found) > 40
@@ -394,20 +394,20 @@ class TestTheRecordAsCsv:
         assert RECORD not in text_of(lead().get(PAGE))
         assert lead("view_reviewer_figures").get(RECORD).status_code == 200
 
-    def test_leaves_out_threads_of_which_some_question_is_hidden(
+    def test_leaves_out_threads_of_which_some_interrupt_is_hidden(
         self, decided: Thread, admin_client: Client, settings: Any
     ) -> None:
         settings.HITL = {"POLICY": "tests.contrib.insights.test_reports.OnlyOpen"}
         Interrupt.objects.filter(thread=decided).update(graph="open")
         assert rows_of(admin_client.get(RECORD))
-        make_question({}, graph="shut")
+        make_interrupt({}, graph="shut")
         Interrupt.objects.filter(graph="shut").update(thread=decided)
         assert rows_of(admin_client.get(RECORD)) == []
 
     def test_has_the_threads_of_the_days_one_after_the_other(
         self, admin_client: Client, asked: Callable[..., Interrupt], monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        monkeypatch.setattr("hitl_django.services.reviews.record_export.THREADS", 2)
+        monkeypatch.setattr("hitl_django.services.reviews.audit_export.THREADS", 2)
         ann = User.objects.create_superuser("ann")
         for text in "abcde":
             services.decide(asked("approval", text=text).pk, "approve", by=ann)

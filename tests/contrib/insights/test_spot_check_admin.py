@@ -15,7 +15,7 @@ from hitl_django.contrib.insights.spot_checks import record_spot_check
 from hitl_django.models import Decision, Interrupt
 from tests.admin.browsing import text_of
 from tests.admin.conftest import *  # noqa: F403
-from tests.admin.conftest import list_of, make_question, page_of
+from tests.admin.conftest import list_of, make_interrupt, page_of
 
 SECRET = "because-she-asked-nicely"
 
@@ -24,7 +24,7 @@ SECRET = "because-she-asked-nicely"
 def look(db: None) -> SpotCheck:
     """A spot check of an approval by Ann."""
     ann = User.objects.create_superuser("ann-the-first")
-    item = make_question(
+    item = make_interrupt(
         {"amount": 17, "note": "<b>hostile</b>"}, status="decided", version=2, title="Pay Dana?"
     )
     made = Decision.objects.create(

@@ -61,7 +61,7 @@ def look(sampled: Any, ask: Any, ann: User) -> SpotCheck:
     return SpotCheck.objects.get()
 
 
-def test_a_share_of_the_questions_is_sampled_always_the_same_ones() -> None:
+def test_a_share_of_the_interrupts_is_sampled_always_the_same_ones() -> None:
     keys = [uuid4() for _ in range(4000)]
     found = {key for key in keys if spot_checks.is_sampled(key, 0.05)}
     assert 120 < len(found) < 290
@@ -176,7 +176,7 @@ def test_erased_thread_keeps_the_result_without_its_reason(
 ) -> None:
     record_spot_check(look.pk, False, reason="Dana lied.", by=ben)
     advance()
-    services.forget(look.interrupt.thread.thread_id)
+    services.erase_thread(look.interrupt.thread.thread_id)
     look.refresh_from_db()
     assert (look.result, look.reason) == ("disagree", "")
     assert "Dana" not in str(list(AuditEntry.objects.values_list("detail", flat=True)))

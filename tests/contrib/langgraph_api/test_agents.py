@@ -109,8 +109,8 @@ def test_the_state_of_a_graph_below_is_shown_with_what_it_asks(client: Any) -> N
     assert set(state["next"]) == {"first", "second"}
     assert below["first"]["next"] == [NODE]
     assert len(below["first"]["interrupts"]) == 1
-    above = {question["id"] for question in state["interrupts"]}
-    (approved,) = (question["id"] for question in below["first"]["interrupts"])
+    above = {interrupt["id"] for interrupt in state["interrupts"]}
+    (approved,) = (interrupt["id"] for interrupt in below["first"]["interrupts"])
     (answered,) = above - {approved}
     answers = {approved: {"decisions": [{"type": "approve"}]}, answered: "fine"}
     values = client.runs.wait(thread, "desk", command={"resume": answers})

@@ -259,4 +259,4 @@ def test_each_method_that_is_not_offered_says_so(caller: Any, made: Made) -> Non
         answer = refused.value.response
         assert answer.status_code == 501, method
         assert answer.headers["Content-Type"] == "application/problem+json"
-        assert json.loads(answer.text)["code"] == "not_offered"
+        assert json.loads(answer.text)["code"] == "not_supported"

@@ -34,7 +34,7 @@ PLAN = {
     "DISPATCH": "tests.contrib.langgraph_api.test_streams.Nobody",
     "EVENT_POLL_SECONDS": 0.05,
     "EVENT_WAIT_SECONDS": recovery.PATIENCE,  # until all others were killed, on any machine
-    "EVENT_WAITERS": 400,
+    "EVENT_MAX_WAITING_THREADS": 400,
 }
 
 
@@ -60,9 +60,9 @@ def follow(client: Any, started: Any) -> list[Any]:
 def settle() -> None:
     """Lets another worker try each run until all have ended: leases run out one by one."""
     deadline = time.monotonic() + recovery.PATIENCE
-    while Run.objects.filter(state__in=Run.LIVE).exists():
+    while Run.objects.filter(state__in=Run.ACTIVE).exists():
         assert time.monotonic() < deadline, list(Run.objects.values("state", "error"))
-        for run in Run.objects.filter(state__in=Run.LIVE):
+        for run in Run.objects.filter(state__in=Run.ACTIVE):
             runner.advance(str(run.pk))
         threading.Event().wait(0.02)
 

@@ -63,7 +63,7 @@ def test_a_run_without_a_thread_has_one_of_its_own(client: Any) -> None:
     assert len({made["thread_id"], *Run.objects.values_list("thread__thread_id", flat=True)}) == 2
 
 
-def test_several_questions_are_answered_by_their_ids_all_or_none(client: Any) -> None:
+def test_several_interrupts_are_answered_by_their_ids_all_or_none(client: Any) -> None:
     thread, _ = start(client, "sides")
     left, right = Interrupt.objects.order_by("node")
     with pytest.raises(ConflictError):
@@ -88,9 +88,9 @@ def test_an_answer_that_does_not_fit_is_refused_with_its_place(client: Any) -> N
 
 def test_who_has_just_decided_elsewhere_wins(client: Any, admin: Any) -> None:
     thread, run = start(client)
-    question = Interrupt.objects.get()
-    services.decide(question.pk, resume={"approved": False}, by=admin, via="admin")
-    for value in ({"approved": True}, {question.interrupt_id: {"approved": True}}):
+    interrupt = Interrupt.objects.get()
+    services.decide(interrupt.pk, resume={"approved": False}, by=admin, via="admin")
+    for value in ({"approved": True}, {interrupt.interrupt_id: {"approved": True}}):
         with pytest.raises(ConflictError) as refused:
             client.runs.create(thread, "chat", command={"resume": value})
         problem = refused.value.response.json()
@@ -260,7 +260,7 @@ def told_to_nobody(client: Any, settings: Any, **options: Any) -> tuple[str, lis
     """Starts two runs on a thread, of which no worker hears."""
     settings.HITL = {
         "DISPATCH": "tests.contrib.langgraph_api.test_streams.Nobody",
-        "EVENT_WAITERS": 20,
+        "EVENT_MAX_WAITING_THREADS": 20,
     }
     thread = client.threads.create()["thread_id"]
     runs = [
@@ -338,7 +338,7 @@ def test_a_client_that_shows_what_a_run_has_stored_waits_behind_it(
     assert (log.count("more"), log.count("closed")) == (2, 4)
 
 
-def test_a_question_is_waited_for_only_where_that_is_said(client: Any) -> None:
+def test_an_interrupt_is_waited_for_only_where_that_is_said(client: Any) -> None:
     thread, asked = start(client)
     with pytest.raises(ConflictError):
         client.runs.create(thread, "chat", input={"log": ["more"]})

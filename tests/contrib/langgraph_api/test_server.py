@@ -46,7 +46,7 @@ def test_a_key_stands_for_a_user_where_the_project_knows_whose_it_is(
     ):
         with pytest.raises((AuthenticationError, PermissionDeniedError)):
             client.threads.create()
-        settings.HITL = {**settings.HITL, "API_KEY_USER": f"{__name__}.find_user"}
+        settings.HITL = {**settings.HITL, "API_KEY_USER_RESOLVER": f"{__name__}.find_user"}
         assert client.threads.create()["status"] == "idle"
         with pytest.raises((AuthenticationError, PermissionDeniedError)):
             stranger.threads.create()
@@ -78,7 +78,7 @@ def test_what_is_not_there_says_so(http: httpx.Client, method: str, path: str) -
     answer = http.request(method, path, json=[] if path.endswith("batch") else {})
     assert answer.status_code == 501
     assert answer.headers["Content-Type"] == "application/problem+json"
-    assert answer.json()["code"] == "not_offered"
+    assert answer.json()["code"] == "not_supported"
 
 
 @pytest.mark.parametrize(

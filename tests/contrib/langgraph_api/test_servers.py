@@ -68,9 +68,9 @@ def test_a_stream_loses_and_doubles_nothing_when_its_server_is_killed(
             if len(seen) == 1:
                 server.kill()
                 work()
-        (question,) = Interrupt.objects.filter(status="pending")
+        (interrupt,) = Interrupt.objects.filter(status="pending")
         thread = Run.objects.get().thread.thread_id
-        answer = {"resume": {question.interrupt_id: reply(question.payload)}}
+        answer = {"resume": {interrupt.interrupt_id: reply(interrupt.payload)}}
         for part in client.runs.stream(thread, "chaos line", command=answer, stream_mode=MODES):
             if part.event == "metadata":
                 work()

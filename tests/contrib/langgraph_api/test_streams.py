@@ -123,8 +123,8 @@ def test_a_stream_that_goes_on_first_has_the_values_without_what_was_asked(clien
     asked = stream(client, thread, "chat", input=HELLO, stream_mode="values")[-2].data
     more = stream(client, thread, "chat", command=GO_ON, stream_mode="values")
     assert events(more) == ["metadata", "values", "values", "values", "end"]
-    question = asked.pop("__interrupt__")
-    assert [each["value"] for each in question] == [{"title": "Go on?"}]
+    interrupt = asked.pop("__interrupt__")
+    assert [each["value"] for each in interrupt] == [{"title": "Go on?"}]
     assert more[1].data == asked
     run = more[0].data["run_id"]
     for number, part in enumerate(more[1:-1], 2):
@@ -252,7 +252,7 @@ def test_a_stream_that_is_cut_goes_on_where_it_was(client: Any, settings: Any, a
         "DISPATCH": f"{__name__}.Nobody",
         "EVENT_WAIT_SECONDS": 0.2,
         "EVENT_POLL_SECONDS": 0.05,
-        "EVENT_WAITERS": 4,
+        "EVENT_MAX_WAITING_THREADS": 4,
     }
     thread = client.threads.create()["thread_id"]
     seen: list[Any] = []

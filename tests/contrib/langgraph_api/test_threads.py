@@ -123,9 +123,9 @@ def test_threads_are_ordered_by_what_their_reader_sees_of_them(
 def test_a_paused_thread_shows_what_it_asks(client: Any) -> None:
     thread = start(client)
     shown = client.threads.get(thread)
-    question = Interrupt.objects.get()
+    interrupt = Interrupt.objects.get()
     assert shown["interrupts"] == {
-        question.task_id: [{"id": question.interrupt_id, "value": {"title": "Go on?"}}]
+        interrupt.task_id: [{"id": interrupt.interrupt_id, "value": {"title": "Go on?"}}]
     }
     assert shown["values"] == {"log": ["hello", "greeted"]}
 

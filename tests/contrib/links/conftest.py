@@ -12,7 +12,7 @@ from django.core.cache import cache
 from django.test import Client
 
 from hitl_django import services, testing
-from hitl_django.contrib.links.services import make_link
+from hitl_django.contrib.links.services import create_review_link
 from hitl_django.models import Interrupt
 
 DANA = "Dana K."
@@ -65,8 +65,8 @@ def records() -> Iterator[list[logging.LogRecord]]:
         logger.setLevel(level)
 
 
-def link_to(question: Interrupt, **options: Any) -> str:
-    return make_link(question.pk, name=DANA, **options).url
+def link_to(interrupt: Interrupt, **options: Any) -> str:
+    return create_review_link(interrupt.pk, name=DANA, **options).url
 
 
 def signature_of(page: str) -> str:

@@ -15,7 +15,7 @@ from django.urls import reverse
 
 from hitl_django import services
 from hitl_django.contrib.links.models import ReviewLink
-from hitl_django.contrib.links.services import decide_by_link, link_states, make_link
+from hitl_django.contrib.links.services import create_review_link, decide_by_link, get_link_states
 from hitl_django.models import Interrupt
 from tests.admin.conftest import *  # noqa: F403
 from tests.admin.conftest import list_of, page_of
@@ -23,8 +23,8 @@ from tests.admin.conftest import list_of, page_of
 FORM = {"name": "Lena Roth", "email": "", "days": "3", "decisions": ["approve", "reject"]}
 
 
-def add_url(question: Any) -> str:
-    return f"{reverse('admin:hitl_links_reviewlink_add')}?interrupt={question}"
+def add_url(interrupt: Any) -> str:
+    return f"{reverse('admin:hitl_links_reviewlink_add')}?interrupt={interrupt}"
 
 
 @pytest.fixture
@@ -34,12 +34,12 @@ def host(browse: Callable[[str], Client], person: Callable[[str], Any]) -> Clien
     return browse("reviewer")
 
 
-def test_a_link_is_made_on_the_page_of_a_question_and_shown_once(
+def test_a_link_is_made_on_the_page_of_an_interrupt_and_shown_once(
     host: Client, asked: Callable[..., Interrupt]
 ) -> None:
-    question = asked("approval")
-    url = add_url(question.pk)
-    assert url in host.get(page_of(question)).content.decode()
+    interrupt = asked("approval")
+    url = add_url(interrupt.pk)
+    assert url in host.get(page_of(interrupt)).content.decode()
     assert host.get(url).status_code == 200
     response = host.post(url, FORM)
     address = response.context["url"]
@@ -59,26 +59,26 @@ def test_a_link_is_made_on_the_page_of_a_question_and_shown_once(
 
 
 def test_what_is_wrong_is_said_at_its_field(host: Client, asked: Callable[..., Interrupt]) -> None:
-    question = asked("approval")
-    url = add_url(question.pk)
+    interrupt = asked("approval")
+    url = add_url(interrupt.pk)
     for wrong in ({"name": ""}, {"name": "system"}, {"days": "0"}, {"decisions": ["expire"]}):
         response = host.post(url, {**FORM, **wrong})
         assert response.status_code == 200
         assert list(response.context["form"].errors) == list(wrong)
-    services.decide(question.pk, "approve")
+    services.decide(interrupt.pk, "approve")
     assert "no longer open" in host.post(url, FORM).content.decode()
     assert not ReviewLink.objects.exists()
 
 
 def test_links_are_taken_back_by_an_action(host: Client, asked: Callable[..., Interrupt]) -> None:
-    links = [make_link(asked("approval").pk, name=name) for name in ("Lena", "Dana")]
+    links = [create_review_link(asked("approval").pk, name=name) for name in ("Lena", "Dana")]
     token = links[1].url.rstrip("/").rpartition("/")[2]
     decide_by_link(token, "approve")
     chosen = {"action": "take_back", "_selected_action": [str(link.id) for link in links]}
     page = host.post(list_of("reviewlink"), chosen, follow=True).content.decode()
     assert "1 link was taken back." in page
     assert "1 could not be." in page
-    states = link_states([link.id for link in links])
+    states = get_link_states([link.id for link in links])
     assert {*states.values()} == {"revoked", "used"}
 
 
@@ -86,19 +86,19 @@ def test_links_are_taken_back_by_an_action(host: Client, asked: Callable[..., In
 def test_who_may_not_make_links_finds_none(
     browse: Callable[[str], Client], asked: Callable[..., Interrupt]
 ) -> None:
-    question = asked("approval")
-    link = make_link(question.pk, name="Lena Roth")
+    interrupt = asked("approval")
+    link = create_review_link(interrupt.pk, name="Lena Roth")
     for role in ("reviewer", "reader", "nobody"):
         client = browse(role)
         assert client.get(list_of("reviewlink")).status_code == 403
         assert client.get(page_of(link.id, "reviewlink")).status_code in (403, 404)
         for response in (
-            client.get(add_url(question.pk)),
-            client.post(add_url(question.pk), FORM),
+            client.get(add_url(interrupt.pk)),
+            client.post(add_url(interrupt.pk), FORM),
         ):
             assert response.status_code in (403, 404)
     assert ReviewLink.objects.count() == 1
-    assert add_url(question.pk) not in browse("reviewer").get(page_of(question)).content.decode()
+    assert add_url(interrupt.pk) not in browse("reviewer").get(page_of(interrupt)).content.decode()
 
 
 def test_a_link_to_nothing_is_not_made(host: Client) -> None:
@@ -116,7 +116,7 @@ def test_a_list_of_more_links_takes_no_more_queries(
         return len(made)
 
     def make() -> None:
-        make_link(asked("approval").pk, name="Lena", by=person("reviewer"))
+        create_review_link(asked("approval").pk, name="Lena", by=person("reviewer"))
 
     make()
     host.get(list_of("reviewlink"))  # content types and the like are looked up once

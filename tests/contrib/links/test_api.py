@@ -9,7 +9,7 @@ import pytest
 from django.test import Client
 
 from hitl_django.contrib.links.models import ReviewLink
-from hitl_django.contrib.links.services import make_link
+from hitl_django.contrib.links.services import create_review_link
 from hitl_django.models import Decision
 from tests.api.conftest import *  # noqa: F403
 
@@ -19,14 +19,14 @@ DANA = {"name": "Dana K.", "decisions": ["approve", "reject"]}
 
 
 def test_a_link_is_made_listed_used_and_cannot_be_taken_back_then(api: Any, asked: Any) -> None:
-    question = asked(free=True)
-    response = api.post("links", question.pk, body=DANA)
+    interrupt = asked(free=True)
+    response = api.post("links", interrupt.pk, body=DANA)
     assert (response.status_code, response["Cache-Control"]) == (201, "no-store")
     made = response.json()
     assert made["url"].startswith("http://testserver/hitl/links/")
     assert made["decisions"] == ["approve", "reject"]
 
-    listed = api.get("links", question.pk).json()["results"]
+    listed = api.get("links", interrupt.pk).json()["results"]
     assert [(one["id"], one["state"]) for one in listed] == [(made["id"], "open")]
     assert "url" not in listed[0]
 
@@ -35,17 +35,17 @@ def test_a_link_is_made_listed_used_and_cannot_be_taken_back_then(api: Any, aske
     written = {"decision": "approve", "signature": signature}
     assert visitor.post(page, written).status_code == 302
     assert Decision.objects.get().by_label == "Dana K."
-    taken_back = api.call("DELETE", "link-detail", question.pk, made["id"])
+    taken_back = api.call("DELETE", "link-detail", interrupt.pk, made["id"])
     assert (taken_back.status_code, taken_back.json()["code"]) == (409, "link_spent")
-    assert api.post("links", question.pk, body=DANA).json()["code"] == "already_decided"
+    assert api.post("links", interrupt.pk, body=DANA).json()["code"] == "already_decided"
 
 
 def test_a_link_that_is_taken_back_stays_in_the_list(api: Any, asked: Any) -> None:
-    question, other = asked(), asked()
-    link = make_link(question.pk, name="Dana K.")
+    interrupt, other = asked(), asked()
+    link = create_review_link(interrupt.pk, name="Dana K.")
     assert api.call("DELETE", "link-detail", other.pk, link.id).status_code == 404
-    assert api.call("DELETE", "link-detail", question.pk, link.id).status_code == 204
-    (listed,) = api.get("links", question.pk).json()["results"]
+    assert api.call("DELETE", "link-detail", interrupt.pk, link.id).status_code == 204
+    (listed,) = api.get("links", interrupt.pk).json()["results"]
     assert listed["state"] == "revoked"
     assert listed["revoked_at"]
 

@@ -14,7 +14,7 @@ from unittest import mock
 import pytest
 from django.db import OperationalError
 
-from hitl_django.contrib.links.services import make_link, revoke_link
+from hitl_django.contrib.links.services import create_review_link, revoke_link
 from hitl_django.models import Decision, Interrupt, Run
 from tests.browser.conftest import *  # noqa: F403
 from tests.browser.conftest import leads_on
@@ -59,12 +59,12 @@ def picture(page: Any, name: str) -> None:
         page.screenshot(path=f"{folder}/{name}.png", full_page=True)
 
 
-def test_a_typed_question_is_decided_with_a_form(
+def test_a_typed_interrupt_is_decided_with_a_form(
     visit: Callable[..., Any], start: Callable[..., Run]
 ) -> None:
     run = start("typed", amount=12.5, customer="Dana")
-    question = Interrupt.objects.get(run=run)
-    url = make_link(question.pk, name="Lena Roth").url
+    interrupt = Interrupt.objects.get(run=run)
+    url = create_review_link(interrupt.pk, name="Lena Roth").url
     for size, what in ((DESK, "desk"), (PHONE, "phone")):
         for scheme in ("light", "dark"):
             page = visit(url, viewport=size, color_scheme=scheme)
@@ -89,8 +89,8 @@ def test_a_typed_question_is_decided_with_a_form(
 def test_no_request_says_where_it_came_from_and_the_form_is_taken(
     visit: Callable[..., Any], start: Callable[..., Run]
 ) -> None:
-    question = Interrupt.objects.get(run=start("approval", text="the news"))
-    url = make_link(question.pk, name="Lena Roth").url
+    interrupt = Interrupt.objects.get(run=start("approval", text="the news"))
+    url = create_review_link(interrupt.pk, name="Lena Roth").url
     page = visit(url, viewport=PHONE)
     picture(page, "link-free-phone-light")
     requests: list[Any] = []
@@ -105,14 +105,14 @@ def test_no_request_says_where_it_came_from_and_the_form_is_taken(
     assert Decision.objects.get().type == "reject"
 
 
-def test_where_cookies_are_blocked_a_question_is_decided(
+def test_where_cookies_are_blocked_an_interrupt_is_decided(
     chromium: Any, live_server: Any, start: Callable[..., Run], tmp_path: Path
 ) -> None:
     blocked = {"profile": {"default_content_setting_values": {"cookies": 2}}}
     (tmp_path / "Default").mkdir()
     (tmp_path / "Default" / "Preferences").write_text(json.dumps(blocked))
-    question = Interrupt.objects.get(run=start("approval", text="the news"))
-    url = live_server.url + make_link(question.pk, name="Lena Roth").url
+    interrupt = Interrupt.objects.get(run=start("approval", text="the news"))
+    url = live_server.url + create_review_link(interrupt.pk, name="Lena Roth").url
     browser = chromium.browser_type.launch_persistent_context(
         tmp_path, executable_path=shutil.which("chromium"), args=["--no-sandbox", "--disable-gpu"]
     )
@@ -130,8 +130,8 @@ def test_where_cookies_are_blocked_a_question_is_decided(
 def test_a_form_under_another_key_comes_back_with_what_was_typed(
     visit: Callable[..., Any], start: Callable[..., Run], settings: Any
 ) -> None:
-    question = Interrupt.objects.get(run=start("approval", text="the news"))
-    page = visit(make_link(question.pk, name="Lena Roth").url, viewport=PHONE)
+    interrupt = Interrupt.objects.get(run=start("approval", text="the news"))
+    page = visit(create_review_link(interrupt.pk, name="Lena Roth").url, viewport=PHONE)
     page.fill("[name=reason]", "The figures are of last year.")
     settings.SECRET_KEY = "another, with no fallbacks"
     with leads_on(page):
@@ -147,11 +147,11 @@ def test_a_form_under_another_key_comes_back_with_what_was_typed(
 def test_what_was_typed_is_sent_again_once_that_can_be_done(
     visit: Callable[..., Any], start: Callable[..., Run], settings: Any
 ) -> None:
-    question = Interrupt.objects.get(run=start("approval", text="the news"))
-    page = visit(make_link(question.pk, name="Lena Roth").url, viewport=PHONE)
+    interrupt = Interrupt.objects.get(run=start("approval", text="the news"))
+    page = visit(create_review_link(interrupt.pk, name="Lena Roth").url, viewport=PHONE)
     page.fill("[name=reason]", "The figures\nare of <last> year.")
     gone = OperationalError("gone")
-    with mock.patch("hitl_django.contrib.links.services.follow_link", side_effect=gone):
+    with mock.patch("hitl_django.contrib.links.services.resolve_link", side_effect=gone):
         with leads_on(page):
             page.click("button[value=reject]")
         assert "This can't be shown right now" in page.content()
@@ -166,8 +166,8 @@ def test_what_was_typed_is_sent_again_once_that_can_be_done(
 def test_on_a_phone_nothing_sticks_out_and_buttons_can_be_hit(
     visit: Callable[..., Any], start: Callable[..., Run]
 ) -> None:
-    question = Interrupt.objects.get(run=start("typed", amount=12.5, customer="D" * 300))
-    page = visit(make_link(question.pk, name="Lena Roth").url, viewport=PHONE)
+    interrupt = Interrupt.objects.get(run=start("typed", amount=12.5, customer="D" * 300))
+    page = visit(create_review_link(interrupt.pk, name="Lena Roth").url, viewport=PHONE)
     boxes = [button.bounding_box() for button in page.query_selector_all(".bar button")]
     assert boxes
     for box in boxes:
@@ -181,8 +181,8 @@ def test_on_a_phone_nothing_sticks_out_and_buttons_can_be_hit(
 
 
 def test_a_link_that_is_over_says_so(visit: Callable[..., Any], start: Callable[..., Run]) -> None:
-    question = Interrupt.objects.get(run=start("approval", text="the news"))
-    link = make_link(question.pk, name="Lena Roth")
+    interrupt = Interrupt.objects.get(run=start("approval", text="the news"))
+    link = create_review_link(interrupt.pk, name="Lena Roth")
     revoke_link(link.id)
     page = visit(link.url, viewport=PHONE, color_scheme="dark")
     assert "This link was taken back" in page.content()

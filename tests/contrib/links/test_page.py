@@ -14,18 +14,18 @@ from django.test import Client
 
 from hitl_django import services
 from hitl_django.contrib.links.models import ReviewLink
-from hitl_django.contrib.links.services import follow_link, make_link, revoke_link
+from hitl_django.contrib.links.services import create_review_link, resolve_link, revoke_link
 from hitl_django.models import Decision, Interrupt, Run
-from tests.admin.test_hostile import MARK, TEXTS, assert_inert, hostile_question
+from tests.admin.test_hostile import MARK, TEXTS, assert_inert, hostile_interrupt
 
 from .conftest import DANA, link_to, send, signature_of
 
 
-def test_it_shows_the_question_and_decides_when_the_form_is_sent(
+def test_it_shows_the_interrupt_and_decides_when_the_form_is_sent(
     asked: Callable[..., Interrupt], visitor: Client
 ) -> None:
-    question = asked()
-    url = link_to(question)
+    interrupt = asked()
+    url = link_to(interrupt)
     page = visitor.get(url).content.decode()
     for words in ("Publish the news?", "Dana K., you are asked to decide", "Approve", "Reject"):
         assert words in page
@@ -44,8 +44,8 @@ def test_it_shows_the_question_and_decides_when_the_form_is_sent(
 def test_it_says_what_was_decided_with_it_and_nothing_else(
     asked: Callable[..., Interrupt], visitor: Client, where: str
 ) -> None:
-    question, other = asked(), asked(text="other news")
-    url = link_to(question)
+    interrupt, other = asked(), asked(text="other news")
+    url = link_to(interrupt)
     assert send(visitor, url, decision="reject").status_code == 302
     later = Decision.objects.get()
     later.pk, later.type = uuid4(), "approve"
@@ -77,20 +77,20 @@ def test_a_typed_answer_is_asked_for_and_checked(
     response = send(visitor, url, decision="approve", **{"answer/amount": "lots"})
     assert response.status_code == 200
     assert "Nothing was sent yet" in response.content.decode()
-    assert follow_link(url.rstrip("/").rpartition("/")[2]).state == "open"
+    assert resolve_link(url.rstrip("/").rpartition("/")[2]).state == "open"
 
 
 @pytest.mark.parametrize("method", ["get", "head"])
 def test_looking_changes_nothing(
     asked: Callable[..., Interrupt], visitor: Client, method: str
 ) -> None:
-    question = asked()
-    url = link_to(question)
+    interrupt = asked()
+    url = link_to(interrupt)
     for query in ("", "?decision=approve"):
         assert getattr(visitor, method)(url + query).status_code == 200
     assert ReviewLink.objects.get().used_at is None
-    question.refresh_from_db()
-    assert question.status == "pending"
+    interrupt.refresh_from_db()
+    assert interrupt.status == "pending"
 
 
 @pytest.mark.parametrize("method", ["put", "patch", "delete", "options", "trace"])
@@ -129,21 +129,21 @@ def test_a_host_where_everybody_has_to_sign_in_lets_a_link_through(
 @pytest.mark.parametrize(
     ("spend", "headline"),
     [
-        (lambda question: ReviewLink.objects.update(expires_at=Now()), "This link has expired"),
-        (lambda question: ReviewLink.objects.update(revoked_at=Now()), "This link was taken back"),
-        (lambda question: Interrupt.objects.update(version=9), "The question has changed"),
-        (lambda question: services.decide(question.pk, "approve"), "Somebody else has decided"),
-        (lambda question: services.cancel(question.run_id), "This is no longer asked"),
+        (lambda interrupt: ReviewLink.objects.update(expires_at=Now()), "This link has expired"),
+        (lambda interrupt: ReviewLink.objects.update(revoked_at=Now()), "This link was taken back"),
+        (lambda interrupt: Interrupt.objects.update(version=9), "The question has changed"),
+        (lambda interrupt: services.decide(interrupt.pk, "approve"), "Somebody else has decided"),
+        (lambda interrupt: services.cancel(interrupt.run_id), "This is no longer asked"),
     ],
 )
-def test_a_link_that_is_over_says_so_and_nothing_of_the_question(
+def test_a_link_that_is_over_says_so_and_nothing_of_the_interrupt(
     asked: Callable[..., Interrupt], visitor: Client, spend: Any, headline: str
 ) -> None:
-    question = asked(text="a secret plan")
-    url = link_to(question)
+    interrupt = asked(text="a secret plan")
+    url = link_to(interrupt)
     signature = signature_of(visitor.get(url).content.decode())
     assert signature
-    spend(question)
+    spend(interrupt)
     sent = {"decision": "reject", "signature": signature}
     for response in (visitor.get(url), visitor.post(url, sent)):
         assert response.status_code == 410
@@ -209,9 +209,9 @@ def test_a_link_for_some_decisions_offers_no_other(
 @pytest.mark.promise("P19")
 @pytest.mark.parametrize("text", TEXTS, ids=range(len(TEXTS)))
 def test_no_text_becomes_anything_else(text: str, visitor: Client) -> None:
-    question = hostile_question(text)
+    interrupt = hostile_interrupt(text)
     name = f"{MARK} <b>"
-    link = make_link(question.pk, name=name, expires=timedelta(days=1))
+    link = create_review_link(interrupt.pk, name=name, expires=timedelta(days=1))
     for response in (
         visitor.get(link.url),
         send(visitor, link.url, decision=text, reason=text),
@@ -224,8 +224,8 @@ def test_no_text_becomes_anything_else(text: str, visitor: Client) -> None:
 def test_no_link_is_written_to_a_log(
     asked: Callable[..., Interrupt], visitor: Client, settings: Any, caplog: Any
 ) -> None:
-    question = asked()
-    link = make_link(question.pk, name=DANA)
+    interrupt = asked()
+    link = create_review_link(interrupt.pk, name=DANA)
     token = link.url.rstrip("/").rpartition("/")[2]
     visitor.get(link.url)
     send(visitor, link.url, decision="no such thing")
@@ -241,7 +241,7 @@ def test_it_names_who_made_it(
     asked: Callable[..., Interrupt], visitor: Client, django_user_model: Any
 ) -> None:
     ada = django_user_model.objects.create_superuser("ada")
-    link = make_link(asked().pk, name=DANA, by=ada)
+    link = create_review_link(asked().pk, name=DANA, by=ada)
     assert "Dana K., ada asks you to decide:" in visitor.get(link.url).content.decode()
     revoke_link(link.id)
     assert "ask ada for another link" in visitor.get(link.url).content.decode()
@@ -290,8 +290,8 @@ def test_what_was_decided_with_it_is_undone_with_it(
     asked: Callable[..., Interrupt], visitor: Client, settings: Any
 ) -> None:
     settings.HITL = {**settings.HITL, "UNDO_SECONDS": 60}
-    question = asked()
-    url = link_to(question)
+    interrupt = asked()
+    url = link_to(interrupt)
     send(visitor, url, decision="reject")
     page = visitor.get(url).content.decode()
     assert 'name="undo"' in page

@@ -142,7 +142,7 @@ def test_whatever_is_sent_to_it(
 @pytest.mark.promise("P22")
 @pytest.mark.parametrize("error", [OperationalError("gone"), ValueError, KeyError, RecursionError])
 @pytest.mark.parametrize(
-    "where", ["services.follow_link", "services.decide_by_link", "display_why"]
+    "where", ["services.resolve_link", "services.decide_by_link", "display_why"]
 )
 def test_an_error_of_ours(
     where: str,

@@ -11,7 +11,7 @@ from urllib.parse import urlencode
 import pytest
 
 from hitl_django import services
-from hitl_django.contrib.links.services import make_link
+from hitl_django.contrib.links.services import create_review_link
 from hitl_django.models import Decision, Interrupt
 from hitl_django.worker import runner
 from tests.api.servers import HOST, PATIENCE, Server
@@ -39,7 +39,7 @@ def serve(tmp_path: Path) -> Iterator[Callable[[str], Server]]:
 def new_link() -> str:
     run = services.start("chaos line", EMPTY).id
     runner.advance(str(run))
-    return make_link(Interrupt.objects.get(run=run).pk, name=DANA).url
+    return create_review_link(Interrupt.objects.get(run=run).pk, name=DANA).url
 
 
 def ask(server: Server, method: str, url: str, body: str | None = None) -> tuple[int, str]:

@@ -17,16 +17,16 @@ from django.test.utils import CaptureQueriesContext
 from django.utils import timezone
 
 from hitl_django import audit, services
-from hitl_django.contrib.links.errors import LinkNotFound, LinkSpentError
+from hitl_django.contrib.links.errors import LinkNotFound, LinkUnusableError
 from hitl_django.contrib.links.models import ReviewLink
 from hitl_django.contrib.links.services import (
     LONGEST,
     LinkInfo,
+    create_review_link,
     decide_by_link,
-    follow_link,
-    link_states,
+    get_link_states,
     list_links,
-    make_link,
+    resolve_link,
     revoke_link,
 )
 from hitl_django.engine.errors import InvalidAnswerError, InvalidInputError
@@ -47,16 +47,16 @@ def maker(user: Callable[..., Any]) -> Any:
     return user("mia", "view_interrupt", "decide_interrupt", "link_interrupt")
 
 
-def test_a_named_person_decides_with_it(question: Interrupt, maker: Any) -> None:
-    link = make_link(question.pk, name=DANA, email="dana@example.com", by=maker)
-    assert follow_link(token_of(link)).state == "open"
+def test_a_named_person_decides_with_it(interrupt: Interrupt, maker: Any) -> None:
+    link = create_review_link(interrupt.pk, name=DANA, email="dana@example.com", by=maker)
+    assert resolve_link(token_of(link)).state == "open"
     made = decide_by_link(token_of(link), "approve", reason="fine")
     assert (made.by_label, made.via, made.reason) == (DANA, "link", "fine")
     decision = Decision.objects.get()
     assert decision.by is None
-    question.refresh_from_db()
-    assert (question.status, question.run.state) == ("decided", "queued")
-    found = follow_link(token_of(link))
+    interrupt.refresh_from_db()
+    assert (interrupt.status, interrupt.run.state) == ("decided", "queued")
+    found = resolve_link(token_of(link))
     assert (found.state, found.id) == ("used", link.id)
 
     first, second = AuditEntry.objects.filter(verb__in=["link", "decide"]).order_by("seq")
@@ -64,12 +64,12 @@ def test_a_named_person_decides_with_it(question: Interrupt, maker: Any) -> None
     assert (first.actor, *told) == (maker, str(link.id), DANA)
     assert (second.actor, second.actor_label, second.via) == (None, DANA, "link")
     assert (second.detail["invitation"], second.detail["invited_by"]) == (str(link.id), "mia")
-    assert audit.find_first_fault(question.thread) is None
+    assert audit.find_first_fault(interrupt.thread) is None
 
 
-def test_the_secret_is_nowhere_in_the_tables(question: Interrupt, settings: Any) -> None:
+def test_the_secret_is_nowhere_in_the_tables(interrupt: Interrupt, settings: Any) -> None:
     settings.HITL = {**settings.HITL, "SITE_URL": "https://shop.example"}
-    link = make_link(question.pk, name=DANA)
+    link = create_review_link(interrupt.pk, name=DANA)
     assert link.url.startswith("https://shop.example/hitl/links/")
     token = token_of(link)
     assert token not in repr(link)
@@ -79,9 +79,9 @@ def test_the_secret_is_nowhere_in_the_tables(question: Interrupt, settings: Any)
 
 
 @pytest.mark.parametrize("change", ["another end", "another row", "cut", "longer", "no base64", ""])
-def test_what_is_no_link_leads_nowhere(question: Interrupt, change: str) -> None:
-    token = token_of(make_link(question.pk, name=DANA))
-    other = token_of(make_link(question.pk, name="Eve"))
+def test_what_is_no_link_leads_nowhere(interrupt: Interrupt, change: str) -> None:
+    token = token_of(create_review_link(interrupt.pk, name=DANA))
+    other = token_of(create_review_link(interrupt.pk, name="Eve"))
     changed = {
         "another end": token[:-4] + ("AAAA" if token[-4:] != "AAAA" else "BBBB"),
         "another row": other[:16] + token[16:],
@@ -91,16 +91,16 @@ def test_what_is_no_link_leads_nowhere(question: Interrupt, change: str) -> None
         "": "",
     }[change]
     with pytest.raises(LinkNotFound):
-        follow_link(changed)
+        resolve_link(changed)
     with pytest.raises(LinkNotFound):
         decide_by_link(changed, "approve")
 
 
 @pytest.mark.promise("P1")
-def test_it_is_used_once(question: Interrupt) -> None:
-    token = token_of(make_link(question.pk, name=DANA))
+def test_it_is_used_once(interrupt: Interrupt) -> None:
+    token = token_of(create_review_link(interrupt.pk, name=DANA))
     decide_by_link(token, "approve")
-    with pytest.raises(LinkSpentError) as caught:
+    with pytest.raises(LinkUnusableError) as caught:
         decide_by_link(token, "approve")
     assert caught.value.state == "used"
     assert Decision.objects.count() == 1
@@ -110,34 +110,34 @@ def test_it_is_used_once(question: Interrupt) -> None:
 def test_an_answer_that_does_not_fit_leaves_it_unused(advance: Any) -> None:
     run = services.start("typed", {"amount": 12.5, "customer": "Dana"})
     advance()
-    question = Interrupt.objects.get(run=run.id)
-    token = token_of(make_link(question.pk, name=DANA))
+    interrupt = Interrupt.objects.get(run=run.id)
+    token = token_of(create_review_link(interrupt.pk, name=DANA))
     with pytest.raises(InvalidAnswerError):
         decide_by_link(token, "edit", {"amount": "lots"})
-    assert follow_link(token).state == "open"
+    assert resolve_link(token).state == "open"
 
 
 SPENT: dict[str, Callable[[Interrupt, LinkInfo, Any], Any]] = {
-    "expired": lambda question, link, maker: ReviewLink.objects.update(expires_at=Now()),
-    "revoked": lambda question, link, maker: revoke_link(link.id),
-    "void": lambda question, link, maker: maker.user_permissions.clear(),
-    "stale": lambda question, link, maker: Interrupt.objects.update(payload_digest="0" * 32),
-    "decided": lambda question, link, maker: services.decide(question.pk, "reject"),
-    "closed": lambda question, link, maker: services.cancel(question.run_id),
-    "waiting": lambda question, link, maker: Run.objects.update(state="parked"),
+    "expired": lambda interrupt, link, maker: ReviewLink.objects.update(expires_at=Now()),
+    "revoked": lambda interrupt, link, maker: revoke_link(link.id),
+    "void": lambda interrupt, link, maker: maker.user_permissions.clear(),
+    "stale": lambda interrupt, link, maker: Interrupt.objects.update(payload_digest="0" * 32),
+    "decided": lambda interrupt, link, maker: services.decide(interrupt.pk, "reject"),
+    "closed": lambda interrupt, link, maker: services.cancel(interrupt.run_id),
+    "waiting": lambda interrupt, link, maker: Run.objects.update(state="parked"),
 }
 
 
 @pytest.mark.promise("P18")
 @pytest.mark.parametrize("state", SPENT)
 def test_when_it_cannot_be_used_it_says_why_and_nothing_is_written(
-    question: Interrupt, maker: Any, unchanged: Callable[..., None], state: str
+    interrupt: Interrupt, maker: Any, unchanged: Callable[..., None], state: str
 ) -> None:
-    link = make_link(question.pk, name=DANA, by=maker)
-    SPENT[state](question, link, maker)
-    assert follow_link(token_of(link)).state == state
+    link = create_review_link(interrupt.pk, name=DANA, by=maker)
+    SPENT[state](interrupt, link, maker)
+    assert resolve_link(token_of(link)).state == state
     unchanged()
-    with pytest.raises(LinkSpentError) as caught:
+    with pytest.raises(LinkUnusableError) as caught:
         decide_by_link(token_of(link), "approve")
     assert caught.value.state == state
     unchanged()
@@ -146,40 +146,40 @@ def test_when_it_cannot_be_used_it_says_why_and_nothing_is_written(
 @pytest.mark.promise("P18")
 @pytest.mark.parametrize("name", ["mia", "system"])
 def test_it_is_void_when_its_makers_account_is_closed_or_gone(
-    question: Interrupt, user: Callable[..., Any], name: str
+    interrupt: Interrupt, user: Callable[..., Any], name: str
 ) -> None:
     maker = user(name, "view_interrupt", "decide_interrupt", "link_interrupt")
-    token = token_of(make_link(question.pk, name=DANA, by=maker))
+    token = token_of(create_review_link(interrupt.pk, name=DANA, by=maker))
     maker.is_active = False
     maker.save()
-    assert follow_link(token).state == "void"
+    assert resolve_link(token).state == "void"
     maker.delete()
-    assert follow_link(token).state == "void"
+    assert resolve_link(token).state == "void"
 
 
 @pytest.mark.promise("P18")
-def test_link_of_maker_without_view_permission_is_void(question: Interrupt, maker: Any) -> None:
-    token = token_of(make_link(question.pk, name=DANA, by=maker))
+def test_link_of_maker_without_view_permission_is_void(interrupt: Interrupt, maker: Any) -> None:
+    token = token_of(create_review_link(interrupt.pk, name=DANA, by=maker))
     maker.user_permissions.remove(Permission.objects.get(codename="view_interrupt"))
-    assert follow_link(token).state == "void"
-    with pytest.raises(LinkSpentError):
+    assert resolve_link(token).state == "void"
+    with pytest.raises(LinkUnusableError):
         decide_by_link(token, "approve")
 
 
-def test_a_new_version_of_the_question_needs_a_new_link(question: Interrupt) -> None:
-    token = token_of(make_link(question.pk, name=DANA))
+def test_a_new_version_of_the_interrupt_needs_a_new_link(interrupt: Interrupt) -> None:
+    token = token_of(create_review_link(interrupt.pk, name=DANA))
     Interrupt.objects.update(version=3)
-    assert follow_link(token).state == "stale"
-    again = token_of(make_link(question.pk, name=DANA))
+    assert resolve_link(token).state == "stale"
+    again = token_of(create_review_link(interrupt.pk, name=DANA))
     assert decide_by_link(again, "approve").version == 3
 
 
-def test_it_is_for_the_decisions_that_it_names(question: Interrupt) -> None:
-    link = make_link(question.pk, name=DANA, decisions=["reject", "approve"])
+def test_it_is_for_the_decisions_that_it_names(interrupt: Interrupt) -> None:
+    link = create_review_link(interrupt.pk, name=DANA, decisions=["reject", "approve"])
     assert link.decisions == ["approve", "reject"]
     with pytest.raises(InvalidAnswerError):
         decide_by_link(token_of(link), "respond", "what?")
-    assert follow_link(token_of(link)).state == "open"
+    assert resolve_link(token_of(link)).state == "open"
 
 
 @pytest.mark.parametrize(
@@ -196,62 +196,66 @@ def test_it_is_for_the_decisions_that_it_names(question: Interrupt) -> None:
         ({"expires": timedelta(days=366)}, "expires_at"),
     ],
 )
-def test_what_a_link_cannot_be_is_refused(question: Interrupt, given: Any, field: str) -> None:
+def test_what_a_link_cannot_be_is_refused(interrupt: Interrupt, given: Any, field: str) -> None:
     with pytest.raises(InvalidInputError) as caught:
-        make_link(question.pk, **{"name": DANA, **given})
+        create_review_link(interrupt.pk, **{"name": DANA, **given})
     assert [name for name, _ in caught.value.faults] == [field]
     assert not ReviewLink.objects.exists()
 
 
-def test_a_link_is_as_long_as_it_may_be(question: Interrupt) -> None:
-    link = make_link(question.pk, name="x" * 255, expires=LONGEST)
+def test_a_link_is_as_long_as_it_may_be(interrupt: Interrupt) -> None:
+    link = create_review_link(interrupt.pk, name="x" * 255, expires=LONGEST)
     assert len(link.name) == 255
-    assert make_link(question.pk, name="x").state == "open"
+    assert create_review_link(interrupt.pk, name="x").state == "open"
     longer = LONGEST + timedelta(microseconds=1)
     with pytest.raises(InvalidInputError):
-        make_link(question.pk, name=DANA, expires=longer)
+        create_review_link(interrupt.pk, name=DANA, expires=longer)
 
 
-def test_its_end_may_be_a_moment(question: Interrupt) -> None:
+def test_its_end_may_be_a_moment(interrupt: Interrupt) -> None:
     end = timezone.now() + timedelta(days=2)
-    assert make_link(question.pk, name=DANA, expires=end).expires_at == end
+    assert create_review_link(interrupt.pk, name=DANA, expires=end).expires_at == end
     naive = timezone.make_naive(end)  # a clock on the wall, of the site's own time zone
-    assert make_link(question.pk, name=DANA, expires=naive).expires_at == end
+    assert create_review_link(interrupt.pk, name=DANA, expires=naive).expires_at == end
 
 
-def test_a_question_that_is_closed_has_no_new_links(question: Interrupt) -> None:
-    services.decide(question.pk, "approve")
+def test_an_interrupt_that_is_closed_has_no_new_links(interrupt: Interrupt) -> None:
+    services.decide(interrupt.pk, "approve")
     with pytest.raises(AlreadyDecidedError):
-        make_link(question.pk, name=DANA)
+        create_review_link(interrupt.pk, name=DANA)
 
 
 @pytest.mark.promise("P18")
 @pytest.mark.promise("P20")
 def test_links_are_made_by_who_may_and_a_refusal_is_recorded(
-    question: Interrupt, reviewer: Any, user: Callable[..., Any]
+    interrupt: Interrupt, reviewer: Any, user: Callable[..., Any]
 ) -> None:
     with pytest.raises(NotAllowedError):
-        make_link(question.pk, name=DANA, by=reviewer)
+        create_review_link(interrupt.pk, name=DANA, by=reviewer)
     # Who may not decide could do so with a link of his own.
     with pytest.raises(NotAllowedError):
-        make_link(question.pk, name=DANA, by=user("liv", "view_interrupt", "link_interrupt"))
+        create_review_link(
+            interrupt.pk, name=DANA, by=user("liv", "view_interrupt", "link_interrupt")
+        )
     with pytest.raises(InterruptNotFound):
-        make_link(question.pk, name=DANA, by=user("bo", "decide_interrupt", "link_interrupt"))
+        create_review_link(
+            interrupt.pk, name=DANA, by=user("bo", "decide_interrupt", "link_interrupt")
+        )
     # Who may not see it isn't told either that they started what it is of.
     blind = user("cy")
     Interrupt.objects.update(no_self_approval=True)
     Run.objects.update(started_by=blind)
     with pytest.raises(InterruptNotFound):
-        make_link(question.pk, name=DANA, by=blind)
+        create_review_link(interrupt.pk, name=DANA, by=blind)
     assert not ReviewLink.objects.exists()
     assert AuditEntry.objects.filter(verb="refuse", detail__contains="link").count() == 2
 
 
 @pytest.mark.promise("P18")
 def test_links_are_listed_and_taken_back_by_who_may_make_them(
-    question: Interrupt, reviewer: Any, user: Callable[..., Any]
+    interrupt: Interrupt, reviewer: Any, user: Callable[..., Any]
 ) -> None:
-    link = make_link(question.pk, name=DANA)
+    link = create_review_link(interrupt.pk, name=DANA)
     strangers = user("bo", "decide_interrupt", "link_interrupt"), user("cy")
 
     def assert_none_for(verb: Callable[..., Any], which: Any, absent: type[Exception]) -> None:
@@ -261,116 +265,116 @@ def test_links_are_listed_and_taken_back_by_who_may_make_them(
             with pytest.raises(absent):
                 verb(which, by=stranger)
 
-    assert_none_for(list_links, question.pk, InterruptNotFound)
+    assert_none_for(list_links, interrupt.pk, InterruptNotFound)
     assert_none_for(revoke_link, link.id, LinkNotFound)
     for nothing in ("nothing", uuid4()):
         with pytest.raises(InterruptNotFound):
             list_links(nothing, by=reviewer)
         with pytest.raises(LinkNotFound):
             revoke_link(nothing, by=reviewer)
-    assert follow_link(token_of(link)).state == "open"
+    assert resolve_link(token_of(link)).state == "open"
 
 
-def test_a_used_link_is_not_taken_back(question: Interrupt, maker: Any, reviewer: Any) -> None:
-    link = make_link(question.pk, name=DANA, by=maker)
+def test_a_used_link_is_not_taken_back(interrupt: Interrupt, maker: Any, reviewer: Any) -> None:
+    link = create_review_link(interrupt.pk, name=DANA, by=maker)
     with pytest.raises(NotAllowedError):
         revoke_link(link.id, by=reviewer)
     decide_by_link(token_of(link), "approve")
-    with pytest.raises(LinkSpentError):
+    with pytest.raises(LinkUnusableError):
         revoke_link(link.id, by=maker)
     with pytest.raises(LinkNotFound):
         revoke_link("nothing", by=maker)
-    assert [one.state for one in list_links(question.pk, by=maker)] == ["used"]
+    assert [one.state for one in list_links(interrupt.pk, by=maker)] == ["used"]
 
 
-def test_what_was_taken_back_is_not_taken_back_again(question: Interrupt, maker: Any) -> None:
-    link = make_link(question.pk, name=DANA, by=maker)
+def test_what_was_taken_back_is_not_taken_back_again(interrupt: Interrupt, maker: Any) -> None:
+    link = create_review_link(interrupt.pk, name=DANA, by=maker)
     revoke_link(link.id)
     before = ReviewLink.objects.values().get()
-    with pytest.raises(LinkSpentError) as caught:
+    with pytest.raises(LinkUnusableError) as caught:
         revoke_link(link.id, by=maker)
     assert caught.value.state == "revoked"
     assert ReviewLink.objects.values().get() == before
     assert AuditEntry.objects.filter(verb="revoke").count() == 1
 
 
-def test_a_link_that_is_over_says_so_whatever_it_is_sent(question: Interrupt) -> None:
-    link = make_link(question.pk, name=DANA, decisions=["approve"])
+def test_a_link_that_is_over_says_so_whatever_it_is_sent(interrupt: Interrupt) -> None:
+    link = create_review_link(interrupt.pk, name=DANA, decisions=["approve"])
     revoke_link(link.id)
-    with pytest.raises(LinkSpentError):
+    with pytest.raises(LinkUnusableError):
         decide_by_link(token_of(link), "reject")
 
 
-def test_a_question_has_its_own_links_only(question: Interrupt, advance: Any) -> None:
+def test_an_interrupt_has_its_own_links_only(interrupt: Interrupt, advance: Any) -> None:
     other = asked("typed", {"amount": 12.5, "customer": "Dana"}, advance)
-    mine = make_link(question.pk, name=DANA)
-    also = make_link(other.pk, name=DANA)
-    assert [one.id for one in list_links(question.pk)] == [mine.id]
+    mine = create_review_link(interrupt.pk, name=DANA)
+    also = create_review_link(other.pk, name=DANA)
+    assert [one.id for one in list_links(interrupt.pk)] == [mine.id]
     assert [one.id for one in list_links(other.pk)] == [also.id]
-    assert link_states([mine.id]) == {mine.id: "open"}
-    assert follow_link(token_of(also)).interrupt_id == other.pk
+    assert get_link_states([mine.id]) == {mine.id: "open"}
+    assert resolve_link(token_of(also)).interrupt_id == other.pk
 
 
 def test_the_states_of_a_list_of_links_take_no_more_queries_the_longer_it_is(
-    question: Interrupt, maker: Any
+    interrupt: Interrupt, maker: Any
 ) -> None:
     def queries_for(links: int) -> int:
         for _ in range(links):
-            make_link(question.pk, name=DANA, by=User.objects.get(pk=maker.pk))
+            create_review_link(interrupt.pk, name=DANA, by=User.objects.get(pk=maker.pk))
         with CaptureQueriesContext(connection) as told:
-            list_links(question.pk, by=User.objects.get(pk=maker.pk))
+            list_links(interrupt.pk, by=User.objects.get(pk=maker.pk))
         return len(told)
 
     assert queries_for(1) == queries_for(5)
 
 
-def test_where_a_question_has_to_be_claimed_a_link_stands_for_the_claim(
-    question: Interrupt, maker: Any, reviewer: Any
+def test_where_an_interrupt_has_to_be_claimed_a_link_stands_for_the_claim(
+    interrupt: Interrupt, maker: Any, reviewer: Any
 ) -> None:
     Interrupt.objects.update(claim_required=True)
-    links = [make_link(question.pk, name=DANA, by=by) for by in (maker, None)]
-    services.claim(question.pk, by=reviewer, via="code")
+    links = [create_review_link(interrupt.pk, name=DANA, by=by) for by in (maker, None)]
+    services.claim(interrupt.pk, by=reviewer, via="code")
     for link in links:
-        assert follow_link(token_of(link)).state == "held"
-        with pytest.raises(LinkSpentError) as caught:
+        assert resolve_link(token_of(link)).state == "claimed"
+        with pytest.raises(LinkUnusableError) as caught:
             decide_by_link(token_of(link), "approve")
-        assert caught.value.state == "held"
+        assert caught.value.state == "claimed"
     assert not Decision.objects.exists()
-    services.release(question.pk, by=reviewer, via="code")
-    services.claim(question.pk, by=maker, via="code")  # who hands it out need not give it up first
-    assert follow_link(token_of(links[1])).state == "held"
+    services.release(interrupt.pk, by=reviewer, via="code")
+    services.claim(interrupt.pk, by=maker, via="code")  # who hands it out need not give it up first
+    assert resolve_link(token_of(links[1])).state == "claimed"
     assert decide_by_link(token_of(links[0]), "approve").by_label == DANA
 
 
 @pytest.mark.parametrize("required", [False, True])
 def test_a_claim_that_need_not_be_or_that_ran_out_keeps_no_link_from_deciding(
-    question: Interrupt, maker: Any, reviewer: Any, required: bool
+    interrupt: Interrupt, maker: Any, reviewer: Any, required: bool
 ) -> None:
-    token = token_of(make_link(question.pk, name=DANA, by=maker))
-    services.claim(question.pk, by=reviewer)
+    token = token_of(create_review_link(interrupt.pk, name=DANA, by=maker))
+    services.claim(interrupt.pk, by=reviewer)
     if required:
         Interrupt.objects.update(claim_required=True)
-        assert follow_link(token).state == "held"
+        assert resolve_link(token).state == "claimed"
         Interrupt.objects.update(claimed_until=Now() - timedelta(seconds=1))
-    assert follow_link(token).state == "open"
+    assert resolve_link(token).state == "open"
     assert decide_by_link(token, "approve").by_label == DANA
 
 
-def test_what_is_forgotten_has_no_address_left(question: Interrupt) -> None:
-    make_link(question.pk, name=DANA, email="dana@example.com")
-    services.cancel(question.run_id)
-    services.forget(Thread.objects.get().thread_id)
+def test_what_is_forgotten_has_no_address_left(interrupt: Interrupt) -> None:
+    create_review_link(interrupt.pk, name=DANA, email="dana@example.com")
+    services.cancel(interrupt.run_id)
+    services.erase_thread(Thread.objects.get().thread_id)
     assert ReviewLink.objects.get().email == ""
 
 
-def test_where_several_have_to_agree_nobody_can_do_so_with_links(question: Interrupt) -> None:
+def test_where_several_have_to_agree_nobody_can_do_so_with_links(interrupt: Interrupt) -> None:
     Interrupt.objects.update(quorum=2)
     with pytest.raises(InvalidInputError, match="agreed to by several"):
-        make_link(question.pk, name=DANA)
+        create_review_link(interrupt.pk, name=DANA)
 
 
 def test_who_may_not_approve_what_he_started_hands_out_no_link_to_it(
-    question: Interrupt, maker: Any
+    interrupt: Interrupt, maker: Any
 ) -> None:
     Interrupt.objects.update(no_self_approval=True)
     Run.objects.update(started_by=maker)
@@ -378,19 +382,19 @@ def test_who_may_not_approve_what_he_started_hands_out_no_link_to_it(
     for quorum in (1, 2):
         Interrupt.objects.update(quorum=quorum)
         with pytest.raises(NotAllowedError):
-            make_link(question.pk, name=DANA, by=maker)
+            create_review_link(interrupt.pk, name=DANA, by=maker)
     assert AuditEntry.objects.filter(verb="refuse", actor=maker).count() == 2
     Interrupt.objects.update(quorum=1)
     Run.objects.update(started_by=None)
-    assert make_link(question.pk, name=DANA, by=maker).state == "open"
+    assert create_review_link(interrupt.pk, name=DANA, by=maker).state == "open"
 
 
-def test_where_its_page_is_not_included_none_is_made(question: Interrupt, maker: Any) -> None:
+def test_where_its_page_is_not_included_none_is_made(interrupt: Interrupt, maker: Any) -> None:
     before = AuditEntry.objects.count()
     with (
         override_settings(ROOT_URLCONF="tests.services.bare"),
         pytest.raises(ImproperlyConfigured, match=r"include\(.hitl_django.urls.\)"),
     ):
-        make_link(question.pk, name=DANA, by=maker)
+        create_review_link(interrupt.pk, name=DANA, by=maker)
     assert not ReviewLink.objects.exists()
     assert AuditEntry.objects.count() == before

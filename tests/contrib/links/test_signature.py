@@ -44,8 +44,8 @@ def test_a_form_without_one_comes_back_with_its_text_and_can_be_sent(
 def test_it_is_for_no_other_link_and_no_other_version(
     asked: Callable[..., Interrupt], visitor: Client, fill: Any
 ) -> None:
-    question = asked()
-    url, second, other = link_to(question), link_to(question), link_to(asked())
+    interrupt = asked()
+    url, second, other = link_to(interrupt), link_to(interrupt), link_to(asked())
     for foreign in (second, other):
         assert visitor.post(url, fill(foreign)).status_code == 403
     form = fill(url)
@@ -103,8 +103,8 @@ def test_what_was_written_is_kept_while_it_cant_be_taken(
     settings: Any,
     django_user_model: Any,
 ) -> None:
-    question = asked()
-    url = link_to(question)
+    interrupt = asked()
+    url = link_to(interrupt)
     form = fill(url, reason="an hour's work")
     if held_up == "calls":
         settings.HITL = {**settings.HITL, "THROTTLE_LINK": "1/day"}
@@ -112,7 +112,7 @@ def test_what_was_written_is_kept_while_it_cant_be_taken(
     elif held_up == "claim":
         Interrupt.objects.update(claim_required=True)
         ada = django_user_model.objects.create_superuser("ada")
-        services.claim(question.pk, by=ada)
+        services.claim(interrupt.pk, by=ada)
     else:
         settings.SECRET_KEY = "another"
     response = visitor.post(url, form)

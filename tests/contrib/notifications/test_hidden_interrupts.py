@@ -18,7 +18,7 @@ from hitl_django.contrib.notifications import scheduled_notifications, slack_cha
 from hitl_django.contrib.notifications.models import NotificationCursor
 from hitl_django.contrib.notifications.preferences import save_preferences
 from hitl_django.contrib.webhooks import messages, outbox
-from hitl_django.contrib.webhooks.channels import Answer
+from hitl_django.contrib.webhooks.channels import AttemptResult
 from hitl_django.contrib.webhooks.models import Delivery, WebhookEndpoint
 from hitl_django.graph_registry import registry
 from hitl_django.graph_registry.review_policy import ReviewPolicy
@@ -131,16 +131,16 @@ def test_message_to_channel_shows_only_interrupts_that_its_creator_sees(
 ) -> None:
     sent: list[bytes] = []
 
-    def post(url: str, headers: Any, body: bytes, seconds: float) -> Answer:
+    def post(url: str, headers: Any, body: bytes, seconds: float) -> AttemptResult:
         sent.append(body)
-        return Answer(200)
+        return AttemptResult(200)
 
     for module in (slack_channel, messages):
         monkeypatch.setattr(module, "post_body", post)
     rita, vik = person("rita", "Night"), person("vik", "Night")
     for by in (rita, vik):
         WebhookEndpoint.objects.create(
-            channel=channel, url="https://a.example", secret="whsec_c2VjcmV0", with_question=True,
+            channel=channel, url="https://a.example", secret="whsec_c2VjcmV0", with_interrupt=True,
             events=["interrupt.created"], created_by=by, created_by_label=by.username,
         )  # fmt: skip
     outbox.clear_listeners()

@@ -40,7 +40,7 @@ def recipients(mails: MailServer) -> list[str]:
 def due_now() -> None:
     """Let the time pass that a message, the endpoint or a claim would have to wait."""
     Delivery.objects.filter(state="pending").update(due_at=Now() - timedelta(seconds=1))
-    WebhookEndpoint.objects.update(rests_until=None, held_until=None)
+    WebhookEndpoint.objects.update(rests_until=None, lease_until=None)
 
 
 def faults() -> list[str]:
@@ -78,7 +78,7 @@ def test_a_mail_goes_to_where_the_user_model_has_its_addresses(
     assert recipients(mails) == ["office@shop.example"]
 
 
-def test_a_question_for_nobody_is_told_to_nobody(
+def test_an_interrupt_for_nobody_is_told_to_nobody(
     mails: MailServer, person: Person, ask: Ask, send: Send
 ) -> None:
     person("rita", "Night")
@@ -98,7 +98,7 @@ def test_an_event_is_one_message_until_it_is_sent(
     assert len(set(recipients(mails))) == 30
 
 
-def test_what_is_sent_names_the_question_and_leads_to_it_without_what_is_asked(
+def test_what_is_sent_names_the_interrupt_and_leads_to_it_without_what_is_asked(
     mails: MailServer, person: Person, ask: Ask, send: Send
 ) -> None:
     person("rita", "Night")
@@ -198,7 +198,7 @@ def test_a_mail_program_is_told_how_to_unsubscribe(
     assert faults() == ["There was nobody to be told at once."]
 
 
-def test_who_may_not_see_a_question_is_told_nothing_of_it(
+def test_who_may_not_see_an_interrupt_is_told_nothing_of_it(
     mails: MailServer, person: Person, ask: Ask, send: Send
 ) -> None:
     person("rita", "Night", sees=False)
@@ -210,7 +210,7 @@ def test_who_may_not_see_a_question_is_told_nothing_of_it(
     assert faults() == ["They may not see the question, or it is gone."]
 
 
-def test_a_question_that_was_decided_meanwhile_is_told_to_nobody(
+def test_an_interrupt_that_was_decided_meanwhile_is_told_to_nobody(
     mails: MailServer, person: Person, ask: Ask, send: Send
 ) -> None:
     rita = person("rita", "Night")
@@ -238,7 +238,7 @@ def test_nobody_is_told_of_what_they_did_themselves(
     assert mail["Subject"] == f"{words[verb]}: Refund 120 EUR?"
 
 
-def test_who_a_question_was_taken_from_again_is_not_told(
+def test_who_an_interrupt_was_taken_from_again_is_not_told(
     mails: MailServer, person: Person, ask: Ask, send: Send
 ) -> None:
     rita, ravi, vik = person("rita"), person("ravi"), person("vik")
@@ -249,7 +249,7 @@ def test_who_a_question_was_taken_from_again_is_not_told(
     assert recipients(mails) == ["vik@shop.example"]
 
 
-def test_a_group_that_a_question_is_given_to_is_asked(
+def test_a_group_that_an_interrupt_is_given_to_is_asked(
     mails: MailServer, person: Person, ask: Ask, send: Send
 ) -> None:
     rita, _ = person("rita", "Night"), person("ravi", "Night")
@@ -262,7 +262,7 @@ def test_a_group_that_a_question_is_given_to_is_asked(
     )
 
 
-def test_an_overdue_question_is_told_once(
+def test_an_overdue_interrupt_is_told_once(
     mails: MailServer, person: Person, ask: Ask, send: Send
 ) -> None:
     person("rita", "Night")
@@ -278,7 +278,7 @@ def test_an_overdue_question_is_told_once(
     assert mail["Subject"] == "Overdue: Refund 120 EUR?"
 
 
-def test_an_escalated_question_is_told_to_the_group_that_it_went_to(
+def test_an_escalated_interrupt_is_told_to_the_group_that_it_went_to(
     mails: MailServer, person: Person, ask: Ask, send: Send
 ) -> None:
     person("rita", "Night")

@@ -67,7 +67,7 @@ def test_a_choice_that_is_none_is_said_and_saves_nothing(person: Person) -> None
     assert not NotificationPreferences.objects.exists()
 
 
-def test_who_may_see_no_question_has_no_such_page(person: Person) -> None:
+def test_who_may_see_no_interrupt_has_no_such_page(person: Person) -> None:
     client = log_in(person("vik", sees=False))
     assert client.get(PAGE).status_code == 403
     assert b"How you are told" not in client.get("/admin/").content

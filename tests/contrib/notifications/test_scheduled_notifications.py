@@ -38,7 +38,7 @@ def told(event: str) -> int:
     return Delivery.objects.filter(event=event).count()
 
 
-def test_reviewers_are_told_before_a_question_is_due_and_once(
+def test_reviewers_are_told_before_an_interrupt_is_due_and_once(
     mails: MailServer, person: Person, ask: Ask, send: Send
 ) -> None:
     person("rita", "Night")
@@ -61,7 +61,7 @@ def test_who_was_asked_just_now_is_not_told_that_it_is_due_soon(
     assert told("interrupt.due") == 0
 
 
-def test_whoever_holds_a_question_is_told_in_the_place_of_the_group(
+def test_whoever_holds_an_interrupt_is_told_in_the_place_of_the_group(
     mails: MailServer, person: Person, ask: Ask, send: Send
 ) -> None:
     person("rita", "Night")

@@ -164,7 +164,7 @@ def test_a_channel_is_told_of_what_is_assigned_to_its_group_by_hand(
     assert Delivery.objects.count() == 1
 
 
-def test_a_question_that_is_given_back_is_told_to_no_channel(
+def test_an_interrupt_that_is_given_back_is_told_to_no_channel(
     receive: Receive, connect: Connect, ask: Ask, person: Any
 ) -> None:
     rita = person("rita", "Night")
@@ -356,7 +356,7 @@ def test_an_address_that_is_none_is_refused(receive: Receive, connect: Connect) 
         connect(receive(), address="https://user:pass@hooks.example/")
 
 
-def test_a_question_that_was_decided_is_not_told_of(
+def test_an_interrupt_that_was_decided_is_not_told_of(
     receive: Receive, connect: Connect, ask: Ask
 ) -> None:
     channel = connect(receive())
@@ -370,11 +370,11 @@ def test_a_change_leaves_the_claim_of_whoever_sends_at_that_moment(
     receive: Receive, connect: Connect
 ) -> None:
     channel = connect(receive())
-    SlackChannel.objects.update(epoch=F("epoch") + 1, held_until=Now() + timedelta(minutes=1))
+    SlackChannel.objects.update(epoch=F("epoch") + 1, lease_until=Now() + timedelta(minutes=1))
     before = SlackChannel.objects.get()
     slack_channel.save_channel(
         channel, address="", description="Night", graphs=[], group="", is_active=True, by=None
     )
     after = SlackChannel.objects.get()
     assert after.description == "Night"
-    assert (after.epoch, after.held_until) == (before.epoch, before.held_until)
+    assert (after.epoch, after.lease_until) == (before.epoch, before.lease_until)

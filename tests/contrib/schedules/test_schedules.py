@@ -155,7 +155,7 @@ def test_years_of_missed_minutes_are_one_run_and_counted_as_far_as_a_thousand() 
     assert 1000 <= read(made.id).skipped <= 1001
 
 
-@pytest.mark.parametrize("state", Run.LIVE)
+@pytest.mark.parametrize("state", Run.ACTIVE)
 def test_a_time_at_which_the_last_run_is_not_over_is_skipped_and_counted(state: str) -> None:
     made = make()
     come_due(made.id)

@@ -33,7 +33,7 @@ def test_who_gives_an_endpoint_back_keeps_the_others(hook: Hook) -> None:
     assert {endpoint.epoch for endpoint in held if endpoint} == {1}
     assert held[1] is not None
     claims.release_endpoint(held[1], failures=7)
-    free = WebhookEndpoint.objects.filter(held_until=None)
+    free = WebhookEndpoint.objects.filter(lease_until=None)
     assert [(endpoint.pk, endpoint.failures) for endpoint in free] == [(held[1].pk, 7)]
 
 

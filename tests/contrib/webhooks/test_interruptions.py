@@ -22,7 +22,7 @@ pytestmark = [pytest.mark.long, pytest.mark.django_db(transaction=True)]
 def end_claims() -> None:
     """Let the time pass after which another worker takes over; nothing is retried yet."""
     past = Now() - timedelta(hours=1)  # so that the messages keep their order
-    WebhookEndpoint.objects.filter(held_until__gt=Now()).update(held_until=past)
+    WebhookEndpoint.objects.filter(lease_until__gt=Now()).update(lease_until=past)
     claimed = Delivery.objects.filter(state="pending", status=None, due_at__gt=Now())
     claimed.update(due_at=past)
 
@@ -34,7 +34,7 @@ def test_worker_killed_at_any_commit_sends_each_message_under_one_id(
     receiver = receive(answering(status))
     endpoint = hook(receiver)
     for _ in range(count):
-        webhook_services.try_webhook(endpoint.pk)
+        webhook_services.send_test_event(endpoint.pk)
     # As after two failures, of which a success is the end.
     WebhookEndpoint.objects.update(failures=2)
     commits.assert_same_after_kills(
@@ -53,7 +53,7 @@ def test_worker_killed_at_the_end_of_its_time_slice_leaves_the_rest_to_the_sweep
     receiver = receive(answering(204))
     endpoint = hook(receiver)
     for _ in range(2):
-        webhook_services.try_webhook(endpoint.pk)
+        webhook_services.send_test_event(endpoint.pk)
 
     def deliver_due() -> None:
         # The sweep finds an endpoint by what is due, whatever became of the message to a worker.

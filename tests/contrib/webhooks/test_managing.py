@@ -50,7 +50,7 @@ DONE: dict[str, Callable[[WebhookEndpoint, User], object]] = {
     "change": lambda hook, by: webhook_services.change_webhook(hook.pk, url=f"{URL}/other", by=by),
     "delete": lambda hook, by: webhook_services.delete_webhook(hook.pk, by=by),
     "rotate": lambda hook, by: webhook_services.rotate_secret(hook.pk, by=by),
-    "try": lambda hook, by: webhook_services.try_webhook(hook.pk, by=by),
+    "try": lambda hook, by: webhook_services.send_test_event(hook.pk, by=by),
     "redeliver": lambda hook, by: webhook_services.redeliver(hook.deliveries.get().pk, by=by),
 }
 
@@ -225,14 +225,14 @@ def test_who_stands_for_a_webhook_does_so_until_it_says_more_or_leads_elsewhere(
     hook: Hook, integrator: User, person: Callable[..., User]
 ) -> None:
     eve = person("eve", "view_webhookendpoint", "manage_webhooks")
-    endpoint = hook(URL, with_question=True, by=integrator)
+    endpoint = hook(URL, with_interrupt=True, by=integrator)
 
     def stands_for_it(**changes: Any) -> str:
         return webhook_services.change_webhook(endpoint.pk, by=eve, **changes).created_by_label
 
-    for changes in ({"url": URL}, {"with_question": True}, {"with_question": False}):
+    for changes in ({"url": URL}, {"with_interrupt": True}, {"with_interrupt": False}):
         assert stands_for_it(**changes) == "ina"
-    assert stands_for_it(with_question=True) == "eve"
+    assert stands_for_it(with_interrupt=True) == "eve"
     assert webhook_services.change_webhook(endpoint.pk, url=f"{URL}/x").created_by_label == "system"
     assert WebhookEndpoint.objects.get().created_by is None
     assert stands_for_it(url=URL) == "eve"

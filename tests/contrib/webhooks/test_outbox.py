@@ -33,19 +33,19 @@ def asked(advance: Advance) -> Interrupt:
 
 def test_a_run_that_asks_and_ends_is_told_of_in_order(hook: Hook, advance: Advance) -> None:
     hook(URL)
-    question = asked(advance)
-    services.decide(question.pk, "approve")
+    interrupt = asked(advance)
+    services.decide(interrupt.pk, "approve")
     advance()
     assert told() == ["interrupt.created", "interrupt.decided", "run.succeeded"]
     created, decided, succeeded = (row.data for row in Delivery.objects.order_by("created_at"))
     ids = {
         "graph": "approval",
-        "run_id": str(question.run_id),
-        "thread_id": question.thread.thread_id,
+        "run_id": str(interrupt.run_id),
+        "thread_id": interrupt.thread.thread_id,
     }
-    about = {"interrupt_id": str(question.pk), "digest": question.payload_digest}
+    about = {"interrupt_id": str(interrupt.pk), "digest": interrupt.payload_digest}
     assert created == {**ids, **about}
-    assert decided == {**ids, **about, "decision_id": str(question.decisions.get().pk)}
+    assert decided == {**ids, **about, "decision_id": str(interrupt.decisions.get().pk)}
     assert succeeded == ids
 
 
@@ -67,12 +67,12 @@ def test_each_way_in_which_a_run_ends_is_told(hook: Hook, advance: Advance) -> N
 
 
 @pytest.mark.parametrize("then", ["park", "cancel", "answer"])
-def test_a_question_that_expires_is_told_and_what_becomes_of_its_run(
+def test_an_interrupt_that_expires_is_told_and_what_becomes_of_its_run(
     hook: Hook, advance: Advance, then: str
 ) -> None:
-    question = asked(advance)
+    interrupt = asked(advance)
     hook(URL)
-    Interrupt.objects.filter(pk=question.pk).update(
+    Interrupt.objects.filter(pk=interrupt.pk).update(
         expires_at=Now() - timedelta(seconds=1), expiry={"seconds": 1, "then": then, "answer": 1}
     )
     assert services.expire_due() == 1
@@ -83,12 +83,12 @@ def test_a_question_that_expires_is_told_and_what_becomes_of_its_run(
 def test_a_run_that_another_takes_the_place_of_is_told_as_cancelled(
     hook: Hook, advance: Advance
 ) -> None:
-    question = asked(advance)
+    interrupt = asked(advance)
     hook(URL)
     services.start(
         "approval",
         {"text": "again"},
-        thread_id=question.thread.thread_id,
+        thread_id=interrupt.thread.thread_id,
         on_pending="discard",
     )
     assert told() == ["run.cancelled"]
@@ -96,10 +96,10 @@ def test_a_run_that_another_takes_the_place_of_is_told_as_cancelled(
 
 @pytest.mark.promise("P3")
 def test_a_decision_that_is_rolled_back_is_not_told(hook: Hook, advance: Advance) -> None:
-    question = asked(advance)
+    interrupt = asked(advance)
     hook(URL)
     with transaction.atomic():
-        services.decide(question.pk, "approve")
+        services.decide(interrupt.pk, "approve")
         assert told() == ["interrupt.decided"]
         transaction.set_rollback(True)
     assert told() == []
@@ -131,9 +131,9 @@ def test_an_endpoint_hears_of_the_events_and_graphs_it_asked_for(
 
 def test_without_a_webhook_there_is_one_look_and_no_statement_more(advance: Advance) -> None:
     asked(advance)
-    question = asked(advance)
+    interrupt = asked(advance)
     with counting() as deciding:
-        services.decide(question.pk, "approve")
+        services.decide(interrupt.pk, "approve")
     assert not [text for text in deciding.texts if "webhook" in text or "delivery" in text]
     outbox.clear_listeners()
     with counting() as looking:
@@ -160,10 +160,10 @@ def test_a_webhook_made_by_another_process_is_seen_after_a_while(
 def test_what_is_told_to_a_webhook_that_is_just_gone_disturbs_nobody(
     hook: Hook, advance: Advance
 ) -> None:
-    question = asked(advance)
+    interrupt = asked(advance)
     gone = hook(URL)
     outbox._listeners("default")
     WebhookEndpoint.objects.all().delete()  # by another process
-    services.decide(question.pk, "approve")
+    services.decide(interrupt.pk, "approve")
     assert Delivery.objects.get().endpoint_id == gone.pk
-    assert question.decisions.count() == 1
+    assert interrupt.decisions.count() == 1

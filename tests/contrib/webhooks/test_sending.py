@@ -39,7 +39,7 @@ Advance = Callable[[], int]
 def due_now() -> None:
     """Let the time pass that a message, an endpoint or a claim would have to wait."""
     Delivery.objects.update(due_at=Now() - timedelta(seconds=1))
-    WebhookEndpoint.objects.update(rests_until=None, held_until=None)
+    WebhookEndpoint.objects.update(rests_until=None, lease_until=None)
 
 
 def the_time() -> datetime:
@@ -49,7 +49,7 @@ def the_time() -> datetime:
 
 
 def message_to(hook: WebhookEndpoint) -> Delivery:
-    return Delivery.objects.get(pk=webhook_services.try_webhook(hook.pk).id)
+    return Delivery.objects.get(pk=webhook_services.send_test_event(hook.pk).id)
 
 
 def deliver(delivery: Delivery) -> Delivery:
@@ -82,7 +82,7 @@ def signature(secret: str, received: Received) -> str:
     return "v1," + base64.b64encode(hmac.new(key, signed, hashlib.sha256).digest()).decode()
 
 
-def test_a_question_reaches_the_receiver_signed_and_with_links(
+def test_an_interrupt_reaches_the_receiver_signed_and_with_links(
     hook: Hook, receive: Receive, advance: Advance, settings: Any
 ) -> None:
     settings.HITL = {**settings.HITL, "SITE_URL": "https://shop.example/"}
@@ -90,7 +90,7 @@ def test_a_question_reaches_the_receiver_signed_and_with_links(
     endpoint = hook(receiver)
     run = services.start("approval", {"text": "the secret"})
     advance()
-    question = Interrupt.objects.get(run=run.id)
+    interrupt = Interrupt.objects.get(run=run.id)
     sending.deliver(str(endpoint.pk))
 
     received = receiver.next()
@@ -107,9 +107,9 @@ def test_a_question_reaches_the_receiver_signed_and_with_links(
     links = said["data"].pop("links")
     assert said["data"] == delivery.data
     assert links == {
-        "interrupt": f"https://shop.example/hitl/api/v1/interrupts/{question.pk}/",
+        "interrupt": f"https://shop.example/hitl/api/v1/interrupts/{interrupt.pk}/",
         "run": f"https://shop.example/hitl/api/v1/runs/{run.id}/",
-        "review": f"https://shop.example/admin/hitl_django/reviewitem/{question.pk}/change/",
+        "review": f"https://shop.example/admin/hitl_django/reviewitem/{interrupt.pk}/change/",
     }
     assert b"secret" not in received.body
 
@@ -308,7 +308,7 @@ def test_one_that_is_well_again_starts_afresh(hook: Hook, receive: Receive) -> N
     due_now()
     deliver(delivery)
     endpoint.refresh_from_db()
-    assert (endpoint.failures, endpoint.held_until) == (0, None)
+    assert (endpoint.failures, endpoint.lease_until) == (0, None)
 
 
 def test_410_turns_an_endpoint_off(hook: Hook, receive: Receive, advance: Advance) -> None:
@@ -331,29 +331,29 @@ def test_what_is_asked_is_sent_only_where_it_is_wanted_and_still_the_same(
     hook: Hook, receive: Receive, advance: Advance
 ) -> None:
     receiver = receive()
-    hook(receiver, with_question=True, events=["interrupt.created"])
+    hook(receiver, with_interrupt=True, events=["interrupt.created"])
     delivery = ask(advance)
-    question = Interrupt.objects.get()
-    assert told(delivery, receiver)["question"] == {
+    interrupt = Interrupt.objects.get()
+    assert told(delivery, receiver)["interrupt"] == {
         "title": "Publish x?",
-        "payload": question.payload,
-        "response_schema": question.response_schema,
+        "payload": interrupt.payload,
+        "response_schema": interrupt.response_schema,
     }
     Interrupt.objects.update(payload_digest="0" * 32)
-    assert "question" not in told(delivery, receiver)
+    assert "interrupt" not in told(delivery, receiver)
 
 
-def test_each_message_has_the_question_that_it_tells_of(
+def test_each_message_has_the_interrupt_that_it_tells_of(
     hook: Hook, receive: Receive, advance: Advance
 ) -> None:
     receiver = receive()
-    endpoint = hook(receiver, with_question=True, events=["interrupt.created"])
+    endpoint = hook(receiver, with_interrupt=True, events=["interrupt.created"])
     for text in ("x", "y", "z"):
         services.start("approval", {"text": text})
     advance()
     sending.deliver(str(endpoint.pk))
     sent = [json.loads(received.body)["data"] for received in receiver.all()]
-    titles = {data["interrupt_id"]: data["question"]["title"] for data in sent}
+    titles = {data["interrupt_id"]: data["interrupt"]["title"] for data in sent}
     assert not any("links" in data for data in sent)  # no SITE_URL says where they would lead
     assert titles == {str(row.pk): row.title for row in Interrupt.objects.all()}
     assert sorted(titles.values()) == ["Publish x?", "Publish y?", "Publish z?"]
@@ -365,17 +365,17 @@ def test_what_is_asked_is_sent_for_who_may_see_it_only(
 ) -> None:
     maker = django_user_model.objects.create_superuser("ada")
     receiver = receive()
-    hook(receiver, with_question=True, events=["interrupt.created"], by=maker)
+    hook(receiver, with_interrupt=True, events=["interrupt.created"], by=maker)
     delivery = ask(advance)
-    assert "question" in told(delivery, receiver)
+    assert "interrupt" in told(delivery, receiver)
     django_user_model.objects.update(is_active=False)
-    assert "question" not in told(delivery, receiver)
+    assert "interrupt" not in told(delivery, receiver)
     maker.delete()
-    assert "question" not in told(delivery, receiver)
+    assert "interrupt" not in told(delivery, receiver)
 
 
 @pytest.mark.promise("P18")
-@pytest.mark.parametrize("change", ["url", "with_question"])
+@pytest.mark.parametrize("change", ["url", "with_interrupt"])
 def test_who_has_a_webhook_say_more_or_to_somebody_else_is_who_stands_for_it(
     hook: Hook,
     receive: Receive,
@@ -385,13 +385,13 @@ def test_who_has_a_webhook_say_more_or_to_somebody_else_is_who_stands_for_it(
 ) -> None:
     first, receiver = receive(), receive()
     maker = django_user_model.objects.create_superuser("ada")
-    endpoint = hook(first, with_question=change == "url", events=["interrupt.created"], by=maker)
+    endpoint = hook(first, with_interrupt=change == "url", events=["interrupt.created"], by=maker)
     eve = django_user_model.objects.create_user("eve")
     eve.user_permissions.set(Permission.objects.filter(codename__contains="webhook"))
     webhook_services.change_webhook(endpoint.pk, description="hers no more", is_active=True, by=eve)
     endpoint.refresh_from_db()
     assert endpoint.created_by == maker
-    given = {"url": receiver.url} if change == "url" else {"with_question": True}
+    given = {"url": receiver.url} if change == "url" else {"with_interrupt": True}
     webhook_services.change_webhook(endpoint.pk, by=eve, **given)
     assert "question" not in told(ask(advance), receiver if change == "url" else first)
 
@@ -402,12 +402,12 @@ def test_an_account_of_the_name_that_stands_for_code_sees_no_more_than_it_may(
 ) -> None:
     maker = django_user_model.objects.create_superuser("system")
     receiver = receive()
-    hook(receiver, with_question=True, events=["interrupt.created"], by=maker)
+    hook(receiver, with_interrupt=True, events=["interrupt.created"], by=maker)
     django_user_model.objects.update(is_active=False)
     delivery = ask(advance)
-    assert "question" not in told(delivery, receiver)
+    assert "interrupt" not in told(delivery, receiver)
     maker.delete()
-    assert "question" not in told(delivery, receiver)
+    assert "interrupt" not in told(delivery, receiver)
 
 
 @pytest.mark.promise("P8")
@@ -504,7 +504,7 @@ def test_a_frozen_worker_that_was_replaced_notes_nothing(
     assert (delivery.state, endpoint.failures, endpoint.rests_until) == ("delivered", 0, None)
 
 
-@pytest.mark.parametrize("moment", ["held_until", "rests_until"])
+@pytest.mark.parametrize("moment", ["lease_until", "rests_until"])
 def test_an_endpoint_is_left_alone_for_its_time_and_no_longer(
     hook: Hook, receive: Receive, moment: str
 ) -> None:
@@ -517,7 +517,7 @@ def test_an_endpoint_is_left_alone_for_its_time_and_no_longer(
     assert held is not None
     assert held.epoch == endpoint.epoch + 1
     assert claims.claim_endpoint(endpoint.pk) is None
-    rows.update(held_until=None, is_active=False)
+    rows.update(lease_until=None, is_active=False)
     assert claims.claim_endpoint(endpoint.pk) is None
 
 
@@ -531,32 +531,38 @@ def test_what_came_of_a_message_that_was_given_up_meanwhile_is_not_noted(
     claim = claims.claim_next(held)
     assert claim is not None
     Delivery.objects.update(state="dead")
-    sending._settle(claim, held, sending.Answer(204))
+    sending._settle(claim, held, sending.AttemptResult(204))
     delivery.refresh_from_db()
     assert delivery.state == "dead"
 
 
 OUTCOMES = {
-    "delivered": sending.Answer(204),
-    "refused": sending.Answer(400),
-    "failed": sending.Answer(500),
-    "gone": sending.Answer(410),
+    "delivered": sending.AttemptResult(204),
+    "refused": sending.AttemptResult(400),
+    "failed": sending.AttemptResult(500),
+    "gone": sending.AttemptResult(410),
     "nobody knows": None,
 }
 
 
 #: Answers, what becomes of the message, and whether everything to the endpoint rests.
-ANSWERS: dict[sending.Answer, tuple[str, bool]] = {
-    **{sending.Answer(status): ("delivered", False) for status in (200, 202, 299)},
-    **{sending.Answer(status): ("pending", False) for status in (199, 300, 400, 404, 422, 499)},
-    **{sending.Answer(status): ("pending", True) for status in (408, 425, 429, 500, 503, 599)},
-    sending.Answer(fault="There was no answer in time."): ("pending", True),
+ANSWERS: dict[sending.AttemptResult, tuple[str, bool]] = {
+    **{sending.AttemptResult(status): ("delivered", False) for status in (200, 202, 299)},
+    **{
+        sending.AttemptResult(status): ("pending", False)
+        for status in (199, 300, 400, 404, 422, 499)
+    },
+    **{
+        sending.AttemptResult(status): ("pending", True)
+        for status in (408, 425, 429, 500, 503, 599)
+    },
+    sending.AttemptResult(fault="There was no answer in time."): ("pending", True),
 }
 
 
 @pytest.mark.parametrize("answer", ANSWERS, ids=lambda answer: str(answer.status))
 def test_what_becomes_of_a_message_and_its_endpoint_is_up_to_the_answer(
-    hook: Hook, answer: sending.Answer
+    hook: Hook, answer: sending.AttemptResult
 ) -> None:
     endpoint = hook("https://a.example/")
     message = message_to(endpoint)
@@ -572,7 +578,7 @@ def test_what_becomes_of_a_message_and_its_endpoint_is_up_to_the_answer(
     assert (message.finished_at is not None) == (state == "delivered")
     assert (went_on, endpoint.failures) == (not rests, rests)
     # Who rests is let go; who goes on keeps it for the next message.
-    assert (endpoint.rests_until is not None, endpoint.held_until is None) == (rests, rests)
+    assert (endpoint.rests_until is not None, endpoint.lease_until is None) == (rests, rests)
 
 
 @pytest.mark.parametrize(("given", "most"), [(None, 20.0), (5.0, 5.0), (20.0, 20.0), (60.0, 20.0)])
@@ -594,7 +600,7 @@ def test_a_message_that_is_put_off_waits_as_long_as_it_should(hook: Hook) -> Non
         claim = claims.claim_next(held)
         assert claim is not None
         began = the_time()
-        sending._settle(claim, held, sending.Answer(500))
+        sending._settle(claim, held, sending.AttemptResult(500))
         message.refresh_from_db()
         assert message.attempts == attempt
         waits = (began + timedelta(seconds=least), the_time() + timedelta(seconds=most))
@@ -623,7 +629,7 @@ def test_a_frozen_worker_notes_nothing_while_another_is_at_the_message(
     claims.release_endpoint(frozen, failures=7)
 
     assert [list(model.objects.values()) for model in (Delivery, WebhookEndpoint)] == before
-    sending._settle(claim, held, sending.Answer(204))
+    sending._settle(claim, held, sending.AttemptResult(204))
     delivery.refresh_from_db()
     assert (delivery.state, delivery.attempts) == ("delivered", 2)
 
@@ -661,10 +667,10 @@ def test_a_message_is_sent_to_its_own_endpoint_and_noted_of_no_other(
     claim = claims.claim_next(held)
     assert claim is not None
     assert claim.delivery.pk == mine.pk
-    sending._settle(claim, held, sending.Answer(500))
+    sending._settle(claim, held, sending.AttemptResult(500))
     second.refresh_from_db()
     also.refresh_from_db()
-    assert (also.attempts, second.epoch, second.failures, second.held_until) == (0, 0, 0, None)
+    assert (also.attempts, second.epoch, second.failures, second.lease_until) == (0, 0, 0, None)
     assert list(Delivery.objects.filter(pk=other.pk).values()) == bystander
 
 
@@ -716,7 +722,7 @@ def test_where_there_is_nothing_to_do_nothing_is_done_and_nothing_goes_wrong(
     if why == "gone":
         rows._raw_delete("default")
     else:
-        changes = {"held": {"held_until": later}, "resting": {"rests_until": later}}
+        changes = {"held": {"lease_until": later}, "resting": {"rests_until": later}}
         rows.update(**changes.get(why, {"is_active": False}))
     sending.deliver(str(endpoint.pk))
     assert receiver.all() == []

@@ -41,7 +41,7 @@ def waiting(hook: Hook, name: str) -> WebhookEndpoint:
 CHANGES: dict[str, tuple[type[WebhookEndpoint | Delivery], dict[str, Any]]] = {
     "is off": (WebhookEndpoint, {"is_active": False}),
     "rests": (WebhookEndpoint, {"rests_until": Now() + MINUTE}),
-    "is held": (WebhookEndpoint, {"held_until": Now() + MINUTE}),
+    "is held": (WebhookEndpoint, {"lease_until": Now() + MINUTE}),
     "was just told of": (WebhookEndpoint, {"hinted_at": Now()}),
     "has a message that is due later": (Delivery, {"due_at": Now() + MINUTE}),
     "has had its message": (Delivery, {"state": "delivered"}),
@@ -49,7 +49,7 @@ CHANGES: dict[str, tuple[type[WebhookEndpoint | Delivery], dict[str, Any]]] = {
 }
 OVER: dict[str, dict[str, Any]] = {
     "has rested": {"rests_until": Now() - MINUTE},
-    "was held": {"held_until": Now() - MINUTE},
+    "was held": {"lease_until": Now() - MINUTE},
 }
 
 

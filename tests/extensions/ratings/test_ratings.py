@@ -234,7 +234,7 @@ def test_rows_of_a_person_are_exported_and_erased(rated: Thread) -> None:
     assert [(each.columns, dict(each.row), each.thread_id) for each in found] == [
         (("rater",), {"stars": 4, "remark": "Clear.", "rater_label": "rita"}, rated.thread_id)
     ]
-    done = services.forget_person(rita)
+    done = services.pseudonymize_user(rita)
     rating = Rating.objects.get()
     assert (rating.rater, rating.rater_label) == (None, done.pseudonym)
     assert done.rows["ratings.Rating"] == 1
@@ -242,13 +242,13 @@ def test_rows_of_a_person_are_exported_and_erased(rated: Thread) -> None:
 
 def test_rows_of_a_person_in_the_archive_are_erased(rated: Thread) -> None:
     archive_ended(30, 10)
-    done = services.forget_person(User.objects.get(username="rita"))
+    done = services.pseudonymize_user(User.objects.get(username="rita"))
     [row] = document.read_document(ArchivedThread.objects.get())[Rating]
     assert (row.rater_id, row.rater_label) == (None, done.pseudonym)
 
 
 def test_columns_are_erased_with_the_thread(rated: Thread) -> None:
-    services.forget(rated.thread_id)
+    services.erase_thread(rated.thread_id)
     assert [*Rating.objects.values_list("stars", "remark")] == [(4, "")]
 
 

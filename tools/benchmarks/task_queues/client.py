@@ -44,8 +44,8 @@ def asked(count: int, **state: Any) -> list[Any]:
     return list(Interrupt.objects.filter(run__in=runs).values_list("pk", flat=True))
 
 
-def answer(questions: Sequence[Any]) -> None:
-    for each in questions:
+def answer(interrupts: Sequence[Any]) -> None:
+    for each in interrupts:
         services.decide(each, "respond", "yes")
 
 
@@ -58,11 +58,11 @@ def delays(queue: TaskQueue, samples: int) -> list[float]:
     waiting = asked(WARM + samples)
     found = []
     with running(queue, USUAL) as workers:
-        for number, question in enumerate(waiting):
+        for number, interrupt in enumerate(waiting):
             # A queue that is asked every so often is met at each moment between two looks alike.
             time.sleep(number / len(waiting) * 0.2)
             sent = time.monotonic()
-            answer([question])
+            answer([interrupt])
             found.append(workers.signs.next("begun").at - sent)
             workers.signs.next("ended")
     return found[WARM:]
@@ -70,7 +70,7 @@ def delays(queue: TaskQueue, samples: int) -> list[float]:
 
 def rate(queue: TaskQueue, count: int, workers: int, waits: float) -> float:
     """Returns how many decisions a second so many workers take to the end of their run."""
-    questions = asked(count, waits=waits)
+    interrupts = asked(count, waits=waits)
     with tempfile.NamedTemporaryFile() as gate, running(queue, workers) as begun:
         signs = begun.signs
         held = asked(workers, gate=gate.name)
@@ -82,7 +82,7 @@ def rate(queue: TaskQueue, count: int, workers: int, waits: float) -> float:
         for _ in held:
             signs.next("held")
         with transaction.atomic():
-            answer(questions)
+            answer(interrupts)
         fcntl.flock(gate, fcntl.LOCK_UN)
         ended = [signs.next("ended").at for _ in range(workers + count)]
     first = workers + int(count * HEAD)
@@ -95,12 +95,12 @@ def killed(queue: TaskQueue, count: int) -> dict[str, float]:
     Returns how many seconds later the last run was at its end, how many nodes began twice, and how
     many runs were lost, which came to no end.
     """
-    questions = asked(count, waits=WAITS)
-    runs = Run.objects.filter(interrupts__in=questions)
+    interrupts = asked(count, waits=WAITS)
+    runs = Run.objects.filter(interrupts__in=interrupts)
     begun = 0
     with running(queue, USUAL) as workers:
         with transaction.atomic():
-            answer(questions)
+            answer(interrupts)
         while begun < count // 2:
             workers.signs.next("begun")
             begun += 1

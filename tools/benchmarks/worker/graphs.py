@@ -26,7 +26,7 @@ class Asked(TypedDict, total=False):
 
 
 @register(GRAPH)
-def question() -> StateGraph:
+def pending() -> StateGraph:
     """Asks once."""
 
     def ask(state: Asked) -> Asked:

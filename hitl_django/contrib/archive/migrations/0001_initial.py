@@ -85,7 +85,7 @@ class Migration(migrations.Migration):
                     ),
                 ),
                 ("runs", models.PositiveIntegerField(verbose_name="runs")),
-                ("questions", models.PositiveIntegerField(verbose_name="questions")),
+                ("interrupts", models.PositiveIntegerField(verbose_name="questions")),
                 ("started_at", models.DateTimeField(verbose_name="created")),
                 ("ended_at", models.DateTimeField(verbose_name="ended")),
                 (

@@ -31,11 +31,11 @@ from hitl_django.forms.local_time import to_local
 from hitl_django.models import Decision, Interrupt, ReviewItem
 from hitl_django.page_urls import find_admin_page
 from hitl_django.permissions import get_policy
-from hitl_django.services.reviews.periods import MAX_DAYS, Period, start_of
+from hitl_django.services.reviews.periods import MAX_DAYS, Period, start_of_day
 
 from ..exports import ExportedDecision, export_decisions
 from ..models import SpotCheck
-from ..reports import AGES, AgeBand, DecisionShares, ReviewReport, review_report
+from ..reports import AGES, AgeBucket, DecisionCounts, ReviewReport, review_report
 from . import plots
 from .csv_download import stream_csv
 
@@ -55,7 +55,7 @@ TIME_STEPS = (
 _DAY = forms.DateInput(attrs={"type": "date"}, format="%Y-%m-%d")
 
 
-class PeriodForm(forms.Form):
+class ReportFilterForm(forms.Form):
     """The period and the graph of a report."""
 
     first = forms.DateField(label=gettext_lazy("From"), widget=_DAY)
@@ -126,7 +126,7 @@ class _Rows:
         query = {"type__in": ",".join(DECISION_TYPES), "effective__exact": 1, **self._graph()}
         return self._list(Decision, {**query, **self._days(day), **narrowed})
 
-    def questions(self, day: date | None = None, **narrowed: Any) -> str:
+    def interrupts(self, day: date | None = None, **narrowed: Any) -> str:
         """Return the list of questions that were asked on a day or on all."""
         return self._list(Interrupt, {**self._graph(), **self._days(day), **narrowed})
 
@@ -134,7 +134,7 @@ class _Rows:
         """Return the list of all questions that wait."""
         return self._list(Interrupt, {"status__exact": "pending", **self._graph()})
 
-    def waiting(self, band: AgeBand) -> str:
+    def waiting(self, band: AgeBucket) -> str:
         """Return the list of questions that have waited for so long."""
         bounds = {"created_at__gte": band.since, "created_at__lt": band.until}
         times = {name: at.isoformat() for name, at in bounds.items() if at is not None}
@@ -160,8 +160,8 @@ class _Rows:
     def _days(self, day: date | None) -> dict[str, str]:
         first, last = (day, day) if day is not None else (self.period.first, self.period.last)
         return {
-            "created_at__gte": start_of(first).isoformat(),
-            "created_at__lt": start_of(last + timedelta(1)).isoformat(),
+            "created_at__gte": start_of_day(first).isoformat(),
+            "created_at__lt": start_of_day(last + timedelta(1)).isoformat(),
         }
 
     def _list(self, model: Any, query: Mapping[str, Any]) -> str:
@@ -177,7 +177,7 @@ class ReportPages(ReadOnlyAdmin):
             **super().own_pages(),
             "reports": ("reports/", self.reports_view),
             "csv": ("reports/decisions.csv", self.decisions_csv_view),
-            "record": ("reports/record.csv", self.record_csv_view),
+            "record": ("reports/record.csv", self.audit_csv_view),
         }
 
     def reports_view(self, request: HttpRequest) -> HttpResponse:
@@ -191,7 +191,7 @@ class ReportPages(ReadOnlyAdmin):
             context |= _lay_out(figures, rows)
             if get_policy().may_export(request.user):
                 context["csv_url"] = rows.download(self.url("csv", request))
-                if services.may_see_reviewers(request.user):
+                if services.may_view_reviewer_reports(request.user):
                     context["record_url"] = rows.download(self.url("record", request))
         status = 200 if form.is_valid() else 400
         return self.page(request, _("Reports"), "reports.html", status=status, **context)
@@ -201,10 +201,10 @@ class ReportPages(ReadOnlyAdmin):
         columns = [*(each.name for each in fields(ExportedDecision)), "seconds"]
         return self._download(request, "decisions", columns, export_decisions)
 
-    def record_csv_view(self, request: HttpRequest) -> HttpResponseBase:
+    def audit_csv_view(self, request: HttpRequest) -> HttpResponseBase:
         """Return the audit log of the threads with decisions in a period as CSV."""
         columns = [each.name for each in fields(services.ExportedEntry)]
-        return self._download(request, "record", columns, services.export_record)
+        return self._download(request, "record", columns, services.export_audit_log)
 
     def _download(
         self,
@@ -227,10 +227,10 @@ class ReportPages(ReadOnlyAdmin):
         file = f"{name}-{period.first}-{period.last}.csv"
         return stream_csv(request, file, columns, map(attrgetter(*columns), found))
 
-    def _read_form(self, request: HttpRequest) -> PeriodForm:
+    def _read_form(self, request: HttpRequest) -> ReportFilterForm:
         if not self.has_view_permission(request):
             raise PermissionDenied
-        return PeriodForm(request.GET, services.asked_graphs(request.user))
+        return ReportFilterForm(request.GET, services.list_graphs_with_interrupts(request.user))
 
 
 def describe_seconds(seconds: float | None) -> str:
@@ -254,7 +254,7 @@ def _lay_out(figures: ReviewReport, rows: _Rows) -> dict[str, Any]:
     timed = rows.decisions() if figures.median is not None else ""
     return {
         "tiles": [
-            Figure(_("Asked"), localize(figures.asked), rows.questions()),
+            Figure(_("Asked"), localize(figures.asked), rows.interrupts()),
             Figure(_("Decided"), localize(figures.decided), rows.decisions()),
             Figure(_("Median time to decision"), describe_seconds(figures.median), timed),
             Figure(_("90th percentile"), describe_seconds(figures.p90), timed),
@@ -304,7 +304,7 @@ def _plot_counts(figures: ReviewReport, rows: _Rows) -> Plot:
             (
                 Figure("", date_format(day.day, "SHORT_DATE_FORMAT")),
                 (
-                    Figure(names[0], localize(day.asked), rows.questions(day.day)),
+                    Figure(names[0], localize(day.asked), rows.interrupts(day.day)),
                     Figure(names[1], localize(day.decided), rows.decisions(day.day)),
                 ),
             )
@@ -369,7 +369,7 @@ def _describe_count(value: float) -> str:
     return localize(round(value))
 
 
-def _list_ages(bands: Sequence[AgeBand], rows: _Rows) -> list[tuple[Figure, str]]:
+def _list_ages(bands: Sequence[AgeBucket], rows: _Rows) -> list[tuple[Figure, str]]:
     """Return the bands of ages, each with a bar as long as it is large beside the largest."""
     most = max((band.count for band in bands), default=0)
     ages = [describe_seconds(age.total_seconds()) for age in AGES]
@@ -391,7 +391,7 @@ def _list_ages(bands: Sequence[AgeBand], rows: _Rows) -> list[tuple[Figure, str]
 
 
 def _lay_out_shares(
-    ident: str, shares: DecisionShares, label: str, rows: _Rows, narrowed: dict[str, Any]
+    ident: str, shares: DecisionCounts, label: str, rows: _Rows, narrowed: dict[str, Any]
 ) -> ShareRow:
     words = [
         f"{DECISION_TYPES[name].participle}: {localize(count)}"

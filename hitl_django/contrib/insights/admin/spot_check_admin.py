@@ -18,7 +18,7 @@ from hitl_django.admin.display.diff_display import get_decision_context
 from hitl_django.admin.display.list_filters import DecidedGraphFilter, ReviewerFilter
 from hitl_django.admin.display.payload_display import display_raw
 from hitl_django.admin.display.payload_files import open_payload_file
-from hitl_django.admin.request.request_view import display_question, display_why, find_template
+from hitl_django.admin.request.request_view import display_interrupt, display_why, find_template
 from hitl_django.engine.errors import InvalidInputError
 from hitl_django.errors import AlreadyDecidedError, NotAllowedError
 from hitl_django.forms.json_input import escape_hidden
@@ -85,7 +85,7 @@ class SpotCheckAdmin(ReportPages):
     A pending spot check shows neither the approver nor the reason, and the approvers don't see it.
     """
 
-    list_display = ("question", "state", "created_at")
+    list_display = ("request", "state", "created_at")
     list_filter = (ResultFilter, DecidedGraphFilter, ApproverFilter)
     linked_lookups = ("created_at__gte", "created_at__lt")
     list_select_related = ("interrupt",)
@@ -111,7 +111,7 @@ class SpotCheckAdmin(ReportPages):
         return {**super().own_pages(), "file": ("<path:object_id>/file/", self.file_view)}
 
     @admin.display(description=_("question"))
-    def question(self, check: SpotCheck) -> str:
+    def request(self, check: SpotCheck) -> str:
         return format_entry(check, check.interrupt.title, describe_place(check.interrupt))
 
     @admin.display(description=_("result"), ordering="result")
@@ -139,8 +139,8 @@ class SpotCheckAdmin(ReportPages):
             check=check,
             form=form if get_policy().may_decide(request.user, item) else None,
             why=display_why(item, None),
-            values=display_question(item, None, self.url("file", request, check.pk)),
-            question_template=find_template(item),
+            values=display_interrupt(item, None, self.url("file", request, check.pk)),
+            interrupt_template=find_template(item),
             raw=display_raw(item.payload),
             **decision,
         )

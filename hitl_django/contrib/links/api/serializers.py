@@ -6,7 +6,13 @@ from typing import Any
 
 from rest_framework import serializers
 
-from hitl_django.api.serializers.fields import Body, Choice, Id, Moment, Text
+from hitl_django.api.serializers.fields import (
+    Choice,
+    Id,
+    OffsetDateTimeField,
+    StrictCharField,
+    StrictSerializer,
+)
 from hitl_django.decision_types import DECISION_TYPES
 
 from ..services import LinkState
@@ -16,15 +22,21 @@ def _decisions(**options: Any) -> serializers.ListField:
     return serializers.ListField(child=Choice(choices=list(DECISION_TYPES)), **options)
 
 
-class LinkBody(Body):
+class LinkBody(StrictSerializer):
     """Whom a link is for, and what."""
 
-    name = Text(max_length=255, help_text="Who decides with it: stays with the decision.")
-    email = Text(max_length=254, allow_blank=True, required=False, help_text="Kept beside it.")
+    name = StrictCharField(
+        max_length=255, help_text="Who decides with it: stays with the decision."
+    )
+    email = StrictCharField(
+        max_length=254, allow_blank=True, required=False, help_text="Kept beside it."
+    )
     decisions = _decisions(
         max_length=10, required=False, help_text="Which it is for; empty: all that are allowed."
     )
-    expires_at = Moment(source="expires", required=False, help_text="In a week, if not named.")
+    expires_at = OffsetDateTimeField(
+        source="expires", required=False, help_text="In a week, if not named."
+    )
 
 
 class LinkSerializer(serializers.Serializer):
@@ -37,10 +49,10 @@ class LinkSerializer(serializers.Serializer):
     decisions = _decisions()
     state = Choice(choices=[str(state) for state in LinkState])
     created_by = serializers.CharField(source="created_by_label")
-    created_at = Moment()
-    expires_at = Moment()
-    used_at = Moment(allow_null=True)
-    revoked_at = Moment(allow_null=True)
+    created_at = OffsetDateTimeField()
+    expires_at = OffsetDateTimeField()
+    used_at = OffsetDateTimeField(allow_null=True)
+    revoked_at = OffsetDateTimeField(allow_null=True)
 
 
 class NewLinkSerializer(LinkSerializer):

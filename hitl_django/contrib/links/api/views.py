@@ -13,7 +13,7 @@ from hitl_django.api.operations import ResponseSpec, operation
 from hitl_django.api.views.base import Resource
 
 from .. import services
-from ..errors import LinkNotFound, LinkSpentError
+from ..errors import LinkNotFound, LinkUnusableError
 from ..models import ReviewLink
 from .serializers import LinkBody, LinkSerializer, NewLinkSerializer
 
@@ -29,7 +29,7 @@ class LinkList(Resource):
         return self.render_all(LinkSerializer, services.list_links(interrupt_id, by=request.user))
 
     @operation(
-        "make_link",
+        "create_review_link",
         body=LinkBody,
         keyed=True,
         responses={
@@ -49,8 +49,8 @@ class LinkList(Resource):
                 raise LinkNotFound
             return found
 
-        return self.act_once(
-            lambda: services.make_link(interrupt_id, by=request.user, via="api", **wanted),
+        return self.run_idempotent(
+            lambda: services.create_review_link(interrupt_id, by=request.user, via="api", **wanted),
             find,
             self._show,
         )
@@ -68,12 +68,12 @@ class LinkDetail(Resource):
     @operation(
         "revoke_link",
         responses={204: ResponseSpec("It can't be used any more.")},
-        errors=(LinkSpentError,),
+        errors=(LinkUnusableError,),
     )
     def delete(self, request: Request, interrupt_id: UUID, link_id: UUID) -> Response:
         """Takes a link back that hasn't been used; it stays in the list."""
-        question = self.find(querysets.visible_interrupts, pk=interrupt_id)
-        if not ReviewLink.objects.filter(interrupt=question, pk=link_id).exists():
+        interrupt = self.find(querysets.visible_interrupts, pk=interrupt_id)
+        if not ReviewLink.objects.filter(interrupt=interrupt, pk=link_id).exists():
             raise LinkNotFound
         services.revoke_link(link_id, by=request.user, via="api")
         return Response(status=204)

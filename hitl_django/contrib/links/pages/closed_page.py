@@ -57,13 +57,13 @@ BY_STATE: dict[str, Notice] = {
     LinkState.WAITING: Notice(
         _("This can't be decided right now"), (_("Open the link again later."),)
     ),
-    LinkState.HELD: Notice(
+    LinkState.CLAIMED: Notice(
         _("Somebody else is at it right now"),
         (_("Nothing of yours was recorded."), _("Open the link again later.")),
     ),
 }
 
-ASK_FOR_ANOTHER = frozenset(
+REQUEST_NEW_LINK = frozenset(
     {LinkState.EXPIRED, LinkState.REVOKED, LinkState.VOID, LinkState.STALE, LinkState.WAITING}
 )
 
@@ -76,15 +76,15 @@ def get_closed_message(link: LinkInfo, decision: Decision | None) -> Notice:
         line = "" if type_ is None else type_.thanks
         return Notice(thanks % {"name": escape_hidden(link.name)}, (line,), "done")
     words = BY_STATE[link.state]
-    if link.state not in ASK_FOR_ANOTHER:
+    if link.state not in REQUEST_NEW_LINK:
         return words
     whom = gettext("If you still want to decide, ask whoever sent it to you for another link.")
-    if maker := get_maker(link):
+    if maker := get_creator(link):
         sentence = gettext("If you still want to decide, ask %(maker)s for another link.")
         whom = sentence % {"maker": maker}
     return Notice(words.headline, (*words.lines, whom), words.tone)
 
 
-def get_maker(link: LinkInfo) -> str:
+def get_creator(link: LinkInfo) -> str:
     """Names who made a link; nobody, if it was code."""
     return "" if link.created_by_label == SYSTEM else escape_hidden(link.created_by_label)

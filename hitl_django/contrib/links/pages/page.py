@@ -25,16 +25,16 @@ from django.views.decorators.debug import sensitive_post_parameters
 
 from hitl_django.admin.display.payload_files import open_payload_file
 from hitl_django.admin.display.refusal_messages import Notice
-from hitl_django.admin.request.answer_forms import QuestionForms
-from hitl_django.admin.request.multi_action import make_question_forms
-from hitl_django.admin.request.request_view import display_question, display_why
+from hitl_django.admin.request.answer_forms import InterruptForms
+from hitl_django.admin.request.multi_action import make_interrupt_forms
+from hitl_django.admin.request.request_view import display_interrupt, display_why
 from hitl_django.db import outages
 from hitl_django.db.alias import write_alias
 from hitl_django.engine.errors import InvalidAnswerError, PayloadError
 from hitl_django.errors import (
     AlreadyDecidedError,
     RunStateError,
-    StaleQuestionError,
+    StaleInterruptError,
     UndoRefusedError,
 )
 from hitl_django.forms import submission
@@ -43,7 +43,7 @@ from hitl_django.public_pages.notices import UNKNOWN, UNREADABLE
 from hitl_django.public_pages.responses import protect_response, render_page
 
 from .. import services
-from ..errors import LinkNotFound, LinkSpentError
+from ..errors import LinkNotFound, LinkUnusableError
 from ..services import LinkInfo, LinkState
 from .closed_page import (
     AWAY,
@@ -54,7 +54,7 @@ from .closed_page import (
     TOO_OFTEN,
     UNSIGNED,
     get_closed_message,
-    get_maker,
+    get_creator,
 )
 from .rate import is_too_often
 from .redaction import HIDDEN, redact_token
@@ -87,10 +87,10 @@ class LinkPage(View):
         """Shows the question, a file that it names, or what became of the link; changes nothing."""
         if link.state != LinkState.OPEN:
             return self._spent(request, link, token)
-        question = _question(link)
+        interrupt = _interrupt(link)
         if "at" in request.GET:
-            return self._hand_out(request, question, request.GET["at"])
-        return self._ask(request, link, make_question_forms(question), sign_form(link, question))
+            return self._hand_out(request, interrupt, request.GET["at"])
+        return self._ask(request, link, make_interrupt_forms(interrupt), sign_form(link, interrupt))
 
     def post(self, request: HttpRequest, link: LinkInfo, token: str) -> HttpResponse:
         """Decides the question, or undoes that; reads nothing of what is sent to any other link."""
@@ -110,7 +110,7 @@ class LinkPage(View):
         if str(request.method).lower() not in self.http_method_names:
             return self._say(request, NOT_OFFERED, status=405, headers=ALLOW)
         try:
-            link = services.follow_link(token)
+            link = services.resolve_link(token)
         except LinkNotFound:
             link = None
         if is_too_often(request, None if link is None else link.id):
@@ -122,65 +122,65 @@ class LinkPage(View):
     def _decide(
         self, request: HttpRequest, link: LinkInfo, token: str, form: QueryDict
     ) -> HttpResponse:
-        question = _question(link)
-        signature = sign_form(link, question)
+        interrupt = _interrupt(link)
+        signature = sign_form(link, interrupt)
         more = "" if "decision" in form else form.get("more", "")
-        question_forms = make_question_forms(question, form, more=more)
-        if not is_signed(form.get("signature", ""), link, question):
-            question_forms.errors.append(UNSIGNED)
-            return self._ask(request, link, question_forms, signature, status=403)
+        interrupt_forms = make_interrupt_forms(interrupt, form, more=more)
+        if not is_signed(form.get("signature", ""), link, interrupt):
+            interrupt_forms.errors.append(UNSIGNED)
+            return self._ask(request, link, interrupt_forms, signature, status=403)
         if "preview" in form and "decision" not in form and not more:
-            question_forms.make_preview()
-            return self._ask(request, link, question_forms, signature)
-        decision = None if more else question_forms.read(form.get("decision", ""))
+            interrupt_forms.make_preview()
+            return self._ask(request, link, interrupt_forms, signature)
+        decision = None if more else interrupt_forms.read(form.get("decision", ""))
         if decision is None:
-            return self._ask(request, link, question_forms, signature)
+            return self._ask(request, link, interrupt_forms, signature)
         try:
-            reason = question_forms.decision_form.cleaned_data["reason"]
+            reason = interrupt_forms.decision_form.cleaned_data["reason"]
             services.decide_by_link(token, *decision, reason=reason)
-        except (AlreadyDecidedError, LinkSpentError, RunStateError, StaleQuestionError):
-            return self._spent(request, services.follow_link(token), token)
+        except (AlreadyDecidedError, LinkUnusableError, RunStateError, StaleInterruptError):
+            return self._spent(request, services.resolve_link(token), token)
         except (InvalidAnswerError, PayloadError) as error:
-            question_forms.refuse(error)
-            return self._ask(request, link, question_forms, signature)
+            interrupt_forms.refuse(error)
+            return self._ask(request, link, interrupt_forms, signature)
         return protect_response(HttpResponseRedirect(self.address))
 
     def _undo(
         self, request: HttpRequest, link: LinkInfo, token: str, form: QueryDict
     ) -> HttpResponse:
-        if "undo" not in form or not is_signed(form.get("signature", ""), link, _question(link)):
+        if "undo" not in form or not is_signed(form.get("signature", ""), link, _interrupt(link)):
             return self._spent(request, link, token)
         try:
             services.undo_by_link(token)
-        except (LinkSpentError, UndoRefusedError):
-            return self._spent(request, services.follow_link(token), token)
+        except (LinkUnusableError, UndoRefusedError):
+            return self._spent(request, services.resolve_link(token), token)
         return protect_response(HttpResponseRedirect(self.address))
 
     def _ask(
         self,
         request: HttpRequest,
         link: LinkInfo,
-        question_forms: QuestionForms,
+        interrupt_forms: InterruptForms,
         signature: str,
         *,
         status: int = 200,
     ) -> HttpResponse:
         context: dict[str, Any] = {
             "link": link,
-            "question_forms": question_forms,
-            "item": question_forms.item,
-            "why": display_why(question_forms.item, question_forms),
-            "values": display_question(question_forms.item, question_forms, FILE_URL),
-            "maker": get_maker(link),
+            "interrupt_forms": interrupt_forms,
+            "item": interrupt_forms.item,
+            "why": display_why(interrupt_forms.item, interrupt_forms),
+            "values": display_interrupt(interrupt_forms.item, interrupt_forms, FILE_URL),
+            "maker": get_creator(link),
             "signature": signature,
         }
-        return render_page(request, "hitl_django/links/question.html", status=status, **context)
+        return render_page(request, "hitl_django/links/request.html", status=status, **context)
 
     def _hand_out(
-        self, request: HttpRequest, question: Interrupt, pointer: str
+        self, request: HttpRequest, interrupt: Interrupt, pointer: str
     ) -> HttpResponseBase:
         try:
-            return protect_response(open_payload_file(question, pointer))
+            return protect_response(open_payload_file(interrupt, pointer))
         except Http404:
             return self._say(request, NO_FILE, status=404)
 
@@ -188,9 +188,9 @@ class LinkPage(View):
         """Says why the link can't be used, and nothing of what it was about."""
         used = link.state == LinkState.USED
         message = get_closed_message(link, _decision(link) if used else None)
-        again = link.state in (LinkState.HELD, LinkState.WAITING)
+        again = link.state in (LinkState.CLAIMED, LinkState.WAITING)
         undo = services.find_undo_by_link(token)
-        signature = "" if undo is None else sign_form(link, _question(link))
+        signature = "" if undo is None else sign_form(link, _interrupt(link))
         return self._say(
             request, message, status=200 if used else 410, again=again, signature=signature
         )
@@ -243,12 +243,12 @@ def _fields(request: HttpRequest) -> list[tuple[str, str]]:
     return [(name, value) for name, values in form.lists() for value in values]
 
 
-def _question(link: LinkInfo) -> Interrupt:
+def _interrupt(link: LinkInfo) -> Interrupt:
     """Reads the question as the link shows it: with those decisions only that it is for."""
     rows = Interrupt.objects.using(write_alias()).select_related("thread", "run")
-    question = rows.get(pk=link.interrupt_id)
-    question.allowed_decisions = list(link.decisions)
-    return question
+    interrupt = rows.get(pk=link.interrupt_id)
+    interrupt.allowed_decisions = list(link.decisions)
+    return interrupt
 
 
 def _decision(link: LinkInfo) -> Decision | None:

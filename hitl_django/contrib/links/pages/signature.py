@@ -19,19 +19,19 @@ from ..services import LinkInfo
 SALT = "hitl_django.links.form"
 
 
-def sign_form(link: LinkInfo, question: Interrupt) -> str:
+def sign_form(link: LinkInfo, interrupt: Interrupt) -> str:
     """Returns what the form has to bring back."""
-    return Signer(salt=SALT).signature(_shown(link, question))
+    return Signer(salt=SALT).signature(_shown(link, interrupt))
 
 
-def is_signed(signature: str, link: LinkInfo, question: Interrupt) -> bool:
+def is_signed(signature: str, link: LinkInfo, interrupt: Interrupt) -> bool:
     """Says whether a form was made for this link and this question, with a key that is valid."""
     try:
-        Signer(salt=SALT).unsign(f"{_shown(link, question)}:{signature}")
+        Signer(salt=SALT).unsign(f"{_shown(link, interrupt)}:{signature}")
     except BadSignature:
         return False
     return True
 
 
-def _shown(link: LinkInfo, question: Interrupt) -> str:
-    return f"{link.id}:{question.payload_digest}:{question.version}"
+def _shown(link: LinkInfo, interrupt: Interrupt) -> str:
+    return f"{link.id}:{interrupt.payload_digest}:{interrupt.version}"

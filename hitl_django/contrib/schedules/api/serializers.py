@@ -7,17 +7,17 @@ from typing import Any
 from rest_framework import serializers
 
 from hitl_django.api.serializers.fields import (
-    AnyJSON,
-    Body,
     Choice,
-    Computed,
     ContextField,
     Hyperlink,
     Id,
     JSONObject,
-    Moment,
-    Text,
-    YesNo,
+    JSONValueField,
+    MethodField,
+    OffsetDateTimeField,
+    StrictBooleanField,
+    StrictCharField,
+    StrictSerializer,
 )
 from hitl_django.graph_registry import registry
 
@@ -25,20 +25,22 @@ from .. import cron
 from ..models import Schedule
 
 
-class ScheduleChange(Body):
+class ScheduleChange(StrictSerializer):
     """What of a schedule is to be another; what isn't named stays."""
 
-    expression = Text(
+    expression = StrictCharField(
         max_length=cron.EXPRESSION_LENGTH,
         required=False,
         help_text="Minute, hour, day of the month, month, day of the week, as in cron.",
     )
-    timezone = Text(
+    timezone = StrictCharField(
         max_length=cron.TIMEZONE_LENGTH,
         required=False,
         help_text="Whose wall clock the expression is about, such as Europe/Berlin.",
     )
-    input = AnyJSON(required=False, help_text="What the graph's input_schema describes; not null.")
+    input = JSONValueField(
+        required=False, help_text="What the graph's input_schema describes; not null."
+    )
     context: Any = ContextField(
         help_text="What the graph's context_schema describes; it is not shown again."
     )
@@ -50,19 +52,19 @@ class ScheduleChange(Body):
         required=False,
         help_text="What becomes of a due time while the run before isn't over.",
     )
-    description = Text(max_length=255, allow_blank=True, required=False)
-    active = YesNo(source="is_active", required=False, help_text="False pauses it.")
+    description = StrictCharField(max_length=255, allow_blank=True, required=False)
+    active = StrictBooleanField(source="is_active", required=False, help_text="False pauses it.")
 
 
 class ScheduleBody(ScheduleChange):
     """A schedule that is to be made."""
 
-    graph = Text(max_length=200, help_text="A name from graphs/.")
-    expression = Text(
+    graph = StrictCharField(max_length=200, help_text="A name from graphs/.")
+    expression = StrictCharField(
         max_length=cron.EXPRESSION_LENGTH,
         help_text="Minute, hour, day of the month, month, day of the week, as in cron.",
     )
-    input = AnyJSON(help_text="What the graph's input_schema describes; not null.")
+    input = JSONValueField(help_text="What the graph's input_schema describes; not null.")
 
 
 class ScheduleSerializer(serializers.Serializer):
@@ -74,23 +76,23 @@ class ScheduleSerializer(serializers.Serializer):
     description = serializers.CharField()
     expression = serializers.CharField()
     timezone = serializers.CharField()
-    input = Computed(AnyJSON(help_text="What each run is started with; without secrets."))
+    input = MethodField(JSONValueField(help_text="What each run is started with; without secrets."))
     overlap = Choice(choices=Schedule.Overlap.values)
     registered = serializers.BooleanField(
         source="is_registered", help_text="Whether the code made it, where it is changed as well."
     )
     active = serializers.BooleanField(source="is_active")
-    next_at = Moment(
+    next_at = OffsetDateTimeField(
         allow_null=True, help_text="When it is due next, unless it is paused; null: never again."
     )
     started = serializers.IntegerField(help_text="How many runs.")
-    last_due_at = Moment(allow_null=True)
+    last_due_at = OffsetDateTimeField(allow_null=True)
     last_run_id = Id(allow_null=True)
     skipped = serializers.IntegerField(help_text="How many due times have no run.")
-    last_skipped_at = Moment(allow_null=True)
+    last_skipped_at = OffsetDateTimeField(allow_null=True)
     last_error = serializers.CharField(help_text="Why it started nothing when it was due last.")
     owner = serializers.CharField(source="owner_label", help_text="In whose name runs are started.")
-    created_at = Moment()
+    created_at = OffsetDateTimeField()
 
     def get_input(self, schedule: Any) -> Any:
         return registry.mask_values(schedule.graph, schedule.input)

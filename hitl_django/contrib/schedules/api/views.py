@@ -70,7 +70,7 @@ class ScheduleList(ScheduleResource):
     def post(self, request: Request) -> Response:
         """Makes a schedule, by which runs of a graph are started."""
         wanted = self.read_body()
-        return self.act_once(
+        return self.run_idempotent(
             lambda: services.create_schedule(by=request.user, **wanted),
             self.find_schedule,
             lambda made: self.render_made(ScheduleSerializer, made, status=201),

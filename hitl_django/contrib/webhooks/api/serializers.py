@@ -7,14 +7,14 @@ from typing import Any
 from rest_framework import serializers
 
 from hitl_django.api.serializers.fields import (
-    Body,
     Choice,
     Hyperlink,
     Id,
     JSONObject,
-    Moment,
-    Text,
-    YesNo,
+    OffsetDateTimeField,
+    StrictBooleanField,
+    StrictCharField,
+    StrictSerializer,
 )
 
 from ..event_labels import list_labels
@@ -26,23 +26,28 @@ def _events(**options: Any) -> serializers.ListField:
     return serializers.ListField(child=Choice(choices=sorted(list_events())), **options)
 
 
-class WebhookChange(Body):
+class WebhookChange(StrictSerializer):
     """What of a webhook is to be another; what isn't named stays."""
 
-    url = Text(max_length=2000, required=False, help_text="Where to send to: https, and public.")
-    description = Text(max_length=255, allow_blank=True, required=False)
+    url = StrictCharField(
+        max_length=2000, required=False, help_text="Where to send to: https, and public."
+    )
+    description = StrictCharField(max_length=255, allow_blank=True, required=False)
     events = _events(max_length=50, required=False, help_text="Empty: all of them.")
     graphs = serializers.ListField(
-        child=Text(max_length=200), max_length=200, required=False, help_text="Empty: all of them."
+        child=StrictCharField(max_length=200),
+        max_length=200,
+        required=False,
+        help_text="Empty: all of them.",
     )
-    with_question = YesNo(required=False, help_text="Send what is asked along.")
-    active = YesNo(source="is_active", required=False)
+    with_interrupt = StrictBooleanField(required=False, help_text="Send what is asked along.")
+    active = StrictBooleanField(source="is_active", required=False)
 
 
 class WebhookBody(WebhookChange):
     """A webhook that is to be made."""
 
-    url = Text(max_length=2000, help_text="Where to send to: https, and public.")
+    url = StrictCharField(max_length=2000, help_text="Where to send to: https, and public.")
 
 
 class WebhookSerializer(serializers.Serializer):
@@ -55,16 +60,18 @@ class WebhookSerializer(serializers.Serializer):
     description = serializers.CharField()
     events = _events()
     graphs = serializers.ListField(child=serializers.CharField())
-    with_question = serializers.BooleanField()
+    with_interrupt = serializers.BooleanField()
     active = serializers.BooleanField(source="is_active")
     stopped = serializers.CharField(help_text="Why it isn't active, if nobody turned it off.")
     failures = serializers.IntegerField(help_text="In a row, up to now.")
-    rests_until = Moment(allow_null=True, help_text="Until when nothing is sent, for failing.")
+    rests_until = OffsetDateTimeField(
+        allow_null=True, help_text="Until when nothing is sent, for failing."
+    )
     created_by = serializers.CharField(
         source="created_by_label",
         help_text="Who made it, or has since said where it leads: it tells of what they may see.",
     )
-    created_at = Moment()
+    created_at = OffsetDateTimeField()
 
 
 class NewWebhookSerializer(WebhookSerializer):
@@ -85,6 +92,6 @@ class DeliverySerializer(serializers.Serializer):
     attempts = serializers.IntegerField()
     status = serializers.IntegerField(allow_null=True, help_text="What the last attempt was told.")
     fault = serializers.CharField(help_text="Why the last attempt doesn't count as received.")
-    created_at = Moment()
-    due_at = Moment()
-    finished_at = Moment(allow_null=True)
+    created_at = OffsetDateTimeField()
+    due_at = OffsetDateTimeField()
+    finished_at = OffsetDateTimeField(allow_null=True)

@@ -77,7 +77,7 @@ class WebhookList(WebhookResource):
     def post(self, request: Request) -> Response:
         """Makes a webhook; its secret is in the answer and nowhere else again."""
         wanted = self.read_body()
-        return self.act_once(
+        return self.run_idempotent(
             lambda: services.create_webhook(by=request.user, **wanted),
             self.find_webhook,
             self._show,
@@ -132,7 +132,7 @@ class WebhookSecret(WebhookResource):
     def post(self, request: Request, webhook_id: UUID) -> Response:
         """Gives a webhook another secret; for a day messages are signed with both."""
         self.read_body()
-        return self.act_once(
+        return self.run_idempotent(
             lambda: services.rotate_secret(webhook_id, by=request.user),
             self.find_webhook,
             lambda made: Response(self.render(NewWebhookSerializer, made), headers=SECRET),
@@ -143,7 +143,7 @@ class WebhookTest(WebhookResource):
     """A message that tells of nothing."""
 
     @operation(
-        "try_webhook",
+        "send_test_event",
         body=EmptyBody,
         responses=QUEUED,
         keyed=True,
@@ -152,8 +152,8 @@ class WebhookTest(WebhookResource):
     def post(self, request: Request, webhook_id: UUID) -> Response:
         """Sends a message that tells of nothing, to see whether it arrives."""
         self.read_body()
-        return self.act_once(
-            lambda: services.try_webhook(webhook_id, by=request.user),
+        return self.run_idempotent(
+            lambda: services.send_test_event(webhook_id, by=request.user),
             self.find_delivery,
             lambda made: self.render_made(DeliverySerializer, made),
         )
@@ -202,7 +202,7 @@ class Redelivery(WebhookResource):
     def post(self, request: Request, delivery_id: UUID) -> Response:
         """Sends a message again that was delivered or given up, under the id it had."""
         self.read_body()
-        return self.act_once(
+        return self.run_idempotent(
             lambda: services.redeliver(delivery_id, by=request.user),
             self.find_delivery,
             lambda made: self.render_made(DeliverySerializer, made),

@@ -55,7 +55,7 @@ class Migration(migrations.Migration):
                     models.CharField(blank=True, db_default="", editable=False, max_length=150),
                 ),
                 (
-                    "with_question",
+                    "with_interrupt",
                     models.BooleanField(default=False, verbose_name="send what is asked"),
                 ),
                 ("secret", models.CharField(editable=False, max_length=2000)),
@@ -80,7 +80,7 @@ class Migration(migrations.Migration):
                         blank=True, editable=False, null=True, verbose_name="rests until"
                     ),
                 ),
-                ("held_until", models.DateTimeField(blank=True, editable=False, null=True)),
+                ("lease_until", models.DateTimeField(blank=True, editable=False, null=True)),
                 ("epoch", models.BigIntegerField(default=0, editable=False)),
                 (
                     "hinted_at",

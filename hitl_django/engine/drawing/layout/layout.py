@@ -61,7 +61,7 @@ class Plane:
 def lay_out(sizes: Sequence[Point], wires: Sequence[Wire]) -> Plane:
     """Finds the place of each box of these sizes, the first one on top, and each wire's way."""
     layout = _Layout(sizes, wires)
-    layout.make_room_for_loops()
+    layout.reserve_loop_space()
     layout.route()
     layout.place()
     layout.draw()
@@ -83,7 +83,7 @@ class _Layout:
         self.tops: list[float] = []
         self.right = 0.0
 
-    def make_room_for_loops(self) -> None:
+    def reserve_loop_space(self) -> None:
         for wire in self.loops:
             # On both sides, so that what leads to the box still leads to its middle.
             self.widths[wire.source] += 2 * (LOOP + wire.label_width)

@@ -68,12 +68,12 @@ def test_a_claim_is_settled_once_two_have_agreed(ask, claim, client, make_person
     for name in ("rita", "ravi"):
         make_person(name)
     run = ask()
-    question = hitl.question("Settle Eva Ö.?")
+    interrupt = hitl.interrupt("Settle Eva Ö.?")
     for name, status in (("rita", 200), ("ravi", 202)):
         claim.refresh_from_db()
         assert claim.state == "open"
         response = client.post(
-            f"{API}interrupts/{question.pk}/decisions/",
+            f"{API}interrupts/{interrupt.pk}/decisions/",
             {"type": "approve"},
             content_type="application/json",
             headers=key(name),
@@ -114,15 +114,15 @@ def test_both_sites_have_the_queue(ask, client, make_person, site, hitl):
     ask()
     rita = make_person("rita")
     assert client.login(email="rita@office.example", password="secret")
-    question = hitl.question("Settle Eva Ö.?")
+    interrupt = hitl.interrupt("Settle Eva Ö.?")
     listed = client.get(f"/{site}/hitl_django/reviewitem/")
     assert listed.status_code == 200
     assert "Settle Eva Ö.?" in listed.text
-    assert f"/{site}/hitl_django/reviewitem/{question.pk}/change/" in listed.text
-    page = client.get(f"/{site}/hitl_django/reviewitem/{question.pk}/change/")
+    assert f"/{site}/hitl_django/reviewitem/{interrupt.pk}/change/" in listed.text
+    page = client.get(f"/{site}/hitl_django/reviewitem/{interrupt.pk}/change/")
     assert page.status_code == 200
     assert "1234.50" in page.text
-    hitl_django.decide(question.pk, "approve", by=rita)
+    hitl_django.decide(interrupt.pk, "approve", by=rita)
     assert client.get(f"/{site}/hitl_django/run/").status_code == 200
 
 
@@ -138,14 +138,14 @@ def test_the_page_of_a_claim_shows_what_is_asked(ask, claim, client, make_person
 def test_who_has_left_keeps_their_name_and_decides_no_more(ask, make_person, hitl, client):
     rita, ravi = make_person("rita"), make_person("ravi")
     ask()
-    question = hitl.question("Settle Eva Ö.?")
-    hitl_django.decide(question.pk, "approve", by=rita)
+    interrupt = hitl.interrupt("Settle Eva Ö.?")
+    hitl_django.decide(interrupt.pk, "approve", by=rita)
     rita.has_left = True
     rita.save()
     response = client.get(f"{API}interrupts/", headers=key("rita"))
     assert response.status_code == 401
     client.force_login(ravi)
-    page = client.get(f"/staff/hitl_django/reviewitem/{question.pk}/change/")
+    page = client.get(f"/staff/hitl_django/reviewitem/{interrupt.pk}/change/")
     assert page.status_code == 200
     assert "rita@office.example" in page.text
 

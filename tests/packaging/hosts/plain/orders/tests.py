@@ -53,10 +53,10 @@ class RefundTests(TestCase):
         self.assertEqual(self.ask(), self.ask())
 
     def test_less_is_paid_where_the_reviewer_says_so(self) -> None:
-        question = self.hitl.questions(run=self.ask()).get()
+        interrupt = self.hitl.interrupts(run=self.ask()).get()
         self.client.force_login(self.reviewer)
         response = self.client.post(
-            f"/hitl/api/v1/interrupts/{question.pk}/decisions/",
+            f"/hitl/api/v1/interrupts/{interrupt.pk}/decisions/",
             {"type": "edit", "value": {"approved": True, "cents": 500}},
             content_type="application/json",
         )
@@ -65,10 +65,10 @@ class RefundTests(TestCase):
         self.assertEqual(self.paid(), 500)
 
     def test_an_answer_that_fits_nothing_is_refused(self) -> None:
-        question = self.hitl.questions(run=self.ask()).get()
+        interrupt = self.hitl.interrupts(run=self.ask()).get()
         self.client.force_login(self.reviewer)
         response = self.client.post(
-            f"/hitl/api/v1/interrupts/{question.pk}/decisions/",
+            f"/hitl/api/v1/interrupts/{interrupt.pk}/decisions/",
             {"type": "edit", "value": {"approved": True, "cents": -5}},
             content_type="application/json",
         )
@@ -77,18 +77,18 @@ class RefundTests(TestCase):
         self.assertEqual(self.paid(), 0)
 
     def test_the_pages_show_what_waits(self) -> None:
-        question = self.hitl.questions(run=self.ask()).get()
+        interrupt = self.hitl.interrupts(run=self.ask()).get()
         self.client.force_login(self.reviewer)
         self.assertContains(self.client.get(QUEUE), "Refund Dana K.?")
-        self.assertContains(self.client.get(f"{QUEUE}{question.pk}/change/"), "Dana K.")
+        self.assertContains(self.client.get(f"{QUEUE}{interrupt.pk}/change/"), "Dana K.")
         self.assertContains(
             self.client.get(f"/admin/orders/order/{self.order.pk}/change/"), "Refund Dana K.?"
         )
 
     def test_who_may_not_decide_finds_nothing(self) -> None:
-        question = self.hitl.questions(run=self.ask()).get()
+        interrupt = self.hitl.interrupts(run=self.ask()).get()
         with self.assertRaises(InterruptNotFound):
-            hitl_django.decide(question.pk, "approve", by=self.clerk)
+            hitl_django.decide(interrupt.pk, "approve", by=self.clerk)
 
     def test_what_is_rolled_back_was_never_started(self) -> None:
         with transaction.atomic():

@@ -1,0 +1,47 @@
+"""Deciding all that a run asks at once: buttons that lead to the page on which many are decided."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from hitl_django import services
+from hitl_django.decision_types import DECISION_TYPES
+from hitl_django.models import Interrupt
+from hitl_django.permissions import get_policy
+
+from .list_columns import get_checkbox_value
+
+#: Types that many questions can be decided by at once.
+BULK = {row.name: row.bulk for row in DECISION_TYPES.values() if row.bulk is not None}
+
+
+@dataclass(frozen=True, slots=True)
+class BulkButton:
+    """A decision that several questions can be given alike, and the questions as they are shown."""
+
+    decision: str
+    label: Any
+    items: Sequence[str]
+
+
+def list_bulk_buttons(user: Any, items: Sequence[Interrupt]) -> list[BulkButton]:
+    """Returns a button for each decision that the user may make on several of the questions."""
+    may_decide = get_policy().may_decide
+    waiting = [
+        item
+        for item in items
+        if item.status == Interrupt.Status.PENDING
+        # Whether others have to agree takes a query for each of them.
+        and not (item.quorum > 1 or item.no_self_approval)
+        and may_decide(user, item)
+    ]
+    found = []
+    for decision, texts in BULK.items() if len(waiting) > 1 else ():
+        refused = services.find_refusals([item.pk for item in waiting], decision, by=user)
+        ticks = [get_checkbox_value(item) for item in waiting if item.pk not in refused]
+        if len(ticks) > 1:
+            label = texts.together % {"n": len(ticks)}
+            found.append(BulkButton(decision, label, ticks))
+    return found

@@ -1,0 +1,110 @@
+"""The place of a question in the list that it was opened from, and the questions around it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from django.db.models import QuerySet
+from django.http import HttpRequest
+from django.utils import timezone
+from django.utils.formats import localize
+
+from hitl_django.admin.base import format_age
+from hitl_django.admin.display.list_filters import ListFilters, get_tab_condition, get_tab_parts
+from hitl_django.models import Interrupt
+from hitl_django.models.review import queue_order
+from hitl_django.services.reviews import queue_filters
+
+#: As far as the list is read. What lies beyond has no number, and what is past it isn't counted.
+MOST = 200
+#: The rows beside a question: so many before it, and so many in all.
+BEFORE, BESIDE = 4, 24
+#: Whether the list stands beside a question where there is room: a cookie, since it goes for a
+#: screen and not for a person.
+SPLIT_COOKIE = "hitl_split"
+
+COLUMNS = ("pk", "title", "graph", "created_at", "claimed_label", "claimed_until")
+
+
+@dataclass(frozen=True, slots=True)
+class AdjacentRow:
+    """A row of the list beside a question."""
+
+    title: str
+    graph: str
+    ago: str
+    claimed_by: str
+    url: str
+    is_current: bool
+
+
+@dataclass(frozen=True, slots=True)
+class QueuePosition:
+    """Where a question stands: its number, of how many, and the way to those around it.
+
+    ``number`` is 0 where the list, as far as it is read, doesn't have the question.
+    """
+
+    number: int
+    count: str
+    previous_url: str
+    next_url: str
+    neighbours: Sequence[AdjacentRow]
+
+
+def read_place(
+    request: HttpRequest, item: Interrupt, shown: Collection[Any], url_of: Callable[[Any], str]
+) -> QueuePosition | None:
+    """Finds a question in the list that the page's address names; None where that has no other.
+
+    ``shown`` are the keys of all questions on the page: those before and after it are others.
+    ``url_of`` gives the address of a question's page by its key.
+    """
+    rows = list(_select_listed(request).values_list(*COLUMNS)[:MOST])
+    keys = [row[0] for row in rows]
+    if not {*keys} - {*shown}:
+        return None
+    at = keys.index(item.pk) if item.pk in keys else -1
+    before = [key for key in keys[: max(at, 0)] if key not in shown]
+    after = [key for key in keys[at + 1 :] if key not in shown]
+    first = max(at - BEFORE, 0)
+    return QueuePosition(
+        number=at + 1,
+        count=localize(len(keys)) + ("+" if len(keys) == MOST else ""),
+        previous_url=url_of(before[-1]) if before else "",
+        next_url=url_of(after[0]) if after else "",
+        neighbours=[_read_neighbour(row, item, url_of) for row in rows[first : first + BESIDE]],
+    )
+
+
+def shows_list(request: HttpRequest) -> bool:
+    """Says whether the list stands beside a question, as it does until it is hidden."""
+    return request.COOKIES.get(SPLIT_COOKIE) != "0"
+
+
+def _select_listed(request: HttpRequest) -> QuerySet[Any]:
+    """Returns the questions of the list, with its filters, in the queue's order."""
+    filters = ListFilters.read(request)
+    rows = filters.select_open(request.user)
+    if filters.words:
+        rows = rows.filter(get_tab_condition(filters.tab, request.user))
+        search = queue_filters.Search.build(rows, filters.words)
+        return search.find(search.few[:MOST].count(), MOST).order_by(*queue_order())
+    groups = queue_filters.list_group_keys(request.user) if filters.tab == "free" else ()
+    parts = get_tab_parts(filters.tab, request.user, groups, filters.group)
+    return queue_filters.read_first(rows, parts, MOST)
+
+
+def _read_neighbour(row: Any, item: Interrupt, url_of: Callable[[Any], str]) -> AdjacentRow:
+    pk, title, graph, created_at, claimed_by, until = row
+    held = until is not None and until > timezone.now()
+    return AdjacentRow(
+        title=title,
+        graph=graph,
+        ago=format_age(created_at),
+        claimed_by=claimed_by if held else "",
+        url=url_of(pk),
+        is_current=pk == item.pk,
+    )

@@ -1,0 +1,82 @@
+"""Saver calls of other threads, made on the one that has the connections."""
+
+from __future__ import annotations
+
+import contextvars
+import threading
+from collections.abc import Callable
+from concurrent.futures import Future
+from queue import SimpleQueue
+from typing import Any, NamedTuple
+
+
+class _Call(NamedTuple):
+    answer: Future[Any]
+    function: Callable[..., Any]
+    args: tuple[Any, ...]
+
+
+class CrossThreadCalls:
+    """Calls that other threads ask for, made by ``perform`` on the thread that serves them."""
+
+    def __init__(self, perform: Callable[..., Any]) -> None:
+        self._perform = perform
+        self._inbox: SimpleQueue[_Call | None] = SimpleQueue()
+        self._lock = threading.Lock()
+        self._is_left = False
+
+    def submit(self, function: Callable[..., Any], *args: Any) -> Future[Any]:
+        """Has the serving thread make a call; returns its result to come."""
+        call = _Call(Future(), function, args)
+        with self._lock:
+            if self._is_left:
+                _refuse(call)
+            else:
+                self._inbox.put(call)
+        return call.answer
+
+    def ask(self, function: Callable[..., Any], *args: Any) -> Any:
+        """Has the serving thread make a call; returns its result."""
+        return self.submit(function, *args).result()
+
+    def serve(self, work: Callable[[], Any]) -> Any:
+        """Does the work on a thread, and meanwhile what it asks; returns its result."""
+        done: Future[Any] = Future()
+        variables = contextvars.copy_context()
+
+        def run() -> None:
+            _settle(done, variables.run, work)
+            self._inbox.put(None)
+
+        try:
+            threading.Thread(target=run, name="hitl-langgraph").start()
+            while (call := self._inbox.get()) is not None:
+                _settle(call.answer, self._perform, call.function, *call.args)
+        except BaseException:
+            # A signal has this process end. Who waits for an answer would keep it from that.
+            self._leave()
+            raise
+        return done.result()
+
+    def _leave(self) -> None:
+        with self._lock:
+            self._is_left = True
+        while not self._inbox.empty():
+            if (call := self._inbox.get()) is not None:
+                _refuse(call)
+
+
+def _refuse(call: _Call) -> None:
+    if call.answer.set_running_or_notify_cancel():
+        error = RuntimeError("The thread that has the connections has left.")
+        call.answer.set_exception(error)
+
+
+def _settle(future: Future[Any], function: Callable[..., Any], *args: Any) -> None:
+    """Makes a call, unless nobody waits for it any more; what comes of it is the future's."""
+    if not future.set_running_or_notify_cancel():
+        return
+    try:
+        future.set_result(function(*args))
+    except BaseException as error:
+        future.set_exception(error)

@@ -1,0 +1,169 @@
+"""What tasks of LangGraph's ask, and the answers that they are handed.
+
+LangGraph hands a task its answers by position, whatever it asks there. So what a task has asked is
+stored with its questions, and each answer is compared with that when it is taken.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from langgraph.errors import GraphInterrupt
+from langgraph.types import interrupt
+
+from hitl_django.engine import ids
+from hitl_django.engine.constants import (
+    ASKED,
+    INTERRUPT,
+    NS_END,
+    NS_SEP,
+    NULL_TASK_ID,
+    PUSH,
+    RESUME,
+)
+from hitl_django.engine.errors import InterruptChangedError
+from hitl_django.engine.graph.subgraphs import split_path
+from hitl_django.engine.payload import check_payload
+from hitl_django.engine.savers.checkpoint import (
+    CheckpointTuple,
+    Commit,
+    PendingInterrupt,
+    PendingWrite,
+    TaskWrites,
+)
+from hitl_django.engine.types import Interrupt, RunnableConfig
+from hitl_django.services.runs.state import render_json
+
+
+@dataclass(frozen=True, slots=True)
+class InterruptedTask:
+    """A task that waits for answers: where it is stored, and how many it has."""
+
+    config: RunnableConfig
+    task_id: str
+    task_path: str
+    interrupts: Sequence[Interrupt]
+    answered: int
+
+    def called_by(self, other: InterruptedTask) -> bool:
+        """Returns whether another task has called this one, as functional graphs do."""
+        called = self.task_path.startswith(f"~{PUSH}, {other.task_path}, ")
+        return called and self.config == other.config
+
+    def list_interrupts(self, ns: str) -> Iterator[PendingInterrupt]:
+        """Yields what the task at a namespace asks itself; what is asked below it isn't its own."""
+        ref, name = self.config["configurable"], split_path(ns)[-1]
+        own = ids.make_interrupt_id(ns, self.answered)
+        for one in self.interrupts:
+            if one.id == own:
+                payload = check_payload(render_json(one.value))
+                yield PendingInterrupt(
+                    Interrupt(payload, one.id, response_schema=one.response_schema),
+                    name, self.task_id, self.task_path, ref["checkpoint_ns"],
+                    ref["checkpoint_id"], self.answered,
+                )  # fmt: skip
+
+
+class TaskInterrupts:
+    """The questions of a run's tasks.
+
+    ``misplaced`` says which answer would have reached another asked_here than its own. ``passed``
+    are the checkpoints at whose breakpoint a person has let the run go on.
+    """
+
+    def __init__(self) -> None:
+        self.misplaced: InterruptChangedError | None = None
+        self.passed: set[str] = set()
+        self._asking: dict[str, InterruptedTask] = {}
+        #: What tasks have asked so far: hashes by position.
+        self._asked: dict[str, Mapping[str, str]] = {}
+
+    def get_task_interrupts(self, task_id: str) -> Mapping[str, str]:
+        """Returns what a task has asked so far: hashes by position."""
+        return self._asked.get(task_id, {})
+
+    def list_interrupts(self, names: Mapping[str, str]) -> list[PendingInterrupt]:
+        """Returns what tasks ask that wait; ``names`` are their nodes by task id."""
+        found = [
+            asked_here
+            for task in self._asking.values()
+            for asked_here in task.list_interrupts(self._find_ns(task, names))
+        ]
+        return sorted(found, key=lambda one: (one.checkpoint_ns, one.task_path, one.task_id))
+
+    def _find_ns(self, task: InterruptedTask, names: Mapping[str, str]) -> str:
+        above = task.config["configurable"]["checkpoint_ns"]
+        for other in self._asking.values():
+            if task.called_by(other):
+                above = self._find_ns(other, names)
+        own = f"{names.get(task.task_id, '')}{NS_END}{task.task_id}"
+        return f"{above}{NS_SEP}{own}" if above else own
+
+    def record_task_interrupts(self, asked_here: PendingInterrupt) -> Commit:
+        """Returns the commit that has the task remember what it has asked."""
+        asked = {
+            **self._asked.get(asked_here.task_id, {}),
+            str(asked_here.index): ids.hash_json(asked_here.interrupt.value),
+        }
+        writes = [TaskWrites(asked_here.task_id, asked_here.task_path, [(ASKED, asked)])]
+        return Commit(self._asking[asked_here.task_id].config, writes=writes)
+
+    def note_writes(self, config: RunnableConfig, task: TaskWrites) -> None:
+        """Notes whether a task asks with what it has written."""
+        written = dict(task.writes)
+        if INTERRUPT in written:
+            self._asking[task.task_id] = InterruptedTask(
+                config, task.task_id, task.task_path, written[INTERRUPT],
+                len(written.get(RESUME, ())),
+            )  # fmt: skip
+        else:
+            self._asking.pop(task.task_id, None)
+
+    def check_answers(
+        self, found: CheckpointTuple, writes: Sequence[PendingWrite]
+    ) -> Sequence[PendingWrite]:
+        """Returns the writes on a checkpoint for LangGraph, with answers that are checked."""
+        pending = found.pending_writes or ()
+        self._asked |= {task: value for task, name, value in pending if name == ASKED}
+        kept: list[PendingWrite] = []
+        for task, name, value in writes:
+            if name != RESUME:
+                kept.append((task, name, value))
+            elif task == NULL_TASK_ID:
+                # To LangGraph it would be the answer to whatever is asked next.
+                self.passed.add(found.checkpoint["id"])
+            else:
+                given = _CheckedAnswers(value, self.get_task_interrupts(task), self._refuse)
+                kept.append((task, name, given))
+        return kept
+
+    def _refuse(self, index: int) -> None:
+        self.misplaced = InterruptChangedError(
+            f"A node asks something else than was answered (asked_here {index + 1} of its task). "
+            "Code before an interrupt() has to do the same thing each time it runs."
+        )
+        raise GraphInterrupt(())
+
+
+class _CheckedAnswers(list[Any]):
+    """The answers of a task by position, each for the asked_here that it was given to.
+
+    ``interrupt`` looks one up without saying what it asks, so its caller is looked at.
+    """
+
+    def __init__(
+        self, answers: Sequence[Any], asked: Mapping[str, str], refuse: Callable[[int], None]
+    ) -> None:
+        super().__init__(answers)
+        self._asked, self._refuse = asked, refuse
+
+    def __getitem__(self, index: Any) -> Any:
+        caller = sys._getframe(1)
+        if isinstance(index, int) and caller.f_code is interrupt.__code__:
+            asked = ids.hash_json(check_payload(render_json(caller.f_locals["value"])))
+            if self._asked.get(str(index), asked) != asked:
+                self._refuse(index)
+        return super().__getitem__(index)

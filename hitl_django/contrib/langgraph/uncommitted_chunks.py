@@ -1,0 +1,406 @@
+"""The chunks of a run of LangGraph's, kept by what they describe until that is stored.
+
+LangGraph emits them apart from what it stores, and has some of them emitted again where a run is
+taken up. None is to be an event twice: how a super-step began was told if one of its tasks has
+stored something, and what a task emits is stored with what it wrote.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import count
+from operator import attrgetter
+from typing import Any, NamedTuple
+
+from langgraph._internal import _constants as keys
+from langgraph.config import get_config
+
+from hitl_django.engine.constants import INTERRUPT, NS_END, NS_SEP, RESUME
+from hitl_django.engine.savers.checkpoint import CheckpointTuple, TaskWrites
+from hitl_django.engine.task.task_status import TaskStatus, read_task_statuses
+from hitl_django.engine.types import Chunk
+
+from .conversions import convert_to_ours
+
+#: The key by which LangGraph marks an update of a task that doesn't run: what it wrote is stored,
+#: or its node's cache has it.
+_CACHED = "__metadata__"
+#: How the names of its nodes begin that handle the errors of others.
+_HANDLERS = ("__error_handler__", "__default_error_handler__")
+
+
+class BufferedChunk(NamedTuple):
+    """A chunk with its place among all; ``base`` is the checkpoint of its super-step."""
+
+    place: int
+    base: str
+    chunk: Chunk
+
+
+@dataclass(slots=True)
+class _Graph:
+    """A graph that stores, at its namespace; ``owner`` is the id of the task that runs it."""
+
+    ns: str
+    owner: str | None = None
+    #: The checkpoint that it is about to go on from, and what its tasks have stored there.
+    found: str | None = None
+    statuses: dict[str, TaskStatus] = field(default_factory=dict)
+    #: The checkpoint of its super-step; empty before the first.
+    base: str = ""
+    is_told: bool = False
+    #: Its tasks until their super-step is over, and which of them nobody has called.
+    tasks: dict[str, _Task] = field(default_factory=dict)
+    planned: frozenset[str] = frozenset()
+    opening: list[BufferedChunk] = field(default_factory=list)
+    closing: list[BufferedChunk] = field(default_factory=list)
+    #: The newest of ``closing``, by the OS thread that emitted them.
+    newest: defaultdict[int, list[BufferedChunk]] = field(default_factory=lambda: defaultdict(list))
+    #: How many tasks of a node had finished: LangGraph emits their updates again.
+    finished: Counter[str] = field(default_factory=Counter)
+    #: Updates from a node's cache, where several tasks of the node may be meant.
+    cached: defaultdict[str, list[BufferedChunk]] = field(default_factory=lambda: defaultdict(list))
+
+
+@dataclass(slots=True)
+class _Task:
+    """A task of a graph that stores; ``base`` is the checkpoint of its super-step."""
+
+    id: str
+    name: str
+    graph: _Graph
+    base: str
+    chunks: list[BufferedChunk] = field(default_factory=list)
+    has_ended: bool = False
+
+    def was_finished(self) -> bool:
+        """Returns whether it had finished when its graph was taken up."""
+        status = self.graph.statuses.get(self.id)
+        return status is not None and status.finished
+
+
+class Beginning(NamedTuple):
+    """How a super-step has begun that wasn't told yet, and the task because of which it is."""
+
+    ns: str
+    checkpoint_id: str
+    task_id: str
+    chunks: list[BufferedChunk]
+
+
+class UncommittedChunks:
+    """Keeps chunks until it is asked for those that go with a commit.
+
+    LangGraph's threads add them. ``keep`` makes of a chunk's data what is kept of it.
+    """
+
+    def __init__(
+        self, modes: frozenset[str], *, subgraphs: bool, keep: Callable[[Any], Any] | None
+    ) -> None:
+        self._modes, self._subgraphs, self._keep = modes, subgraphs, keep
+        self._graphs: dict[str, _Graph] = {}
+        #: The tasks of all of them.
+        self._tasks: dict[str, _Task] = {}
+        self._places = count()
+        self._lock = threading.Lock()
+
+    def enter_graph(self, config: Any, found: CheckpointTuple | None) -> None:
+        """Notes that a graph is about to go on from what is stored of it."""
+        given = config["configurable"]
+        ns, owner = given.get("checkpoint_ns", ""), given.get(keys.CONFIG_KEY_TASK_ID)
+        with self._lock:
+            graph = self._graphs.setdefault(ns, _Graph(ns))
+            graph.owner = owner or graph.owner
+            graph.found = found.checkpoint["id"] if found else ""
+            graph.statuses = read_task_statuses((found and found.pending_writes) or ())
+
+    def add_custom(self, data: Any) -> None:
+        """Adds what a node writes to the stream, on the node's thread."""
+        *around, own = get_config()["configurable"][keys.CONFIG_KEY_CHECKPOINT_NS].split(NS_SEP)
+        kept = self._select_chunk((tuple(around), "custom", data))
+        with self._lock:
+            task = self._find_owner([*around, own])
+            if task is not None:
+                self._add_of_task(task, kept)
+
+    def add_chunk(self, chunk: Chunk) -> str | None:
+        """Adds what LangGraph emits; returns the id of the task that it is the end of."""
+        ns, mode, data = chunk
+        kept = self._select_chunk(chunk)
+        with self._lock:
+            graph = self._graphs.get(NS_SEP.join(ns))
+            if graph is not None:
+                return self._add_of_graph(graph, mode, data, kept)
+            owner = self._find_owner(ns)
+            if owner is not None:
+                self._add_of_task(owner, kept)
+        return None
+
+    def is_event(self, ns: tuple[str, ...], mode: str) -> bool:
+        """Returns whether chunks of a graph in a mode are events of the run."""
+        return mode in self._modes and (self._subgraphs or not ns or mode == "custom")
+
+    def _select_chunk(self, chunk: Chunk) -> Chunk | None:
+        """Returns what is kept of a chunk; None where it is no event of the run."""
+        ns, mode, data = chunk
+        if not self.is_event(ns, mode):
+            return None
+        if isinstance(data, dict) and data.get(INTERRUPT):
+            data = {**data, INTERRUPT: convert_to_ours(INTERRUPT, data[INTERRUPT])}
+        return ns, mode, data if self._keep is None else self._keep(data)
+
+    def _add(self, chunks: list[BufferedChunk], graph: _Graph, chunk: Chunk | None) -> None:
+        if chunk is not None:
+            chunks.append(BufferedChunk(next(self._places), graph.base, chunk))
+
+    def _add_of_task(self, task: _Task, chunk: Chunk | None) -> None:
+        # LangGraph runs an error handler again that had finished: all of it was told.
+        if not task.was_finished():
+            self._add(task.chunks, task.graph, chunk)
+
+    def _find_owner(self, ns: Sequence[str]) -> _Task | None:
+        """Returns the task that stores what is done at a namespace: its own, or one around it."""
+        for at in reversed(range(len(ns))):
+            name, _, task_id = ns[at].rpartition(NS_END)
+            if task_id in self._tasks:
+                return self._tasks[task_id]
+            if name.startswith(_HANDLERS):
+                # LangGraph emits nothing of its start. Around it is the task that has failed.
+                failed = self._find_owner(ns[:at])
+                return None if failed is None else self._find_task(failed.graph, task_id, name)
+        return None
+
+    def _add_of_graph(self, graph: _Graph, mode: str, data: Any, kept: Chunk | None) -> str | None:
+        newest = graph.newest[threading.get_ident()]
+        if mode == "tasks" and "result" in data:
+            # LangGraph emits what a task wrote, and then its end, without a pause in between.
+            task = self._find_task(graph, data["id"], data["name"])
+            if not task.was_finished():
+                task.chunks += [chunk for chunk in newest if chunk in graph.closing]
+            graph.closing = [chunk for chunk in graph.closing if chunk not in newest]
+            newest.clear()
+            return self._end_task(task, kept)
+        if mode == "updates" and _CACHED in data:
+            return self._add_cached(graph, data, kept)
+        if mode in ("checkpoints", "tasks"):
+            newest.clear()
+            (self._begin_step if mode == "checkpoints" else self._begin_task)(graph, data, kept)
+        elif graph.found is None or mode == "updates":  # else it is the state that was found
+            self._add(graph.closing, graph, kept)
+            if kept is not None:
+                newest.append(graph.closing[-1])
+        return None
+
+    def _add_cached(self, graph: _Graph, data: Any, kept: Chunk | None) -> str | None:
+        """Add an update of a task that doesn't run; return the id of the task if it is known.
+
+        The update names the node alone.
+        """
+        (name,) = data.keys() - {_CACHED}
+        if graph.finished[name]:
+            graph.finished[name] -= 1
+            return None
+        tasks = [each for each in graph.tasks.values() if each.name == name and not each.has_ended]
+        if len(tasks) == 1:
+            return self._end_task(tasks[0], kept)
+        self._add(graph.cached[name], graph, kept)
+        return None
+
+    def _begin_step(self, graph: _Graph, data: Any, kept: Chunk | None) -> None:
+        checkpoint_id = data["config"]["configurable"]["checkpoint_id"]
+        graph.is_told = checkpoint_id == graph.found and bool(graph.statuses)
+        graph.base, graph.found = checkpoint_id, None
+        graph.planned = frozenset(task["id"] for task in data["tasks"])
+        tasks = [self._find_task(graph, task["id"], task["name"]) for task in data["tasks"]]
+        graph.finished = Counter(task.name for task in tasks if task.was_finished())
+        if not graph.is_told:
+            self._add(graph.opening, graph, kept)
+
+    def _find_task(self, graph: _Graph, task_id: str, name: str) -> _Task:
+        """Returns a task of a graph, which is a new one where nothing was emitted of it."""
+        task = self._tasks.get(task_id)
+        if task is None:
+            task = _Task(task_id, name, graph, graph.base)
+            task.has_ended = task.was_finished()
+            self._tasks[task_id] = graph.tasks[task_id] = task
+        return task
+
+    def _begin_task(self, graph: _Graph, data: Any, kept: Chunk | None) -> None:
+        task_id, name = data["id"], data["name"]
+        is_new = task_id not in self._tasks and task_id not in graph.statuses
+        task = self._find_task(graph, task_id, name)
+        if task_id in graph.planned:
+            if not graph.is_told:
+                self._add(graph.opening, graph, kept)
+        # Another task has called it. Which of the two is stored, and when, is its own matter. Of
+        # an error handler's start LangGraph emits something only where it takes one up.
+        elif is_new and not name.startswith(_HANDLERS):
+            self._add(task.chunks, graph, kept)
+
+    def _end_task(self, task: _Task, kept: Chunk | None) -> str:
+        self._add_of_task(task, kept)
+        task.has_ended = True
+        return task.id
+
+    # What goes with a commit.
+
+    def list_bases_above(self, ns: str) -> list[tuple[str, str]]:
+        """Returns the graphs within whose tasks one runs: their namespaces and checkpoints."""
+        with self._lock:
+            return [(graph.ns, graph.base) for graph, _ in self._list_above(ns)]
+
+    def stands(self, ns: str, stored: Mapping[str, str]) -> bool:
+        """Returns whether the checkpoint is stored at which the task at a namespace runs.
+
+        ``stored`` are the newest checkpoints by namespace.
+        """
+        with self._lock:
+            task = self._find_owner(ns.split(NS_SEP))
+            return task is None or task.base <= stored.get(task.graph.ns, "")
+
+    def is_over(self, ns: str) -> bool:
+        """Returns whether the task at a namespace had finished when its graph was taken up."""
+        with self._lock:
+            task = self._find_owner(ns.split(NS_SEP))
+            return task is not None and task.was_finished()
+
+    def _list_above(self, ns: str) -> Iterator[tuple[_Graph, str]]:
+        """Yields the graphs around one, inner ones first, with the task that runs it there."""
+        graph = self._graphs.get(ns)
+        while graph is not None and graph.owner in self._tasks:
+            owner = graph.owner
+            graph = self._tasks[owner].graph
+            yield graph, owner
+
+    def list_names(self) -> dict[str, str]:
+        """Returns the nodes of tasks whose super-step isn't over, by their ids."""
+        with self._lock:
+            return {task_id: task.name for task_id, task in self._tasks.items()}
+
+    def list_running(self) -> list[str]:
+        """Return the nodes of the tasks that have begun and haven't ended."""
+        with self._lock:
+            return [task.name for task in self._tasks.values() if not task.has_ended]
+
+    def has_ended(self, task_id: str) -> bool:
+        """Returns whether all chunks of a task are there."""
+        with self._lock:
+            return task_id in self._tasks and self._tasks[task_id].has_ended
+
+    def is_ambiguous(self, task_id: str) -> bool:
+        """Return whether an update from a cache may be that of a task, or that of another one.
+
+        The writes of these tasks have to be stored by one commit.
+        """
+        with self._lock:
+            task = self._tasks.get(task_id)
+            return task is not None and not task.has_ended and bool(task.graph.cached[task.name])
+
+    def take_of_task(self, ns: str, checkpoint_id: str, written: TaskWrites) -> list[BufferedChunk]:
+        """Removes and returns what goes with the writes of a task."""
+        with self._lock:
+            graph, task = self._graphs.get(ns), self._tasks.get(written.task_id)
+            taken = [] if graph is None else _take_until(graph.opening, checkpoint_id)
+            if task is not None:
+                own = [*task.chunks, *self._take_below(written.task_id)]
+                task.chunks = []
+                if not task.was_finished() and not _asks_again(task, written):
+                    taken += own
+                if not task.has_ended:
+                    taken += _take_until(task.graph.cached[task.name], checkpoint_id)
+        return taken
+
+    def take_of_checkpoint(self, ns: str, checkpoint_id: str) -> list[BufferedChunk]:
+        """Removes and returns what goes with a checkpoint: all of the super-steps before it."""
+        with self._lock:
+            graph = self._graphs.get(ns)
+            if graph is None:
+                return []
+            taken = _take_until(graph.opening, checkpoint_id, itself=False)
+            for chunks in (graph.closing, *graph.cached.values()):
+                taken += _take_until(chunks, checkpoint_id, itself=False)
+            for task_id, task in list(graph.tasks.items()):
+                if task.base < checkpoint_id:
+                    taken += [*task.chunks, *self._take_below(task_id)]
+                    self._forget(task_id)
+        return taken
+
+    def take_beginnings(self, ns: str, stored: Mapping[str, str]) -> list[Beginning]:
+        """Removes and returns how the super-steps began within which a graph runs, outer first.
+
+        ``stored`` are the newest checkpoints by namespace: nothing is told of one that isn't.
+        """
+        with self._lock:
+            begun = [
+                Beginning(graph.ns, graph.base, owner, _take_until(graph.opening, graph.base))
+                for graph, owner in self._list_above(ns)
+                if graph.base <= stored.get(graph.ns, "")
+            ]
+        return [one for one in reversed(begun) if one.chunks]
+
+    def take_rest(self, status: str) -> list[Chunk]:
+        """Returns what goes with the run's outcome.
+
+        A super-step of which nothing is stored begins again, as a task does that failed or makes
+        room.
+        """
+        with self._lock:
+            lists = [graph.closing for graph in self._graphs.values()]
+            if status == "finished":
+                lists += [graph.opening for graph in self._graphs.values()]
+            if status not in ("drained", "failed"):
+                lists += [task.chunks for task in self._tasks.values()]
+                lists += [each for graph in self._graphs.values() for each in graph.cached.values()]
+            return sort_chunks(kept for chunks in lists for kept in chunks)
+
+    def _take_below(self, task_id: str) -> list[BufferedChunk]:
+        """Removes and returns what is left of the graphs that a task has run."""
+        taken: list[BufferedChunk] = []
+        for graph in self._list_below(task_id):
+            for chunks in (graph.opening, graph.closing, *graph.cached.values()):
+                taken += chunks
+                chunks.clear()
+            for inner, task in graph.tasks.items():
+                taken += task.chunks + self._take_below(inner)
+                task.chunks = []
+        return taken
+
+    def _forget(self, task_id: str) -> None:
+        """Drops a task, and the graphs that it has run."""
+        del self._tasks[task_id].graph.tasks[task_id], self._tasks[task_id]
+        for graph in self._list_below(task_id):
+            del self._graphs[graph.ns]
+            for inner in list(graph.tasks):
+                self._forget(inner)
+
+    def _list_below(self, task_id: str) -> list[_Graph]:
+        return [graph for graph in self._graphs.values() if graph.owner == task_id]
+
+
+def sort_chunks(kept: Iterable[BufferedChunk]) -> list[Chunk]:
+    """Returns chunks in the order in which they were emitted."""
+    return [one.chunk for one in sorted(kept, key=attrgetter("place"))]
+
+
+def _take_until(
+    chunks: list[BufferedChunk], checkpoint_id: str, *, itself: bool = True
+) -> list[BufferedChunk]:
+    """Removes and returns the chunks of super-steps up to that of a checkpoint.
+
+    Ids of checkpoints sort by time.
+    """
+    taken = [one for one in chunks if one.base < checkpoint_id + itself * " "]
+    chunks[:] = chunks[len(taken) :]
+    return taken
+
+
+def _asks_again(task: _Task, written: TaskWrites) -> bool:
+    """Returns whether a task asks what it has asked before: LangGraph has it ask that anew."""
+    status, writes = task.graph.statuses.get(task.id), dict(written.writes)
+    if status is None or INTERRUPT not in writes:
+        return False
+    answers: Sequence[Any] = writes.get(RESUME, ())
+    return status.interrupts == tuple(writes[INTERRUPT]) and len(status.answers) == len(answers)

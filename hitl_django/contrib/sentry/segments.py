@@ -1,0 +1,50 @@
+"""The tags of a worker's stretch with a run and of its nodes, and the report of a node's error."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import sentry_sdk
+from sentry_sdk.utils import event_from_exception
+
+from hitl_django.engine.errors import DrainSignal, ParentCommand
+from hitl_django.engine.task.context import TaskContext
+from hitl_django.run_leases import RunLease
+
+
+@contextmanager
+def observe_segment(lease: RunLease) -> Iterator[TaggedSegment]:
+    """Tags what is reported meanwhile with the run and its graph."""
+    with sentry_sdk.isolation_scope() as scope:
+        scope.set_tag("run", str(lease.run_id))
+        scope.set_tag("graph", lease.graph)
+        yield TaggedSegment()
+
+
+class TaggedSegment:
+    """Tags what is reported in a node with its name, and reports what failed it."""
+
+    @contextmanager
+    def around_task(self, context: TaskContext) -> Iterator[None]:
+        """Tags what a task reports; what fails it is reported once, after its last attempt."""
+        task = context.task
+        with sentry_sdk.isolation_scope() as scope:
+            scope.set_tag("node", task.name)
+            yield
+            error = task.error
+            if error is not None and not isinstance(error, DrainSignal | ParentCommand):
+                _report(error)
+
+    def note_outcome(self, status: str, error: BaseException | None) -> None:
+        """Has nothing to add: a node's error is reported already, and the worker logs others."""
+
+
+def _report(error: BaseException) -> None:
+    """Reports an error without the values of variables, which are what the run works on."""
+    client = sentry_sdk.get_client()
+    if client.is_active():
+        options = {**client.options, "include_local_variables": False}
+        mechanism = {"type": "hitl_django", "handled": True}
+        event, hint = event_from_exception(error, options, mechanism)
+        sentry_sdk.capture_event(event, hint)

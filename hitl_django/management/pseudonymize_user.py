@@ -1,0 +1,59 @@
+"""``hitl pseudonymize-user``: puts a pseudonym in place of a user in all that is stored."""
+
+from __future__ import annotations
+
+import argparse
+from collections import Counter
+from collections.abc import Mapping
+from typing import Any
+
+from django.core.management.base import BaseCommand
+
+from hitl_django import services
+from hitl_django.json_text.sanitize import format_count
+from hitl_django.services.pseudonyms import KEPT
+
+from .decide import find_user
+
+HELP = (
+    "Put a pseudonym in place of a user, in every row in which they stand and in the archive. The "
+    "record still holds. The command can be given again, and has to be if it was stopped."
+)
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Adds the arguments of the verb."""
+    parser.add_argument("user", help="the user's name")
+    parser.add_argument(
+        "--yes", action="store_true", help="do it; otherwise only say in how many rows they stand"
+    )
+
+
+def perform(command: BaseCommand, options: Mapping[str, Any]) -> None:
+    """Forgets the user, or says what there is to forget."""
+    user = find_user(options["user"])
+    if not options["yes"]:
+        _preview(command, user)
+        return
+    forgotten = services.pseudonymize_user(user, via="command")
+    _print_counts(command, forgotten.rows)
+    command.stdout.write(f"The user is {forgotten.pseudonym} in what is stored here.")
+
+
+def _preview(command: BaseCommand, user: Any) -> None:
+    counts = Counter[str]()
+    about = 0
+    for row in services.export_person(user):
+        counts[row.table] += not {*row.columns} <= {*KEPT}
+        about += "subject" in row.columns
+    _print_counts(command, counts)
+    if about:
+        threads = format_count(about, "thread is", "threads are")
+        command.stdout.write(f"{threads} about the user: what they hold is erased with them.")
+    command.stdout.write("Nothing was changed. With --yes a pseudonym takes the user's place.")
+
+
+def _print_counts(command: BaseCommand, counts: Mapping[str, int]) -> None:
+    for table, count in sorted(counts.items()):
+        if count:
+            command.stdout.write(f"{table}: {format_count(count, 'row', 'rows')}")

@@ -1,0 +1,44 @@
+"""``hitl purge``: deletes or prunes threads that ended long ago."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Mapping
+from typing import Any
+
+from django.core.management.base import BaseCommand
+
+from hitl_django.json_text.sanitize import format_count
+from hitl_django.worker import retention
+
+from .arguments import parse_days
+from .progress import Progress
+
+HELP = (
+    "Delete the threads whose runs have all ended more than so many days ago, with their "
+    "questions, decisions and audit entries; with --prune leave those, and of the state only the "
+    "newest."
+)
+PORTION = 100  # threads after which the command says how far it has come
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Adds the arguments of the verb."""
+    parser.add_argument("--days", type=parse_days, required=True, help="how long ago they ended")
+    parser.add_argument("--graph", help="only threads of this graph")
+    parser.add_argument(
+        "--prune", action="store_true", help="keep the threads, and their newest state"
+    )
+
+
+def perform(command: BaseCommand, options: Mapping[str, Any]) -> None:
+    """Deletes or prunes until nothing is left that is old enough."""
+    days, graph = options["days"], options["graph"]
+    verb, total = "pruned" if options["prune"] else "deleted", 0
+    progress = Progress(command.stderr)
+    deleting = iter(lambda: retention.delete_ended(days, PORTION, graph), 0)
+    for done in retention.prune_ended(days, graph) if options["prune"] else deleting:
+        total += done
+        progress.show(total, format_count(total, "thread", "threads"))
+    progress.clear()
+    command.stdout.write(f"{format_count(total, 'thread', 'threads')} {verb}.")

@@ -1,0 +1,123 @@
+"""Dumps of what runs under way rely on, without a value of their state: JSON, an object a line.
+
+A line of the kind ``shape`` has the shape of a graph that lines of the kind ``run`` after it name.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any, TextIO
+
+from hitl_django.engine.constants import START, TASKS
+from hitl_django.engine.graph.fingerprint import UNKNOWN, GraphStructure, Load
+from hitl_django.engine.savers.checkpoint import CheckpointTuple
+from hitl_django.engine.types import Send
+from hitl_django.json_text.strict_json import parse_strict
+
+#: What a checkpoint has beside the values of its channels.
+HEAD = ("v", "id", "ts", "channel_versions", "versions_seen", "updated_channels", "renamed")
+METADATA = ("step", "graph_version")
+
+
+@dataclass(frozen=True, slots=True)
+class ActiveRun:
+    """A run that hasn't ended, and what it was stored under; ``load`` reads its checkpoints."""
+
+    id: str
+    graph: str
+    version: str
+    fingerprint: str
+    is_pinned: bool
+    shape: GraphStructure | None
+    load: Load
+
+
+class StructureExporter:
+    """Writes runs to a dump, each shape once."""
+
+    def __init__(self, stream: TextIO) -> None:
+        self.stream = stream
+        self._written: set[str] = set()
+
+    def write(self, run: ActiveRun, heads: dict[str, CheckpointTuple]) -> None:
+        """Writes a run with the heads of the namespaces that it relies on."""
+        if run.shape is not None and run.fingerprint not in self._written:
+            self._written.add(run.fingerprint)
+            self._put({"kind": "shape", "fingerprint": run.fingerprint, "shape": run.shape})
+        self._put(
+            {
+                "kind": "run",
+                "run": run.id,
+                "graph": run.graph,
+                "version": run.version,
+                "fingerprint": run.fingerprint,
+                "pinned": run.is_pinned,
+                "heads": {ns: _encode_head(saved) for ns, saved in heads.items()},
+            }
+        )
+
+    def _put(self, line: dict[str, Any]) -> None:
+        self.stream.write(json.dumps(line, ensure_ascii=False) + "\n")
+
+
+def read_dump(stream: TextIO) -> Iterator[ActiveRun]:
+    """Yields the runs of a dump; ValueError, with the line, for what is none."""
+    shapes: dict[str, GraphStructure] = {}
+    for number, text in enumerate(stream, 1):
+        if not text.strip():
+            continue
+        try:
+            line = parse_strict(text)
+            if line["kind"] == "shape":
+                shapes[line["fingerprint"]] = line["shape"]
+                continue
+            heads = {ns: _decode_head(head) for ns, head in line["heads"].items()}
+            run = ActiveRun(
+                line["run"], line["graph"], line["version"], line["fingerprint"], line["pinned"],
+                shapes.get(line["fingerprint"]), heads.get,
+            )  # fmt: skip
+        except (ValueError, KeyError, TypeError, AttributeError) as error:
+            raise ValueError(f"line {number} is not of a dump: {error}") from None
+        yield run
+
+
+def _encode_head(saved: CheckpointTuple) -> dict[str, Any]:
+    checkpoint: Any = saved.checkpoint
+    metadata: Any = saved.metadata
+    return {
+        **{name: checkpoint[name] for name in HEAD if name in checkpoint},
+        "metadata": {name: metadata[name] for name in METADATA if name in metadata},
+        "held": {name: _encode_values(held) for name, held in checkpoint["channel_values"].items()},
+    }
+
+
+def _encode_values(held: Any) -> Any:
+    """Returns what starts nodes as it is, and of everything else only that it is there."""
+    if isinstance(held, list) and held and all(isinstance(sent, Send) for sent in held):
+        return {"sent_to": [sent.node for sent in held]}
+    if isinstance(held, set | frozenset):
+        return {"reached": sorted(map(str, held))}
+    if isinstance(held, tuple) and len(held) == 2 and isinstance(held[0], set | frozenset):
+        return {"reached": sorted(map(str, held[0])), "finished": bool(held[1])}
+    if isinstance(held, tuple) and len(held) == 2 and isinstance(held[1], bool):
+        return {"finished": held[1]}
+    return None
+
+
+def _decode_head(head: dict[str, Any]) -> CheckpointTuple:
+    checkpoint: Any = {name: head[name] for name in HEAD if name in head}
+    checkpoint["channel_values"] = {
+        name: _decode_values(name, held) for name, held in head["held"].items()
+    }
+    return CheckpointTuple({"configurable": {}}, checkpoint, head["metadata"])
+
+
+def _decode_values(name: str, held: Any) -> Any:
+    if held is None:
+        return [] if name == TASKS else {} if name == START else UNKNOWN
+    if "sent_to" in held:
+        return [Send(node, UNKNOWN) for node in held["sent_to"]]
+    reached = set(held["reached"]) if "reached" in held else UNKNOWN
+    return (reached, held["finished"]) if "finished" in held else reached

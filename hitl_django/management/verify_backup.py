@@ -1,0 +1,93 @@
+"""``hitl verify-backup``: whether a restored database has all that its runs need to go on."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from django.core.management.base import BaseCommand, CommandError
+from django.db.models import Exists, OuterRef, Q
+
+from hitl_django import audit
+from hitl_django.checkpoints import DjangoSaver
+from hitl_django.db.alias import write_alias
+from hitl_django.engine.errors import PayloadError
+from hitl_django.json_text.sanitize import escape_invisible, format_count
+from hitl_django.models import Checkpoint, Interrupt, Run, Thread
+
+from .printing import add_json_argument, print_json
+from .progress import Progress
+
+HELP = (
+    "Read, in a restored copy of the database, all that runs would go on from: the newest state of "
+    "each thread, what is asked, and the record. Say what is missing or damaged; nothing is "
+    "changed. The exit code is 1 where anything is."
+)
+#: Threads that one query reads.
+PAGE = 200
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Adds the arguments of the verb."""
+    add_json_argument(parser)
+
+
+def perform(command: BaseCommand, options: Mapping[str, Any]) -> None:
+    """Prints each thread that isn't whole, with what it lacks; fails where there are any."""
+    threads = Thread.objects.using(write_alias()).order_by("pk")
+    progress = Progress(command.stderr, threads.count())
+    checked = broken = 0
+    for thread in progress.count(threads.iterator(chunk_size=PAGE), "thread", "threads"):
+        faults = list(find_faults(thread))
+        checked += 1
+        broken += bool(faults)
+        if faults:
+            progress.clear()
+        for fault in faults:
+            if options["json"]:
+                print_json(command, {"thread": thread.thread_id, "fault": fault})
+            else:
+                command.stdout.write(f"{escape_invisible(thread.thread_id)}: {fault}")
+    if broken:
+        raise CommandError(
+            f"Of {format_count(checked, 'thread', 'threads')} {broken} can't go on as they were."
+        )
+    if not options["json"]:
+        command.stdout.write(f"{format_count(checked, 'thread', 'threads')} read: all is there.")
+
+
+def find_faults(thread: Thread) -> Iterator[str]:
+    """Yields what a thread lacks, or has damaged; its values are in none of the texts."""
+    yield from _find_unreadable(thread)
+    yield from _find_missing_interrupts(thread)
+    seq = audit.find_first_fault(thread)
+    if seq is not None:
+        yield f"its record is broken at entry {seq}"
+
+
+def _find_unreadable(thread: Thread) -> Iterator[str]:
+    """Reads the newest checkpoint of each namespace, with the writes on top of it."""
+    saver = DjangoSaver()
+    rows = Checkpoint.objects.using(write_alias()).filter(thread=thread)
+    for ns in rows.order_by("ns").values_list("ns", flat=True).distinct():
+        where = f"its state in {escape_invisible(ns)!r}" if ns else "its state"
+        config: Any = {"configurable": {"thread_id": thread.thread_id, "checkpoint_ns": ns}}
+        try:
+            saver.get_tuple(config)
+        except PayloadError as error:
+            yield f"{where} can't be read: {type(error).__name__}"
+
+
+def _find_missing_interrupts(thread: Thread) -> Iterator[str]:
+    """Compares the runs that wait with what is asked."""
+    asked = Interrupt.objects.using(write_alias()).filter(
+        thread=thread, status=Interrupt.Status.PENDING
+    )
+    runs = Run.objects.using(write_alias()).filter(thread=thread)
+    own = asked.filter(run=OuterRef("pk"))
+    waiting = Q(state=Run.State.INTERRUPTED, resumes_at=None)
+    for pk in runs.filter(waiting).exclude(Exists(own)).values_list("pk", flat=True):
+        yield f"run {pk} waits, and nothing is asked"
+    for pk in asked.filter(run__state__in=Run.ENDED).values_list("pk", flat=True):
+        yield f"question {pk} is open, and its run has ended"

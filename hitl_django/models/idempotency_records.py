@@ -1,0 +1,42 @@
+"""Requests that were carried out under an idempotency key."""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+from django.conf import settings
+from django.db import models
+from django.utils.translation import gettext_lazy as _
+
+from .functions import Now
+
+
+class IdempotencyRecord(models.Model):
+    """What somebody asked for under a key, and the id of what came of it; no word of either.
+
+    There exactly if it was carried out, since its row is of the same transaction.
+    """
+
+    user = models.ForeignKey(
+        settings.AUTH_USER_MODEL,
+        on_delete=models.CASCADE,
+        related_name="+",
+        verbose_name=_("user"),
+        db_index=False,
+    )
+    key = models.CharField(_("idempotency key"), max_length=255)
+    #: Digest of the request: a repeat has the same.
+    digest = models.CharField(max_length=32)
+    outcome = models.CharField(max_length=64, blank=True)
+    created_at = models.DateTimeField(db_default=Now(), editable=False, db_index=True)
+
+    class Meta:
+        verbose_name = _("keyed request")
+        verbose_name_plural = _("keyed requests")
+        default_permissions = ()
+        constraints: ClassVar = [
+            models.UniqueConstraint(fields=["user", "key"], name="hitl_keyed_request"),
+        ]
+
+    def __str__(self) -> str:
+        return self.key

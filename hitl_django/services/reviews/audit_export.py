@@ -1,0 +1,126 @@
+"""The audit log of a period or of a thread, entry by entry, to be kept outside.
+
+Each page of rows is a query of its own: nothing is open in the database while a client reads, and
+the memory used doesn't grow with the period.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+from django.db.models import QuerySet
+
+from hitl_django import audit
+from hitl_django.db.alias import write_alias
+from hitl_django.errors import NoSuchThread, NotAllowedError
+from hitl_django.models import AuditEntry, Interrupt, Thread
+from hitl_django.permissions import find_row, get_policy, select_visible
+
+from .periods import Period, may_view_reviewer_reports, select_decided
+
+#: Decisions or entries of one thread's record, and threads of the record, that one query reads.
+PAGE, THREADS = 1000, 200
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ExportedEntry:
+    """An entry of the record. ``hashed`` is the text that, behind ``prev_hash``, ``hash`` is of.
+
+    It has the SHA-256 of salt and name in place of each of ``names``. One without a salt is the
+    pseudonym of somebody who was forgotten; a later entry says so.
+    """
+
+    thread_id: str
+    seq: int
+    at: datetime
+    verb: str
+    subject: str
+    actor: str
+    via: str
+    prev_hash: str
+    hash: str
+    hashed: str
+    names: Mapping[str, Mapping[str, str]]
+
+
+def export_audit_log(
+    user: Any, period: Period, *, graph: str | None = None
+) -> Iterator[ExportedEntry]:
+    """Yield the whole record of each thread of which something was decided in a period.
+
+    It names people, and has no gap that could be checked if it didn't: it takes the permission to
+    see figures of reviewers as well. Threads of which the user may not see all questions are left
+    out. The entries of a thread come in a row and in order.
+    """
+    refuse_export_unless(user, get_policy().may_export)
+    refuse_export_unless(user, may_view_reviewer_reports)
+    return _read_record(user, period, graph)
+
+
+def list_audit_entries(
+    thread_id: str, *, after: int = 0, limit: int = PAGE, by: Any = None
+) -> list[ExportedEntry]:
+    """Return the record of one thread in order: so many entries after the number ``after``.
+
+    Refused as ``export_audit_log`` is; a thread of which the user may not see all questions has a
+    record that is not for them.
+    """
+    threads = Thread.objects.using(write_alias())
+    thread = find_row(select_visible(threads, by), NoSuchThread, thread_id=thread_id)
+    refuse_export_unless(by, get_policy().may_export)
+    refuse_export_unless(by, may_view_reviewer_reports)
+    if not _leave_hidden_out(threads.filter(pk=thread.pk), by).exists():
+        raise NotAllowedError("You may not see the whole record of this thread.")
+    entries = AuditEntry.objects.using(write_alias()).filter(thread=thread, seq__gt=after)
+    return [_build_entry(entry, thread_id) for entry in entries.order_by("seq")[:limit]]
+
+
+def refuse_export_unless(user: Any, may: Any) -> None:
+    if user is not None and not may(user):
+        raise NotAllowedError("You may not download this.")
+
+
+def _read_record(user: Any, period: Period, graph: str | None) -> Iterator[ExportedEntry]:
+    decided = select_decided(user, period, graph=graph)
+    threads = Thread.objects.using(write_alias()).order_by("pk")
+    threads = threads.filter(pk__in=decided.values("interrupt__thread"))
+    threads = _leave_hidden_out(select_visible(threads, user), user)
+    last = 0
+    while page := list(threads.filter(pk__gt=last).values_list("pk", "thread_id")[:THREADS]):
+        yield from _read_entries(dict(page))
+        last = page[-1][0]
+
+
+def _leave_hidden_out(threads: QuerySet[Thread], user: Any) -> QuerySet[Thread]:
+    interrupts = Interrupt.objects.using(write_alias()).order_by()
+    seen = select_visible(interrupts, user)
+    if seen is interrupts:
+        return threads
+    hidden = interrupts.exclude(pk__in=seen.values("pk"))
+    return threads.exclude(pk__in=hidden.values("thread"))
+
+
+def _read_entries(names: dict[Any, str]) -> Iterator[ExportedEntry]:
+    entries = AuditEntry.objects.using(write_alias()).filter(thread__in=names)
+    # Without a cursor of the server, which would stay open for as long as the client reads.
+    for entry in entries.order_by("thread_id", "seq"):
+        yield _build_entry(entry, names[entry.thread_id])
+
+
+def _build_entry(entry: AuditEntry, thread_id: str) -> ExportedEntry:
+    return ExportedEntry(
+        thread_id=thread_id,
+        seq=entry.seq,
+        at=entry.at,
+        verb=entry.verb,
+        subject=entry.subject,
+        actor=entry.actor_label,
+        via=entry.via,
+        prev_hash=entry.prev_hash,
+        hash=entry.hash,
+        hashed=audit.get_hashed_text(entry, thread_id),
+        names=audit.get_shown_names(entry),
+    )

@@ -1,0 +1,51 @@
+"""A graph that asks what a test wants to be asked."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any, TypedDict
+
+from hitl_django.engine.constants import START
+from hitl_django.engine.graph.state_graph import StateGraph
+from hitl_django.graph_registry import registry
+from hitl_django.review_options import review
+
+NAME = "hitl-testing-question"
+
+
+class Asking(TypedDict, total=False):
+    """The state: the number of what is asked, and what was answered."""
+
+    number: int
+    answer: Any
+
+
+#: What is asked, in which terms: by number, since not all terms can be stored.
+_asked: list[tuple[Any, dict[str, Any]]] = []
+
+
+def keep(payload: Any, terms: dict[str, Any]) -> Asking:
+    """Returns the input of a run that asks this."""
+    _asked.append((payload, terms))
+    return {"number": len(_asked) - 1}
+
+
+@contextmanager
+def registered() -> Iterator[None]:
+    """Registers the graph for the block."""
+    registry.register(NAME)(_build)
+    try:
+        yield
+    finally:
+        registry.unregister(NAME)
+        _asked.clear()
+
+
+def _ask(state: Asking) -> Asking:
+    payload, terms = _asked[state["number"]]
+    return {"answer": review(payload, **terms)}
+
+
+def _build() -> StateGraph[Any]:
+    return StateGraph(Asking).add_node("ask", _ask).add_edge(START, "ask")

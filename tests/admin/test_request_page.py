@@ -1,0 +1,256 @@
+"""The page of a question: what stands on it, what comes back of it, and what follows it."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from django.test import Client
+
+from hitl_django.models import Decision, Interrupt, Run
+
+from .browsing import post_of, press, sheet_of, text_of, told
+from .conftest import make_interrupt, page_of
+
+Asked = Callable[..., Interrupt]
+Advance = Callable[[], int]
+ORDER = {
+    "type": "object",
+    "properties": {
+        "approved": {"type": "boolean"},
+        "lines": {
+            "type": "array",
+            "items": {
+                "type": "object",
+                "properties": {"sku": {"type": "string"}, "count": {"type": "integer"}},
+                "required": ["sku", "count"],
+            },
+        },
+    },
+    "required": ["approved", "lines"],
+}
+
+
+def sheets_in(page: str) -> list[str]:
+    return re.findall(r'<form method="post"[^>]*data-hitl-sheet.*?</form>', page, re.S)
+
+
+class TestSeveralInterruptsOfARun:
+    def test_stand_on_one_page_each_with_its_form(self, reviewer: Client, asked: Asked) -> None:
+        first = asked("panel")
+        [second] = Interrupt.objects.exclude(pk=first.pk)
+        page = text_of(reviewer.get(page_of(second)))
+        assert "2 questions of one run" in page
+        assert "the run goes on with each answer" in page
+        forms = sheets_in(page)
+        assert [page_of(item) in form for item, form in zip((second, first), forms, strict=True)]
+        ids = re.findall(r' id="([^"]*)"', page)
+        assert len(ids) == len(set(ids))
+
+    def test_are_answered_one_by_one_and_the_other_comes_next(
+        self, reviewer: Client, asked: Asked, advance: Advance
+    ) -> None:
+        first = asked("panel")
+        [second] = Interrupt.objects.exclude(pk=first.pk)
+        make_interrupt({}, title="Of another run")
+        [form, _other] = sheets_in(text_of(reviewer.get(page_of(first))))
+        sent = {**post_of(form), "decision": ["respond"], "reply": ["Yes."]}
+        response = reviewer.post(page_of(first), sent)
+        assert response.headers["Location"] == page_of(second)
+        second.refresh_from_db()
+        assert second.status == "pending"
+        press(reviewer, second, "respond", reply="No.")
+        advance()
+        assert Run.objects.get(pk=first.run_id).state == "succeeded"
+
+    def test_are_only_those_that_the_user_may_see(
+        self, reviewer: Client, asked: Asked, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        first = asked("panel")
+
+        def only_first(self: Any, user: Any, rows: Any) -> Any:
+            return rows.filter(pk=first.pk)
+
+        monkeypatch.setattr(
+            "hitl_django.permissions.ModelPermissionPolicy.visible_interrupts", only_first
+        )
+        page = text_of(reviewer.get(page_of(first)))
+        assert "questions of one run" not in page
+        assert len(sheets_in(page)) == 1
+
+    def test_need_no_query_each(
+        self, reviewer: Client, asked: Asked, django_assert_max_num_queries: Any
+    ) -> None:
+        item = asked()
+        others = [make_interrupt({"n": n}).pk for n in range(14)]
+        Interrupt.objects.filter(pk__in=others).update(thread=item.thread_id, run=item.run_id)
+        Interrupt.objects.update(version=3)
+        with django_assert_max_num_queries(25):
+            assert "15 questions of one run" in text_of(reviewer.get(page_of(item)))
+
+
+class TestAListOfObjects:
+    def test_gets_more_rows_without_a_script_and_keeps_what_was_typed(
+        self, reviewer: Client
+    ) -> None:
+        item = make_interrupt({"lines": [{"sku": "A", "count": 1}]}, ORDER)
+        sheet = sheet_of(reviewer, item)
+        assert not any(name.startswith("answer/lines/2") for name in sheet)
+        sent = {**sheet, "more": ["answer/lines"], "answer/lines/1/sku": ["B"], "reason": ["Hm."]}
+        response = reviewer.post(page_of(item), sent)
+        page = text_of(response)
+        assert "errornote" not in page
+        again = post_of(sheets_in(page)[0])
+        assert again["answer/lines/1/sku"] == ["B"]
+        assert again["reason"] == ["Hm."]
+        assert "answer/lines/4/sku" in again
+        assert again["key"] == sheet["key"]
+        assert not Decision.objects.exists()
+
+    def test_never_counts_as_a_decision_even_with_a_button_that_is_not_there(
+        self, reviewer: Client
+    ) -> None:
+        item = make_interrupt({"lines": []}, ORDER)
+        sent = {**sheet_of(reviewer, item), "more": ["answer/no/such/list"]}
+        assert reviewer.post(page_of(item), sent).status_code == 200
+        assert not Decision.objects.exists()
+
+
+class TestWhatIsTooLarge:
+    @pytest.mark.promise("P21")
+    @pytest.mark.parametrize(
+        "payload",
+        [
+            {"note": "x" * 10_000_000},
+            {f"key {n}": "x" * 50_000 for n in range(200)},
+            {"k" * 5_000_000: 1, "list": [{"k" * 200_000: "x" * 30_000}] * 40},
+            {"deep": {"deep": {"deep": {"deep": ["x" * 100] * 50_000}}}},
+            ["x" * 50_000] * 40,
+        ],
+        ids=["one text", "many texts", "keys", "deep", "list"],
+    )
+    @pytest.mark.parametrize(
+        "schema",
+        [
+            None,
+            {
+                "type": "object",
+                "properties": {"approved": {"type": "boolean"}, "note": {"type": "string"}},
+            },
+        ],
+        ids=["raw", "typed"],
+    )
+    def test_is_shown_in_part_with_the_way_to_the_whole(
+        self, reviewer: Client, payload: Any, schema: Any
+    ) -> None:
+        item = make_interrupt(payload, schema, title="Large?")
+        response = reviewer.get(page_of(item))
+        assert len(response.content) < 150_000
+        assert f"{page_of(item).removesuffix('change/')}payload/" in text_of(response)
+        assert 'value="reject"' in text_of(response)
+
+    def test_can_still_be_decided_and_says_why_it_has_no_fields(self, reviewer: Client) -> None:
+        item = make_interrupt({"note": "x" * 300_000})
+        assert "too large to be edited here" in text_of(reviewer.get(page_of(item)))
+        assert press(reviewer, item, "reject", reason="Too long.").status_code == 302
+        assert Decision.objects.get().type == "reject"
+
+    @pytest.mark.promise("P21")
+    def test_is_not_approved_where_that_repeats_it(self, reviewer: Client) -> None:
+        schema = {
+            "type": "object",
+            "properties": {"approved": {"type": "boolean"}, "note": {"type": "string"}},
+        }
+        item = make_interrupt({"note": "x" * 300_000}, schema)
+        page = text_of(reviewer.get(page_of(item)))
+        assert "The answer, which repeats what was asked, is 300027 bytes large" in page
+        assert 'value="approve"' not in page
+        response = press(reviewer, item, "approve")
+        assert "262144 are allowed" in text_of(response)
+        assert not Decision.objects.exists()
+        assert press(reviewer, item, "reject", reason="Too long.").status_code == 302
+
+
+class TestTheLineThatFollowsARun:
+    def status_of(self, client: Client, item: Interrupt) -> dict[str, Any]:
+        url = page_of(item).removesuffix("change/") + "status/"
+        status: dict[str, Any] = client.get(url).json()
+        return status
+
+    def test_tells_the_truth_until_the_run_ends(
+        self, reviewer: Client, asked: Asked, advance: Advance
+    ) -> None:
+        item = asked()
+        [message] = told(press(reviewer, item, "approve"))
+        assert "Waiting for a worker." in message
+        assert self.status_of(reviewer, item) == {"text": "Waiting for a worker.", "again": 1.5}
+        assert "Waiting for a worker." in text_of(reviewer.get(page_of(item)))
+        advance()
+        assert self.status_of(reviewer, item) == {"text": "The run came to its end."}
+        assert "The run came to its end." in text_of(reviewer.get(page_of(item)))
+
+    def test_says_when_the_run_asks_again(
+        self, reviewer: Client, asked: Asked, advance: Advance
+    ) -> None:
+        item = asked("interview")
+        press(reviewer, item, "approve")
+        advance()
+        assert self.status_of(reviewer, item)["text"] == "The run waits for an answer."
+
+    def test_leads_who_sees_no_runs_to_the_interrupt(
+        self, browse: Callable[[str], Client], person: Any, asked: Asked
+    ) -> None:
+        user = person("asker")
+        user.user_permissions.add(
+            person("reviewer").user_permissions.get(codename="decide_interrupt")
+        )
+        item = asked()
+        [message] = told(press(browse("asker"), item, "approve"))
+        assert page_of(item) in message
+        assert "/run/" not in message
+
+    @pytest.mark.promise("P18")
+    def test_is_absent_for_who_may_not_see_the_interrupt(
+        self, browse: Callable[[str], Client], asked: Asked
+    ) -> None:
+        url = page_of(asked()).removesuffix("change/") + "status/"
+        assert browse("nobody").get(url).status_code == 404
+
+
+def test_what_each_decision_leads_to_is_said_before(reviewer: Client, asked: Asked) -> None:
+    assert "The run goes on with a no." in text_of(reviewer.get(page_of(asked("approval"))))
+    typed = text_of(reviewer.get(page_of(asked())))
+    assert "with a yes and with the answer as it stands above" in typed
+    assert "where it was told to stop" in text_of(reviewer.get(page_of(asked("gated", text="x"))))
+
+
+def test_the_page_takes_few_queries_from_who_may_see_everything(
+    admin_client: Client, asked: Asked, django_assert_max_num_queries: Any
+) -> None:
+    item = asked("panel")
+    with django_assert_max_num_queries(25):
+        page = text_of(admin_client.get(page_of(item)))
+    for part in ("What happened before", "Where this is in its graph", "Comments", "Assign"):
+        assert part in page
+
+
+def test_what_comes_next_is_told_and_drawn(reviewer: Client, asked: Asked) -> None:
+    page = text_of(reviewer.get(page_of(asked())))
+    assert re.search(r"<dt>Then comes</dt><dd><bdi>the end of the run<", page)
+    assert 'class="hitl-graph"' in page
+
+
+def test_of_a_graph_that_is_no_longer_there_is_still_decided(reviewer: Client) -> None:
+    page = text_of(reviewer.get(page_of(make_interrupt({"n": 1}, graph="long gone"))))
+    assert 'value="approve"' in page
+    assert "Then comes" not in page
+    assert 'class="hitl-graph"' not in page
+
+
+def test_the_picture_is_for_who_may_see_the_thread(
+    browse: Callable[[str], Client], asked: Asked
+) -> None:
+    item = asked()
+    assert 'class="hitl-graph"' not in text_of(browse("asker").get(page_of(item)))

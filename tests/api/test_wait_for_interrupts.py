@@ -1,0 +1,97 @@
+"""A list of questions that is answered once there is one, or when the time is over."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from django.db import connection
+
+from hitl_django.api import waiting_response
+from hitl_django.models import Interrupt
+
+from .test_events import THREADS
+
+#: A streamed answer closes its connection when it is over, which a test's own transaction needs.
+pytestmark = pytest.mark.django_db(transaction=True)
+
+
+@pytest.fixture(autouse=True)
+def brief(settings: Any) -> None:
+    settings.HITL = {**settings.HITL, "EVENT_WAIT_SECONDS": 0.05, "EVENT_POLL_SECONDS": 0.01}
+
+
+@pytest.fixture
+def meanwhile(monkeypatch: pytest.MonkeyPatch, settings: Any) -> Callable[..., None]:
+    """Have something happen while somebody waits, for as long as it takes."""
+    settings.HITL = {**settings.HITL, "EVENT_WAIT_SECONDS": 600}
+
+    def arrange(*happens: Callable[[], object]) -> None:
+        steps = iter(happens)
+        monkeypatch.setattr(waiting_response.time, "sleep", lambda seconds: next(steps)())
+
+    return arrange
+
+
+def test_it_is_answered_with_the_interrupt_that_comes(
+    api: Any, make_interrupt: Callable[..., Interrupt], meanwhile: Callable[..., None]
+) -> None:
+    make_interrupt(node="another")
+    meanwhile(make_interrupt, lambda: make_interrupt(node="pay"))
+    response = api.get("interrupts", query="node=pay&wait=20", **THREADS)
+    assert (response.status_code, response.streaming) == (200, True)
+    page = json.loads(b"".join(response))
+    assert [each["node"] for each in page["results"]] == ["pay"]
+    assert page == api.get("interrupts", query="node=pay").json()
+    assert waiting_response._threads.count == 0
+
+
+def test_what_is_there_is_answered_at_once(
+    api: Any, make_interrupt: Callable[..., Interrupt]
+) -> None:
+    make_interrupt()
+    response = api.get("interrupts", query="free=true&wait=20", **THREADS)
+    assert (response.streaming, len(response.json()["results"])) == (False, 1)
+
+
+def test_it_waits_no_longer_than_the_setting_says(api: Any) -> None:
+    response = api.get("interrupts", query="wait=3600", **THREADS)
+    assert waiting_response._threads.count == 1
+    assert json.loads(b"".join(response)) == {"next": None, "previous": None, "results": []}
+    assert waiting_response._threads.count == 0
+
+
+def test_who_can_not_wait_now_is_told_to_come_back(api: Any) -> None:
+    first, second = (api.get("interrupts", query="wait=20", **THREADS) for _ in range(2))
+    assert (first.streaming, second.streaming) == (True, False)
+    assert (second.json()["results"], second["Retry-After"]) == ([], "1")
+    first.close()
+    single = api.get("interrupts", query="wait=20", **{"wsgi.multithread": False})
+    assert (single.streaming, single["Retry-After"]) == (False, "1")
+
+
+@pytest.mark.promise("P18")
+def test_an_interrupt_that_one_may_not_see_is_waited_over(
+    as_role: Any, make_interrupt: Callable[..., Interrupt]
+) -> None:
+    make_interrupt()
+    response = as_role("starter").get("interrupts", query="wait=20", **THREADS)
+    assert json.loads(b"".join(response))["results"] == []
+
+
+def test_it_holds_no_transaction(
+    api: Any, make_interrupt: Callable[..., Interrupt], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(connection.settings_dict, "ATOMIC_REQUESTS", True)
+    response = api.get("interrupts", query="wait=20", **THREADS)
+    assert not connection.in_atomic_block
+    assert json.loads(b"".join(response))["results"] == []
+
+
+@pytest.mark.parametrize("query", ["wait=3601", "wait=-1", "wait=", "wait=1&wait=2", "wait=soon"])
+def test_a_wait_that_is_none_is_refused(api: Any, query: str) -> None:
+    response = api.get("interrupts", query=query)
+    assert response.status_code == 400
+    assert [each["parameter"] for each in response.json()["errors"]] == ["wait"]

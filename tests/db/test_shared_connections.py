@@ -1,0 +1,138 @@
+"""Connections that are lent: kept for the next call, closed when there is none."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor, wait
+from typing import Any
+
+import pytest
+from django.db import DatabaseError, connection, connections
+
+from hitl_django.db import shared_connections as module
+from hitl_django.db.shared_connections import SharedConnections
+
+pytestmark = pytest.mark.django_db(transaction=True)
+
+
+@pytest.fixture
+def pool() -> Iterator[SharedConnections]:
+    made = SharedConnections()
+    yield made
+    made.close()
+
+
+def on_a_new_thread(call: Callable[[], Any]) -> Any:
+    with ThreadPoolExecutor(1) as threads:
+        return threads.submit(call).result(10)
+
+
+def test_one_call_after_the_other_has_the_same_connection_on_whichever_thread(
+    pool: SharedConnections,
+) -> None:
+    def call() -> Any:
+        own = connections["default"]
+        with pool.lend("default") as lent:
+            assert connections["default"] is lent
+            with connections["default"].cursor() as cursor:
+                cursor.execute("SELECT 1")
+                assert cursor.fetchone() == (1,)
+        assert connections["default"] is own
+        assert own.connection is None
+        return lent
+
+    lent = [on_a_new_thread(call) for _ in range(3)]
+    assert len(set(map(id, lent))) == 1
+    assert lent[0] is not connections["default"]
+    assert lent[0].connection is not None
+
+
+def test_two_at_a_time_have_a_connection_each_and_on_sqlite_a_turn_each(
+    pool: SharedConnections,
+) -> None:
+    is_lent, is_over = threading.Event(), threading.Event()
+
+    def hold() -> Any:
+        with pool.lend("default") as lent:
+            is_lent.set()
+            assert is_over.wait(10)
+            return lent
+
+    def take() -> tuple[Any, bool]:
+        with pool.lend("default") as lent:
+            return lent, is_over.is_set()
+
+    with ThreadPoolExecutor(2) as threads:
+        first = threads.submit(hold)
+        assert is_lent.wait(10)
+        second = threads.submit(take)
+        if connection.vendor == "sqlite":
+            assert wait([second], timeout=0.2).not_done
+        else:
+            second.result(10)
+        is_over.set()
+        lent, came_after = second.result(10)
+        assert came_after is (lent is first.result(10)) is (connection.vendor == "sqlite")
+
+
+def test_a_turn_is_over_where_a_call_fails(pool: SharedConnections) -> None:
+    def fail() -> None:
+        with pool.lend("default"):
+            raise ValueError
+
+    for _ in range(2):
+        with pytest.raises(ValueError):
+            on_a_new_thread(fail)
+
+
+def test_after_a_failure_the_next_call_has_another_connection(pool: SharedConnections) -> None:
+    made: list[Any] = []
+
+    def fail() -> None:
+        own = connections["default"]
+        with pytest.raises(DatabaseError):
+            refuse()
+        assert connections["default"] is own
+
+    def refuse() -> None:
+        with pool.lend("default") as lent:
+            made.append(lent)
+            lent.cursor().execute("SELECT nothing FROM nowhere")
+
+    on_a_new_thread(fail)
+    with pool.lend("default") as lent:
+        assert lent is not made[0]
+    assert made[0].connection is None
+
+
+def test_one_that_nobody_is_lent_for_a_while_is_closed(
+    pool: SharedConnections, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(module, "IDLE", 0.01)
+    closed = threading.Event()
+    with pool.lend("default") as lent:
+        close = lent.close
+        monkeypatch.setattr(lent, "close", lambda: (close(), closed.set()))
+    assert closed.wait(10)
+    assert lent.connection is None
+    with pool.lend("default") as other:
+        assert other is not lent
+
+
+def test_opening_one_is_heard_in_no_context_of_the_caller_s(pool: SharedConnections) -> None:
+    from hitl_django.contrib.langgraph.node_connections import close_node_connections
+
+    with close_node_connections(), pool.lend("default") as lent:
+        pass
+    assert lent.connection is not None
+
+
+def test_a_forked_process_begins_without_connections(pool: SharedConnections) -> None:
+    with pool.lend("default") as lent:
+        pass
+    pool.reset()
+    with pool.lend("default") as other:
+        assert other is not lent
+    lent.close()
+    connection.ensure_connection()

@@ -1,0 +1,133 @@
+"""A node that asks something else, on its second run, than a person has answered."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+
+from hitl_django import audit, services, testing
+from hitl_django.engine.constants import START
+from hitl_django.engine.graph.state_graph import StateGraph
+from hitl_django.engine.task.node_api import interrupt
+from hitl_django.engine.types import RetryPolicy
+from hitl_django.graph_registry import registry
+from hitl_django.models import AuditEntry, Interrupt, Run, Thread
+from tests.graphs import Log
+from tests.reading import values_of
+
+Advance = Callable[[], int]
+WORDS: list[Any] = []
+RUNS: list[Any] = []
+
+
+@pytest.fixture
+def advance(db: None) -> Iterator[Advance]:
+    with testing.inline() as advance_all:
+        yield advance_all
+
+
+@pytest.fixture(autouse=True)
+def fickle() -> Iterator[None]:
+    """A graph that asks what WORDS says, and then once more, two levels down."""
+
+    def ask(state: Log) -> Log:
+        RUNS.append(state)
+        first = interrupt(WORDS[0])
+        return {"answers": [first, interrupt("Sure?")]}
+
+    def build() -> StateGraph:
+        often = RetryPolicy(0.0001, jitter=False, retry_on=Exception)
+        inner = StateGraph(Log).add_node("ask", ask, retry_policy=often).add_edge(START, "ask")
+        return StateGraph(Log).add_node("in", inner.compile()).add_edge(START, "in")
+
+    registry.register("fickle")(build)
+    WORDS[:], RUNS[:] = ["Pay 5?"], []
+    yield
+    registry.unregister("fickle")
+
+
+def answered(advance: Advance) -> Interrupt:
+    """Have the question answered, and the node think of another one."""
+    services.start("fickle", {"log": []})
+    advance()
+    pending = Interrupt.objects.get()
+    services.decide(pending.pk, "approve")
+    WORDS[:] = ["Pay 5000?"]
+    advance()
+    pending.refresh_from_db()
+    return pending
+
+
+@pytest.mark.promise("P4")
+def test_the_interrupt_is_flagged_and_recorded_once(advance: Advance) -> None:
+    pending = answered(advance)
+    flagged = pending.changed_at
+    assert flagged is not None
+    assert (pending.status, pending.payload) == ("decided", "Pay 5?")
+    entry = AuditEntry.objects.get(verb="interrupt_changed")
+    assert (entry.via, entry.detail["interrupts"]) == ("worker", [str(pending.pk)])
+
+    sure = Interrupt.objects.get(title="Sure?")
+    assert sure.changed_at is None
+    services.decide(sure.pk, "approve")
+    advance()
+    assert Run.objects.get().state == "succeeded"
+    assert values_of(pending.thread)["answers"] == [True, True]
+    pending.refresh_from_db()
+    assert pending.changed_at == flagged
+    assert AuditEntry.objects.filter(verb="interrupt_changed").count() == 1
+    assert audit.find_first_fault(Thread.objects.get()) is None
+
+
+@pytest.mark.promise("P4")
+def test_an_interrupt_of_another_thread_is_not_flagged_whatever_its_id(advance: Advance) -> None:
+    others = [services.start("approval", {"text": "x"}) for _ in range(2)]
+    services.start("fickle", {"log": []})
+    advance()
+    pending = Interrupt.objects.exclude(run__in=[other.id for other in others]).get()
+    Interrupt.objects.filter(run=others[0].id).update(interrupt_id=pending.interrupt_id)
+    services.decide(pending.pk, "approve")
+    WORDS[:] = ["Pay 5000?"]
+    advance()
+    assert Interrupt.objects.exclude(changed_at=None).get() == pending
+    assert AuditEntry.objects.get(verb="interrupt_changed").detail["interrupts"] == [
+        str(pending.pk)
+    ]
+
+
+@pytest.mark.promise("P4")
+def test_on_demand_the_run_is_parked_in_words_until_the_node_asks_the_same(
+    advance: Advance, settings: Any
+) -> None:
+    settings.HITL = {**settings.HITL, "ON_INTERRUPT_CHANGE": "error"}
+    pending = answered(advance)
+    run = Run.objects.get()
+    assert run.state == "parked"
+    assert "Node 'ask' asks something else than was answered" in run.error
+    assert len(RUNS) == 2  # once to ask, once to see that the answer is to something else
+    assert (pending.status, pending.changed_at is None) == ("decided", False)
+    assert values_of(pending.thread).get("answers", []) == []
+
+    services.retry(run.pk)
+    advance()
+    assert Run.objects.get().state == "parked"
+
+    WORDS[:] = ["Pay 5?"]
+    services.retry(run.pk)
+    advance()
+    assert Run.objects.get().state == "interrupted"
+    services.decide(Interrupt.objects.get(title="Sure?").pk, "reject")
+    advance()
+    assert values_of(pending.thread)["answers"] == [True, False]
+
+
+def test_a_node_that_asks_the_same_is_not_flagged(advance: Advance) -> None:
+    services.start("fickle", {"log": []})
+    advance()
+    for _ in range(2):
+        services.decide(Interrupt.objects.get(status="pending").pk, "approve")
+        advance()
+    assert not Interrupt.objects.exclude(changed_at=None).exists()
+    assert not AuditEntry.objects.filter(verb="interrupt_changed").exists()
