@@ -116,12 +116,12 @@ DECISION_TYPES: Mapping[str, DecisionType] = {
             is_approval=True,
             button=_("Approve"),
             consequences=DecisionEffects(
-                plain=_("The run goes on with a yes to what is asked."),
-                with_form=_("The run goes on with a yes and with the answer as it stands above."),
-                action=_("It is carried out as it stands."),
-                joint=_("You agree with what is asked. The run goes on when enough people do."),
+                plain=_("Approves the request. The run resumes."),
+                with_form=_("Approves the request with the response above. The run resumes."),
+                action=_("Runs the action as requested."),
+                joint=_("Adds your approval. The run resumes once there are enough approvals."),
                 joint_proposed=_(
-                    "You agree with the changed version. The run goes on when enough people do."
+                    "Approves the edited version. The run resumes once there are enough approvals."
                 ),
             ),
             action_choice=_("Approve"),
@@ -129,20 +129,20 @@ DECISION_TYPES: Mapping[str, DecisionType] = {
             all_actions=AllActionsButton(
                 label=_("Approve all"),
                 css_class="hitl-quiet",
-                consequence=_("All are carried out as they stand, whatever is chosen above."),
+                consequence=_("Runs all actions as requested, ignoring the choices above."),
             ),
             bulk=BulkTexts(
-                title=_("Approve several questions"),
-                together=_("Approve %(n)s together…"),
+                title=_("Approve requests"),
+                together=_("Approve %(n)s requests…"),
                 done=_("Approved."),
             ),
             done_by_you=_("You approved this"),
             done_by_other=_("%(who)s approved this"),
-            thanks=_("You approved it."),
-            recorded=_("Recorded: you approved “{title}”."),
+            thanks=_("You approved this request."),
+            recorded=_("You approved “{title}”."),
             recorded_as_vote=_(
-                "Recorded: {approvals} of {quorum} people have approved “{title}”. The run waits "
-                "for the others."
+                "You approved “{title}”. {approvals} of {quorum} approvals; the run is "
+                "waiting for the rest."
             ),
         ),
         DecisionType(
@@ -151,21 +151,21 @@ DECISION_TYPES: Mapping[str, DecisionType] = {
             may_edit=True,
             is_approval=True,
             value_in_answer="required",
-            button=_("Send edited version"),
+            button=_("Approve with changes"),
             consequences=DecisionEffects(
-                plain=_("The run goes on with your version instead of what is asked."),
-                action=_("It is carried out with your changes."),
+                plain=_("Approves your edited version. The run resumes with it."),
+                action=_("Runs the action with your changes."),
                 joint=_(
-                    "Others are asked to approve your version. Approvals so far don't count for it."
+                    "Proposes your version for approval. Earlier approvals don't count towards it."
                 ),
             ),
             action_choice=_("Approve with the changes below"),
             participle=_("approved with changes"),
             done_by_you=_("You approved this with changes"),
             done_by_other=_("%(who)s approved this with changes"),
-            thanks=_("You approved it with changes."),
-            recorded=_("Recorded: you approved “{title}” with changes."),
-            recorded_as_vote=_("Recorded: you changed “{title}”. Others have to approve that."),
+            thanks=_("You approved this request with changes."),
+            recorded=_("You approved “{title}” with changes."),
+            recorded_as_vote=_("You edited “{title}”. The edited version needs more approvals."),
         ),
         DecisionType(
             name=REJECT,
@@ -176,49 +176,49 @@ DECISION_TYPES: Mapping[str, DecisionType] = {
             button=_("Reject"),
             css_class="hitl-reject",
             consequences=DecisionEffects(
-                plain=_("The run goes on with a no."),
-                with_form=_("The run goes on with a no and with the answer as it stands above."),
-                action=_("It isn't carried out; the run goes on without."),
-                joint=_("The run goes on with a no, whatever others have said."),
+                plain=_("Rejects the request. The run resumes."),
+                with_form=_("Rejects the request with the response above. The run resumes."),
+                action=_("Skips the action. The run resumes without it."),
+                joint=_("Rejects the request, regardless of earlier approvals. The run resumes."),
             ),
             action_choice=_("Reject"),
             participle=_("rejected"),
             all_actions=AllActionsButton(
                 label=_("Reject all"),
                 css_class="hitl-reject",
-                consequence=_("None is carried out, whatever is chosen above."),
+                consequence=_("Runs none of the actions, ignoring the choices above."),
             ),
             bulk=BulkTexts(
-                title=_("Reject several questions"),
-                together=_("Reject %(n)s together…"),
+                title=_("Reject requests"),
+                together=_("Reject %(n)s requests…"),
                 done=_("Rejected."),
                 needs_reason=True,
             ),
             done_by_you=_("You rejected this"),
             done_by_other=_("%(who)s rejected this"),
-            thanks=_("You rejected it."),
-            recorded=_("Recorded: you rejected “{title}”."),
+            thanks=_("You rejected this request."),
+            recorded=_("You rejected “{title}”."),
         ),
         DecisionType(
             name=RESPOND,
             label=_("respond"),
             value_in_answer="required",
-            button=_("Send answer"),
+            button=_("Send response"),
             consequences=DecisionEffects(
-                plain=_("The run goes on with what you write, instead of a yes or no."),
-                with_form=_("The run goes on with the answer as it stands above."),
-                action=_("It isn't carried out; whoever asked is told what you write."),
+                plain=_("Sends your response to the run instead of approving or rejecting."),
+                with_form=_("Sends the response above. The run resumes."),
+                action=_("Skips the action and sends your response to the requester."),
                 joint=_(
-                    "Others are asked to approve your answer. Approvals so far don't count for it."
+                    "Proposes your response for approval. Earlier approvals don't count towards it."
                 ),
             ),
-            action_choice=_("Don't carry it out, but answer"),
-            participle=_("answered instead"),
-            done_by_you=_("You answered this"),
-            done_by_other=_("%(who)s answered this"),
-            thanks=_("You answered it."),
-            recorded=_("Recorded: you answered “{title}”."),
-            recorded_as_vote=_("Recorded: you answered “{title}”. Others have to approve that."),
+            action_choice=_("Don't run it, send a response instead"),
+            participle=_("responded"),
+            done_by_you=_("You responded to this"),
+            done_by_other=_("%(who)s responded to this"),
+            thanks=_("You responded to this request."),
+            recorded=_("You responded to “{title}”."),
+            recorded_as_vote=_("You responded to “{title}”. The response needs more approvals."),
         ),
     )
 }

@@ -37,7 +37,7 @@ def get_key_ring() -> KeyRing:
     ring = find_key_ring()
     if ring is None:
         raise CorruptPayloadError(
-            "A stored payload is encrypted, and HITL['ENCRYPTION_KEYS'] has no key."
+            "A stored payload is encrypted, but HITL['ENCRYPTION_KEYS'] is empty."
         )
     return ring
 
@@ -79,4 +79,4 @@ def _open_envelope(stored: str) -> bytes:
     try:
         return base64.b64decode(stored[len(_ENCRYPTED) :], validate=True)
     except ValueError as fault:
-        raise CorruptPayloadError("A stored payload is damaged: it is no base64.") from fault
+        raise CorruptPayloadError("Stored payload is corrupt: invalid base64.") from fault

@@ -227,7 +227,7 @@ class RunTimeoutError(HitlError, TimeoutError):
     """The run goes on longer than it was waited for; ``run_id`` names it."""
 
     def __init__(self, run_id: Any) -> None:
-        super().__init__(f"The run {run_id} goes on longer than it was waited for.")
+        super().__init__(f"Timed out waiting for run {run_id}; it is still active.")
         self.run_id = run_id
 
 
@@ -248,7 +248,7 @@ class UnknownGraphError(GraphError, LookupError):
 
     def __init__(self, name: str, known: Sequence[str]) -> None:
         names = ", ".join(sorted(known)) or "none"
-        super().__init__(f"No graph named {name!r} is registered. Registered: {names}.")
+        super().__init__(f"Graph {name!r} is not registered. Registered graphs: {names}.")
         self.name, self.known = name, tuple(known)
 
 
@@ -259,7 +259,7 @@ class BrokenGraphError(UnknownGraphError, ValueError):
     """
 
     def __init__(self, name: str, reason: str) -> None:
-        super(UnknownGraphError, self).__init__(f"The graph {name!r} can't be built: {reason}")
+        super(UnknownGraphError, self).__init__(f"Graph {name!r} can't be loaded: {reason}")
         self.name, self.known, self.reason = name, (), reason
 
 
@@ -268,8 +268,8 @@ class UnknownVersionError(UnknownGraphError):
 
     def __init__(self, name: str, version: str, known: Sequence[str]) -> None:
         super(UnknownGraphError, self).__init__(
-            f"The run is pinned to version {version!r} of the graph {name!r}, which isn't "
-            f"registered. Registered: {', '.join(known)}."
+            f"The run is pinned to version {version!r} of graph {name!r}, which is not "
+            f"registered. Registered versions: {', '.join(known)}."
         )
         self.name, self.version, self.known = name, version, tuple(known)
 

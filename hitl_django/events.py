@@ -21,17 +21,17 @@ if TYPE_CHECKING:
 class EventName(models.TextChoices):
     """The events of runs and interrupts."""
 
-    INTERRUPT_CREATED = "interrupt.created", _("a question was asked")
-    INTERRUPT_DECIDED = "interrupt.decided", _("a question was decided")
-    INTERRUPT_UNDONE = "interrupt.undone", _("a decision was undone")
-    INTERRUPT_EXPIRED = "interrupt.expired", _("a question expired")
-    INTERRUPT_ASSIGNED = "interrupt.assigned", _("a question was assigned")
-    INTERRUPT_MENTIONED = "interrupt.mentioned", _("a comment mentions somebody")
-    INTERRUPT_OVERDUE = "interrupt.overdue", _("a question is overdue")
-    RUN_SUCCEEDED = "run.succeeded", _("a run succeeded")
-    RUN_FAILED = "run.failed", _("a run failed")
-    RUN_PARKED = "run.parked", _("a run was parked")
-    RUN_CANCELLED = "run.cancelled", _("a run was cancelled")
+    INTERRUPT_CREATED = "interrupt.created", _("request created")
+    INTERRUPT_DECIDED = "interrupt.decided", _("request decided")
+    INTERRUPT_UNDONE = "interrupt.undone", _("decision undone")
+    INTERRUPT_EXPIRED = "interrupt.expired", _("request expired")
+    INTERRUPT_ASSIGNED = "interrupt.assigned", _("request assigned")
+    INTERRUPT_MENTIONED = "interrupt.mentioned", _("user mentioned in a comment")
+    INTERRUPT_OVERDUE = "interrupt.overdue", _("request overdue")
+    RUN_SUCCEEDED = "run.succeeded", _("run succeeded")
+    RUN_FAILED = "run.failed", _("run failed")
+    RUN_PARKED = "run.parked", _("run parked")
+    RUN_CANCELLED = "run.cancelled", _("run cancelled")
 
 
 def publish(

@@ -155,12 +155,12 @@ class ModelPermissionPolicy:
         """Says whether the user may see how the workers are."""
         return self._has(user, "operate_run")
 
-    def may_view_reviewer_figures(self, user: Any) -> bool:
+    def may_view_reviewer_insights(self, user: Any) -> bool:
         """Says whether the user may see how much and how each reviewer decides.
 
         What is seen of somebody's work may be theirs to agree to, so nobody may by another right.
         """
-        return self._has(user, "view_reviewer_figures")
+        return self._has(user, "view_reviewer_insights")
 
     def may_export(self, user: Any) -> bool:
         """Says whether the user may download decisions and, of threads they may see, the record."""

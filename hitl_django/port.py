@@ -24,7 +24,7 @@ _OURS = f"hitl_django.{_FOREIGN}"
 _SKIPPED = {"node_modules", "site-packages", "__pycache__"}
 
 #: Modules that are left out for a reason, by the beginnings of their names.
-_ORM = "runs are stored by the ORM: hitl_django.checkpoints.DjangoSaver"
+_ORM = "runs are stored with the ORM: use hitl_django.checkpoints.DjangoSaver"
 _STORE = "items are stored by the ORM: hitl_django.contrib.store.DjangoStore"
 _REASONS = {
     "langgraph.checkpoint.postgres": _ORM,
@@ -105,7 +105,7 @@ def _find_missing(node: ast.ImportFrom) -> Iterator[PortFinding]:
     for alias in node.names:
         below = f"{module}.{alias.name}"
         if alias.name != "*" and not hasattr(found, alias.name) and not _has_module(below):
-            yield PortFinding(alias.lineno, f"{module} has no {alias.name} here")
+            yield PortFinding(alias.lineno, f"{module} has no {alias.name}")
 
 
 def _find_unnamed(node: ast.Import, alias: ast.alias) -> Iterator[PortFinding]:
@@ -113,7 +113,7 @@ def _find_unnamed(node: ast.Import, alias: ast.alias) -> Iterator[PortFinding]:
         yield PortFinding(node.lineno, _describe_missing(alias.name))
     elif alias.asname is None:
         yield PortFinding(
-            node.lineno, f"import {alias.name}: what is called {alias.name}.… has to be renamed too"
+            node.lineno, f"import {alias.name}: rename uses of {alias.name}.… as well"
         )
 
 
@@ -141,7 +141,8 @@ def _find_caught_pauses(node: ast.Try) -> Iterator[PortFinding]:
         if "GraphInterrupt" in named or "BaseException" in named:
             yield PortFinding(
                 handler.lineno,
-                "a pause is caught around interrupt(): here the node pauses all the same",
+                "an except clause around interrupt() catches pauses in LangGraph; here "
+                "the node pauses anyway",
             )
 
 
@@ -163,19 +164,19 @@ def _port_file(path: Path) -> tuple[str, str, list[PortFinding]]:
         source = path.read_bytes().decode("utf-8-sig")
         return source, *port_source(source)
     except UnicodeDecodeError:
-        return "", "", [PortFinding(1, "isn't written in UTF-8: it is left as it is")]
+        return "", "", [PortFinding(1, "is not UTF-8; skipped")]
     except SyntaxError as error:
-        return source, source, [PortFinding(error.lineno or 1, f"is no Python: {error.msg}")]
+        return source, source, [PortFinding(error.lineno or 1, f"is not valid Python: {error.msg}")]
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Runs the command; returns its exit code: 1 where something is left to look at."""
     parser = argparse.ArgumentParser(prog="python -m hitl_django.port", description=__doc__)
-    parser.add_argument("path", type=Path, help="a file, or a folder with all that is below it")
-    parser.add_argument("--write", action="store_true", help="change the files")
+    parser.add_argument("path", type=Path, help="file or directory")
+    parser.add_argument("--write", action="store_true", help="write the changes")
     options = parser.parse_args(arguments)
     if not options.path.exists():
-        parser.error(f"there is no {options.path}")
+        parser.error(f"{options.path} does not exist")
     remarks = 0
     for path in list_files(options.path):
         source, ported, found = _port_file(path)

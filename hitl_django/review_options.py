@@ -39,22 +39,24 @@ class ReviewOptions:
             given = getattr(self, name)
             if given is not None:
                 if not isinstance(given, str):
-                    raise TypeError(f"{name} is a str, not {type(given).__name__}.")
-                check_json(given, f"The question's {name}")
+                    raise TypeError(f"{name} must be a str, not {type(given).__name__}.")
+                check_json(given, f"The {name}")
         for name in ("decisions", "editable"):
             given = getattr(self, name)
             if isinstance(given, str):
-                raise TypeError(f"{name} is a list of names, not the str {given!r}.")
+                raise TypeError(f"{name} must be a list of names, not the str {given!r}.")
         check_decisions(self.decisions)
         check_quorum(self.quorum)
         check_dialect(self.dialect)
         if self.priority is not None and self.priority not in PRIORITIES:
-            raise ValueError(f"priority is a number from -32768 to 32767, not {self.priority!r}.")
+            raise ValueError(
+                f"priority must be an integer from -32768 to 32767, not {self.priority!r}."
+            )
         if isinstance(self.due, datetime):
             if self.due.tzinfo is None:
-                raise ValueError("due is a datetime with a time zone, or a timedelta.")
+                raise ValueError("due must be a timezone-aware datetime or a timedelta.")
         elif self.due is not None and self.due <= timedelta(0):
-            raise ValueError("A question is due after a time of more than 0.")
+            raise ValueError("due must be a positive duration.")
 
 
 class _Options(TypedDict, total=False):
@@ -138,7 +140,7 @@ def check_decisions(names: Sequence[str] | None) -> None:
         return
     if not names or any(name not in DECISION_TYPES for name in names):
         known = ", ".join(DECISION_TYPES)
-        raise ValueError(f"decisions are some of {known}, not {list(names)!r}.")
+        raise ValueError(f"decisions must be some of {known}, not {list(names)!r}.")
 
 
 def check_quorum(quorum: Any) -> None:
@@ -146,10 +148,10 @@ def check_quorum(quorum: Any) -> None:
     if quorum is None:
         return
     if type(quorum) is not int or not 1 <= quorum <= HIGHEST_QUORUM:
-        raise ValueError(f"quorum is a number from 1 to {HIGHEST_QUORUM}, not {quorum!r}.")
+        raise ValueError(f"quorum must be from 1 to {HIGHEST_QUORUM}, not {quorum!r}.")
 
 
 def check_dialect(dialect: str | None) -> None:
     """Raises ValueError unless it names a dialect."""
     if dialect is not None and dialect not in DIALECTS:
-        raise ValueError(f"dialect is one of {', '.join(DIALECTS)}, not {dialect!r}.")
+        raise ValueError(f"dialect must be one of {', '.join(DIALECTS)}, not {dialect!r}.")

@@ -47,11 +47,14 @@ class Person:
 PEOPLE = (
     Person("admin", "Ada", None, "superuser: everything"),
     Person("rita", "Rita", "Reviewers", "reviewer: decides"),
-    Person("ravi", "Ravi", "Reviewers", "reviewer: decides, for when two want the same question"),
     Person(
-        "olga", "Olga", "Operators", "operator: starts, retries and cancels runs, decides nothing"
+        "ravi",
+        "Ravi",
+        "Reviewers",
+        "second reviewer: to see what happens when two people open the same request",
     ),
-    Person("vik", "Vik", "Readers", "reader: sees, changes nothing"),
+    Person("olga", "Olga", "Operators", "operator: starts, retries and cancels runs"),
+    Person("vik", "Vik", "Readers", "read-only user"),
 )
 
 

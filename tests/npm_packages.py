@@ -16,7 +16,7 @@ def install_packages(folder: Path) -> None:
     """Installs what a folder's package.json names; skips the test where that can't be had."""
     npm = shutil.which("npm")
     if npm is None or shutil.which("node") is None:
-        pytest.skip("there is no npm here")
+        pytest.skip("npm here does not exist")
     made = subprocess.run(
         [npm, *_INSTALL], cwd=folder, capture_output=True, text=True, timeout=PATIENCE
     )

@@ -117,7 +117,7 @@ class ReadOnlyAdmin(admin.ModelAdmin):
     list_display_links = None
     change_list_template = "hitl_django/admin/list.html"
     #: What the list says where it has nothing to show.
-    empty_text: Any = _("There is nothing here yet.")
+    empty_text: Any = _("No entries yet.")
     list_title: Any = ""
     list_per_page = 50
     show_full_result_count = False
@@ -172,7 +172,7 @@ class ReadOnlyAdmin(admin.ModelAdmin):
     ) -> Any:
         """Returns a row; one that the user may not see doesn't exist."""
         seen = self.visible(request, self.rows())
-        return find_row(seen, Http404(_("There is no such page.")), pk=object_id)
+        return find_row(seen, Http404(_("Page not found.")), pk=object_id)
 
     def get_search_results(
         self, request: HttpRequest, queryset: QuerySet[Any], search_term: str
@@ -268,7 +268,7 @@ class ReadOnlyAdmin(admin.ModelAdmin):
         """Says that what was sent is more than can be read, and what to do about it."""
         return self.page(
             request,
-            _("This is too large to be sent"),
+            _("Submission too large"),
             "too_large.html",
             status=413,
             most=None if too_many else filesizeformat(settings.DATA_UPLOAD_MAX_MEMORY_SIZE),

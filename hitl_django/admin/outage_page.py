@@ -103,7 +103,7 @@ def render_outage(request: HttpRequest, error: Exception) -> HttpResponse:
 
 def render_unreadable(error: CorruptPayloadError) -> HttpResponse:
     """Renders the page that says why what is stored can't be read; operators have to mend it."""
-    logger.error("the admin can't read what is stored", exc_info=error)
+    logger.error("the admin can't read the stored data", exc_info=error)
     page = render_to_string("hitl_django/admin/unreadable.html", {"reason": str(error)})
     response = HttpResponse(page, status=503, headers={"Cache-Control": "no-store"})
     response._has_been_logged = True  # type: ignore[attr-defined]

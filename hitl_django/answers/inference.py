@@ -40,14 +40,15 @@ def infer_decision(options: AnswerOptions, resume: Any) -> Candidate:
     for candidate in reversed(allowed):
         if candidate.pointer is not None:
             _raise_faults(options, candidate, candidate.pointer)
-    takes = f"The question takes {', '.join(options.allowed)}."
+    takes = f"Allowed decisions: {', '.join(options.allowed)}."
     other = next((one.type for one in by_value if one.type not in options.allowed), None)
     if other is not None:
         raise invalid_answer(
-            f"This is what {other!r} comes to. {takes}", ("", f"comes to {other!r}")
+            f"This is the resume value of the decision {other!r}, which is not allowed. {takes}",
+            ("", f"is the resume value of {other!r}"),
         )
     raise invalid_answer(
-        f"This is what none of the decisions comes to. {takes}", ("", "is no answer")
+        f"No allowed decision has this resume value. {takes}", ("", "is not a valid response")
     )
 
 

@@ -17,12 +17,12 @@ REASON_LENGTH = 10_000
 
 
 #: What is checked: an answer of its own, or one that a decision makes of the question.
-ANSWER = _("The answer")
-REPETITION = _("The answer, which repeats what was asked,")
+ANSWER = _("The response")
+REPETITION = _("The response, including the original request,")
 
-_LEVELS = _("%(what)s is %(found)s levels deep; %(limit)s are allowed.")
-_VALUES = _("%(what)s is made of %(found)s values; %(limit)s are allowed.")
-_BYTES = _("%(what)s is %(found)s bytes large; %(limit)s are allowed.")
+_LEVELS = _("%(what)s has %(found)s levels of nesting; the limit is %(limit)s.")
+_VALUES = _("%(what)s contains %(found)s values; the limit is %(limit)s.")
+_BYTES = _("%(what)s is %(found)s bytes; the limit is %(limit)s.")
 
 
 def check_limits(value: Any, what: Any = ANSWER) -> None:

@@ -154,7 +154,8 @@ def compose_resume_value(options: AnswerOptions, type: str, value: Any = UNSET) 
     allowed = options.allowed
     if type not in allowed:
         raise InvalidAnswerError(
-            f"This question can't be answered by {type!r}. It takes {', '.join(allowed)}."
+            f"The decision {type!r} is not allowed for this interrupt. Allowed: "
+            f"{', '.join(allowed)}."
         )
     if value is not UNSET:
         check_limits(value)
@@ -224,16 +225,16 @@ def _refuse_if_fixed(options: AnswerOptions, type: str, value: Any) -> None:  # 
     free = [name if name.startswith("/") else f"/{name}" for name in options.editable or ()]
     changed = json_patch.make_patch(options.original, _merged(options, type, value))
     faults = [
-        (step["path"], ValidationMessage.make(_("may not be changed")))
+        (step["path"], ValidationMessage.make(_("can’t be changed")))
         for step in changed
         if not any(step["path"] == way or step["path"].startswith(f"{way}/") for way in free)
     ]
     if faults:
-        raise invalid_answer("The edit changes what may not be changed.", *faults)
+        raise invalid_answer("The edit changes fields that are not editable.", *faults)
 
 
 def describe_faults(faults: list[tuple[str, str]]) -> str:
     """Returns a sentence on what the response schema has against an answer."""
     pointer, reason = faults[0]
     more = f" ({len(faults) - 1} more)" if len(faults) > 1 else ""
-    return f"The answer doesn't fit: {pointer or 'the value'}: {reason}{more}."
+    return f"Invalid response: {pointer or 'the value'}: {reason}{more}."

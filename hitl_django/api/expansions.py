@@ -35,7 +35,7 @@ def read_names(text: str | None, known: Mapping[str, Expansion]) -> list[str]:
     """Returns the names in an ``expand``; InvalidRequest where one is none of those there are."""
     names = [] if text is None else text.split(",")
     if unknown := [name for name in names if name not in known]:
-        detail = f"{unknown[0]!r} can't be expanded here. What can: {', '.join(known)}."
+        detail = f"{unknown[0]!r} can't be expanded here. Allowed: {', '.join(known)}."
         raise InvalidRequest(InvalidParam("invalid", detail, parameter=EXPAND))
     return [name for name in known if name in names]
 

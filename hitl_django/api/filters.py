@@ -49,7 +49,10 @@ class OrderFilter(filters.ChoiceFilter):
     def __init__(self, *names: str, **columns: str) -> None:
         self.columns = {**{name: name for name in names}, **columns}
         choices = [(term, term) for name in self.columns for term in (name, f"-{name}")]
-        super().__init__(choices=choices, label="In which order; a minus turns it around.")
+        super().__init__(
+            choices=choices,
+            label="Sort order. Prefix the field with a minus sign for descending order.",
+        )
 
     def filter(self, queryset: QuerySet[Any], value: str) -> QuerySet[Any]:
         if not value:
@@ -96,7 +99,7 @@ class SubjectFilter(TextFilter):
             field_name,
             regex=SUBJECT_PATTERN,
             max_length=400,
-            label="What it is about, as app_label.model:id.",
+            label="The related object, as app_label.model:id.",
         )
 
     def filter(self, queryset: QuerySet[Any], value: str) -> QuerySet[Any]:
@@ -129,7 +132,7 @@ class MetadataFilterSet(filters.FilterSet):
         found = super().filter_queryset(queryset)
         wanted = {name: value for name, value in self.data.items() if self.is_metadata(name)}
         if len(wanted) > MAX_METADATA:
-            detail = f"No more than {MAX_METADATA} keys of the metadata are compared at once."
+            detail = f"At most {MAX_METADATA} metadata keys can be filtered at once."
             raise InvalidRequest(InvalidParam("too_many", detail, parameter=[*wanted][-1]))
         for name, value in wanted.items():
             member = JSONMember(self.metadata_field, name.partition(".")[2])
@@ -139,7 +142,9 @@ class MetadataFilterSet(filters.FilterSet):
 
 def _refuse_nul(name: str, value: str) -> str:
     if "\0" in value:  # which no database could look for
-        raise InvalidRequest(InvalidParam("invalid", "May not have a NUL.", parameter=name))
+        raise InvalidRequest(
+            InvalidParam("invalid", "Must not contain NUL characters.", parameter=name)
+        )
     return value
 
 
@@ -153,10 +158,10 @@ class StrictBooleanFilter(filters.ChoiceFilter):
 class ThreadFilterSet(MetadataFilterSet):
     """Threads by graph, subject and age, newest first."""
 
-    graph = TextFilter(max_length=200, label="The name of its graph.")
+    graph = TextFilter(max_length=200, label="Graph name.")
     subject = SubjectFilter("")
-    created_after = DateTimeBoundFilter("created_at", "gte", label="Those made then or later.")
-    created_before = DateTimeBoundFilter("created_at", "lt", label="Those made before.")
+    created_after = DateTimeBoundFilter("created_at", "gte", label="Created at or after this time.")
+    created_before = DateTimeBoundFilter("created_at", "lt", label="Created before this time.")
     ordering = OrderFilter(created_at="pk")
 
 
@@ -173,13 +178,13 @@ class RunFilterSet(MetadataFilterSet):
 
     metadata_field = "thread__metadata"
 
-    state = filters.ChoiceFilter(choices=Run.State.choices, label="Where it is.")
-    graph = TextFilter(max_length=200, label="The name of its graph.")
-    thread = TextFilter("thread__thread_id", max_length=255, label="Those of one thread.")
-    key = TextFilter(max_length=255, label="The key it was started with.")
+    state = filters.ChoiceFilter(choices=Run.State.choices, label="Run state.")
+    graph = TextFilter(max_length=200, label="Graph name.")
+    thread = TextFilter("thread__thread_id", max_length=255, label="Thread id.")
+    key = TextFilter(max_length=255, label="Idempotency key the run was started with.")
     subject = SubjectFilter("thread__")
-    created_after = DateTimeBoundFilter("created_at", "gte", label="Those started then or later.")
-    created_before = DateTimeBoundFilter("created_at", "lt", label="Those started before.")
+    created_after = DateTimeBoundFilter("created_at", "gte", label="Started at or after this time.")
+    created_before = DateTimeBoundFilter("created_at", "lt", label="Started before this time.")
     ordering = OrderFilter("created_at")
 
 
@@ -189,36 +194,31 @@ class InterruptFilterSet(filters.FilterSet):
     status = filters.ChoiceFilter(
         choices=[*Interrupt.Status.choices, (ANY, ANY)],
         method="by_status",
-        label="Those that wait, unless it says otherwise.",
+        label="Interrupt status. Default: pending.",
     )
-    graph = TextFilter(max_length=200, label="The name of the graph that asks.")
-    node = TextFilter(max_length=255, label="The name of the node that asks.")
-    run = filters.UUIDFilter("run_id", label="Those of one run.")
-    thread = TextFilter("thread__thread_id", max_length=255, label="Those of one thread.")
+    graph = TextFilter(max_length=200, label="Graph name.")
+    node = TextFilter(max_length=255, label="Node name.")
+    run = filters.UUIDFilter("run_id", label="Run id.")
+    thread = TextFilter("thread__thread_id", max_length=255, label="Thread id.")
     subject = SubjectFilter("thread__")
-    created_after = DateTimeBoundFilter("created_at", "gte", label="Those asked then or later.")
-    created_before = DateTimeBoundFilter("created_at", "lt", label="Those asked before.")
+    created_after = DateTimeBoundFilter("created_at", "gte", label="Created at or after this time.")
+    created_before = DateTimeBoundFilter("created_at", "lt", label="Created before this time.")
     dialect = filters.ChoiceFilter(
-        choices=[(name, name) for name in DIALECTS], label="The shape in which it is asked."
+        choices=[(name, name) for name in DIALECTS], label="Payload format (dialect)."
     )
     assignee = filters.ChoiceFilter(
-        choices=[(ME, ME), (NOBODY, NOBODY)], method="by_assignee", label="Whose turn it is."
+        choices=[(ME, ME), (NOBODY, NOBODY)], method="by_assignee", label="Assignee's username."
     )
-    group = TextFilter("group__name", max_length=150, label="Those of a group, by its name.")
-    free = StrictBooleanFilter(
-        method="by_condition", label="What you could take; or what you couldn't."
-    )
-    held = StrictBooleanFilter(
-        method="by_condition", label="What somebody holds; or what nobody does."
-    )
-    overdue = StrictBooleanFilter(
-        method="by_condition", label="What is past its due time; or what isn't."
-    )
-    snoozed = StrictBooleanFilter(method="by_condition", label="What is put off; or what isn't.")
+    group = TextFilter("group__name", max_length=150, label="Group name.")
+    free = StrictBooleanFilter(method="by_condition", label="Whether you could claim it.")
+    held = StrictBooleanFilter(method="by_condition", label="Whether it is claimed.")
+    overdue = StrictBooleanFilter(method="by_condition", label="Whether it is past its due time.")
+    snoozed = StrictBooleanFilter(method="by_condition", label="Whether it is snoozed.")
     search = TextFilter(
         method="by_words",
         max_length=200,
-        label="Words of what is asked, or three letters of one and more.",
+        label="Search terms: whole words, or at least three letters of a word. Searches "
+        "title, payload, node, related object and key.",
     )
     ordering = OrderFilter("created_at")
 

@@ -33,51 +33,53 @@ class HeaderSpec:
 
 IF_MATCH = HeaderSpec(
     "If-Match",
-    "The ETag of the question as it was shown: it is decided only while it is still that (412).",
+    "ETag of the interrupt as you read it. The request fails with 412 if the interrupt "
+    "has changed.",
     {"type": "string", "pattern": r'^(\*|(W/)?"[\x21\x23-\x7e]*")$'},
 )
-IF_NONE_MATCH = HeaderSpec("If-None-Match", "The ETag of what is there already: unchanged is 304.")
+IF_NONE_MATCH = HeaderSpec("If-None-Match", "ETag you already have; returns 304 if unchanged.")
 IDEMPOTENCY_KEY = HeaderSpec(
     "Idempotency-Key",
-    "1 to 255 visible ASCII characters: the same request with it again gets the first outcome.",
+    "Idempotency key, 1 to 255 visible ASCII characters. Repeating a request with the "
+    "same key returns the first result.",
     {"type": "string", "pattern": r'^("[\x21-\x7e]{1,253}"|[\x21-\x7e]{1,255})$'},
 )
 LAST_EVENT_ID = HeaderSpec(
     "Last-Event-ID",
-    "The number of the last event that was received; it counts before `after`.",
+    "Number of the last event received; takes precedence over `after`.",
     {"type": "string", "pattern": "^[0-9]{0,9}$"},
 )
 LAST_QUEUE_EVENT_ID = HeaderSpec(
     "Last-Event-ID",
-    "The id of the last event that was received, with the same parameters.",
+    "Id of the last event received, for the same query parameters.",
     {"type": "string", "pattern": "^([0-9a-f]{32})?$"},
 )
-ETAG = HeaderSpec("ETag", "Changes with what is shown.")
-LOCATION = HeaderSpec("Location", "The address of the run.", {"type": "string", "format": "uri"})
-MADE = HeaderSpec("Location", "The address of what was made.", {"type": "string", "format": "uri"})
+ETAG = HeaderSpec("ETag", "Changes whenever the representation changes.")
+LOCATION = HeaderSpec("Location", "URL of the run.", {"type": "string", "format": "uri"})
+MADE = HeaderSpec("Location", "URL of the created object.", {"type": "string", "format": "uri"})
 REPLAYED = HeaderSpec(
     "Idempotent-Replayed",
-    "There where the request had been carried out before.",
+    "Present if the request had already been processed.",
     {"const": "true"},
 )
 RETRY_AFTER = HeaderSpec(
-    "Retry-After", "Seconds after which to come back.", {"type": "string", "pattern": "^[0-9]+$"}
+    "Retry-After", "Seconds to wait before retrying.", {"type": "string", "pattern": "^[0-9]+$"}
 )
 
 
 REQUEST_ID = HeaderSpec(
     "X-Request-ID",
-    "Names the request, also in problems and in the server's log: the one that was sent, of 1 to "
-    "128 letters, digits and `._:/+=@-`, or another.",
+    "Request id, also included in problems and server logs. Your own id is used if it "
+    "has 1 to 128 letters, digits and `._:/+=@-`.",
 )
 #: Headers that any answer may have, beside those that its operation declares.
 COMMON_HEADERS = (
     REQUEST_ID,
     HeaderSpec(
         "RateLimit-Policy",
-        "The rate that holds for what was asked: so many requests (`q`) in so many seconds (`w`).",
+        "Rate limit: `q` requests per `w` seconds.",
     ),
-    HeaderSpec("RateLimit", "How many of them are left (`r`), and for how many seconds (`t`)."),
+    HeaderSpec("RateLimit", "Requests remaining (`r`) and seconds until the window resets (`t`)."),
 )
 
 

@@ -98,7 +98,7 @@ def _read_page_size(request: Request) -> int:
         return int(hitl.PAGE_SIZE)
     if _NUMBER.fullmatch(text) and int(text) <= hitl.MAX_PAGE_SIZE:
         return int(text)
-    detail = f"Has to be a number from 1 to {hitl.MAX_PAGE_SIZE}."
+    detail = f"Must be an integer from 1 to {hitl.MAX_PAGE_SIZE}."
     raise InvalidRequest(InvalidParam("invalid", detail, parameter=PAGE_SIZE))
 
 
@@ -113,7 +113,7 @@ def _read_cursor(request: Request) -> Cursor | None:
 
 
 def _invalid_cursor() -> InvalidRequest:
-    detail = "Is none of ours; take it from `next` or `previous`."
+    detail = "Invalid cursor. Use the value from `next` or `previous`."
     return InvalidRequest(InvalidParam("invalid", detail, parameter=CURSOR))
 
 
@@ -128,7 +128,7 @@ def _find_row(view: Any, cursor: Cursor) -> QuerySet[Any]:
     except ValidationError:
         raise _invalid_cursor() from None
     if not row.exists():
-        detail = "The place it names is gone; start again without it."
+        detail = "The cursor's position no longer exists. Start again without a cursor."
         raise InvalidRequest(InvalidParam("gone", detail, parameter=CURSOR))
     return row
 

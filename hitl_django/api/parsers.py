@@ -79,7 +79,7 @@ def decode_object(raw: bytes, limits: BodyLimits) -> dict[str, Any]:
     try:
         text = raw.decode("utf-8")
     except UnicodeDecodeError as error:
-        raise _malformed("not_utf8", f"The body is not UTF-8 (byte {error.start}).") from None
+        raise _malformed("not_utf8", f"The body is not valid UTF-8 (byte {error.start}).") from None
     strict_json.check_extent(text, depth=limits.depth, items=limits.items, what="The body")
     try:
         value, violations = strict_json.collect_violations(
@@ -92,7 +92,7 @@ def decode_object(raw: bytes, limits: BodyLimits) -> dict[str, Any]:
     if isinstance(value, Violation):
         raise MalformedBody(faults)
     if not isinstance(value, dict):
-        raise _malformed("not_object", "The body has to be a JSON object.")
+        raise _malformed("not_object", "The body must be a JSON object.")
     if any(fault.code in _MALFORMED for fault in faults):
         raise MalformedBody(faults)
     if faults:
@@ -106,19 +106,19 @@ def _malformed(code: str, detail: str) -> MalformedBody:
 
 def _describe(violation: Violation, limits: BodyLimits) -> InvalidParam:
     """Returns the code and the sentence for a violation in a body."""
-    unstorable = "has a character that can't be stored (NUL or a lone surrogate)."
+    unstorable = "contains a character that can't be stored (NUL or a lone surrogate)."
     code, detail = {
-        "duplicate_key": ("duplicate_key", "The key appears more than once."),
-        "not_a_number": ("not_json", f"{violation.found} is not JSON."),
+        "duplicate_key": ("duplicate_key", "Duplicate key."),
+        "not_a_number": ("not_json", f"{violation.found} is not valid JSON."),
         "integer_too_long": (
             "number_too_long",
-            f"An integer may have at most {limits.digits} digits.",
+            f"Integers are limited to {limits.digits} digits.",
         ),
         "number_out_of_range": (
             "number_out_of_range",
             "The number is too large for a double.",
         ),
-        "unstorable_text": ("bad_character", f"The text {unstorable}"),
+        "unstorable_text": ("bad_character", f"The string {unstorable}"),
         "unstorable_key": ("bad_character", f"The key {unstorable}"),
     }[violation.rule]
     return InvalidParam(code, detail, pointer=format_pointer(violation.path))

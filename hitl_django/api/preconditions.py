@@ -56,7 +56,7 @@ def parse_if_match(request: Request) -> tuple[str | None, int | None]:
     if tags == ["*"]:
         return None, None
     if len(tags) != 1:
-        detail = 'Has to be one ETag in double quotes, or "*".'
+        detail = 'Must be a single quoted ETag or "*".'
         raise InvalidRequest(InvalidParam("invalid", detail, header="If-Match"))
 
     return parse_etag(tags[0])
@@ -88,6 +88,6 @@ def read_idempotency_key(request: Request) -> str:
     if len(key) > 1 and key[0] == key[-1] == '"':
         key = key[1:-1]
     if _KEY.fullmatch(key) is None:
-        detail = "Has to be 1 to 255 visible ASCII characters."
+        detail = "Must be 1 to 255 visible ASCII characters."
         raise InvalidRequest(InvalidParam("invalid", detail, header="Idempotency-Key"))
     return key

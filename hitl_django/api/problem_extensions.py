@@ -16,8 +16,8 @@ _FAULTS: dict[str, Any] = {
     "errors": {
         "type": "array",
         "maxItems": MAX_FAULTS,
-        "description": "What is wrong, each with its place: a JSON pointer into the body, or the "
-        "name of a query parameter or of a header.",
+        "description": "Validation errors, each with its location: a JSON pointer into "
+        "the body, or the name of a query parameter or header.",
         "items": {"$ref": "#/components/schemas/Fault"},
     }
 }
@@ -88,7 +88,7 @@ OPEN_INTERRUPTS = ProblemExtensions(
     {
         "pending": {
             "type": "array",
-            "description": "The open questions of the thread.",
+            "description": "The thread's pending interrupts.",
             "items": {"type": "string", "format": "uuid"},
         }
     },
@@ -98,7 +98,8 @@ WINNING_DECISION = ProblemExtensions(
     {
         "interrupt_status": {"type": "string", "enum": list(Interrupt.Status.values)},
         "decision": {
-            "description": "The decision that won; null where the question was closed without one.",
+            "description": "The decision that closed the interrupt; null if it was closed "
+            "without one.",
             "anyOf": [DecisionSerializer, {"type": "null"}],
         },
     },
@@ -112,7 +113,7 @@ LAST_EVENT = ProblemExtensions(
     {
         "last": {
             "type": "integer",
-            "description": "The number of the run's last event: what comes after it is kept.",
+            "description": "Number of the run's last event. Continue from there.",
         }
     },
 )

@@ -47,7 +47,7 @@ class InvalidRequest(exceptions.APIException):
 
     status_code = HTTPStatus.BAD_REQUEST
     default_code = "invalid_request"
-    default_detail = "The request has fields, parameters or headers that can't be taken."
+    default_detail = "The request has invalid fields, parameters or headers."
 
     def __init__(self, *found: invalid_params.InvalidParam) -> None:
         super().__init__()
@@ -59,7 +59,7 @@ class LengthRequired(exceptions.APIException):
 
     status_code = HTTPStatus.LENGTH_REQUIRED
     default_code = "length_required"
-    default_detail = "This server takes no body in chunks: send it with a Content-Length."
+    default_detail = "Chunked request bodies are not supported. Send a Content-Length header."
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,8 +76,8 @@ _UNAVAILABLE = ProblemType(
     503,
     "database_unavailable",
     # Of a connection that broke off at a commit nobody knows whether it was heard.
-    detail="The database is away or busy. Try again in a few seconds; a write that was sent with "
-    "a key is not carried out twice.",
+    detail="The database is unavailable or busy. Retry in a few seconds; a write with an "
+    "idempotency key is not repeated.",
 )
 
 #: The table. An error is answered by the entry of its nearest class; one without an entry is
@@ -91,19 +91,19 @@ PROBLEM_TYPES: dict[type[Exception], ProblemType] = {
         404,
         "unknown_graph",
         # The error's own message lists the registered names, which are not everybody's to know.
-        detail="No graph of that name is registered.",
+        detail="No graph with this name is registered.",
     ),
     errors.UnknownVersionError: ProblemType(
         409,
         "unknown_version",
         # Which versions there are may be nobody's to know either.
-        detail="The version of the graph that the run is pinned to isn't registered here.",
+        detail="The graph version this run is pinned to is not registered.",
     ),
     errors.BrokenGraphError: ProblemType(
         409,
         "graph_broken",
         # What its factory said may be nobody's to know either; graphs/ tells operators.
-        detail="The graph can't be built here, so nothing can be done with it.",
+        detail="This graph can't be loaded, so it can't be used.",
     ),
     errors.InvalidInputError: ProblemType(422, "invalid_input", problem_extensions.INPUT_FAULTS),
     errors.EmptyInputError: ProblemType(422, "empty_input"),
@@ -141,13 +141,15 @@ PROBLEM_TYPES: dict[type[Exception], ProblemType] = {
     CheckpointNotFound: ProblemType(404, "not_found"),
     errors.EventsPrunedError: ProblemType(410, "events_pruned", problem_extensions.LAST_EVENT),
     InterruptNotFound: ProblemType(404, "not_found"),
-    Http404: ProblemType(404, "not_found", detail="There is nothing here that you may see."),
-    PermissionDenied: ProblemType(403, "permission_denied", detail="You may not do that."),
-    RequestDataTooBig: ProblemType(413, "too_large", detail="The body is too large."),
-    SuspiciousOperation: ProblemType(400, "bad_request", detail="The request can't be understood."),
-    BadRequest: ProblemType(400, "bad_request", detail="The request can't be understood."),
-    MultiPartParserError: ProblemType(400, "bad_request", detail="The form can't be read."),
-    UnreadablePostError: ProblemType(400, "bad_request", detail="The body ended too early."),
+    Http404: ProblemType(404, "not_found", detail="Not found."),
+    PermissionDenied: ProblemType(403, "permission_denied", detail="Permission denied."),
+    RequestDataTooBig: ProblemType(413, "too_large", detail="The request body is too large."),
+    SuspiciousOperation: ProblemType(400, "bad_request", detail="Malformed request."),
+    BadRequest: ProblemType(400, "bad_request", detail="Malformed request."),
+    MultiPartParserError: ProblemType(400, "bad_request", detail="Malformed form data."),
+    UnreadablePostError: ProblemType(
+        400, "bad_request", detail="The request body ended unexpectedly."
+    ),
     # Whether nobody is signed in is 401 or 403 is for the authentication to say (RFC 9110 wants a
     # challenge beside 401, and not every scheme has one).
     exceptions.NotAuthenticated: ProblemType(401, "not_authenticated"),

@@ -106,7 +106,7 @@ class QueueStream:
         try:
             known: Rows | None = cache.get(self._build_key(self.last))
         except Exception:  # every cache has errors of its own
-            logger.debug("what a client has of the queue could not be read", exc_info=True)
+            logger.debug("could not read the client's queue snapshot", exc_info=True)
             return None
         return known
 
@@ -114,7 +114,7 @@ class QueueStream:
         try:
             cache.set(self._build_key(place), rows, timeout=KEPT_SECONDS)
         except Exception:
-            logger.debug("what a client has of the queue could not be kept", exc_info=True)
+            logger.debug("could not store the client's queue snapshot", exc_info=True)
 
     def _build_key(self, place: str) -> str:
         return f"hitl_django:queue:{self.watched}:{place}"

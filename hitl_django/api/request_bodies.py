@@ -49,11 +49,9 @@ def refuse_ambiguous_length(request: HttpRequest) -> None:
     """Raises InvalidRequest where others on the way may see the body end elsewhere than we do."""
     length = request.META.get("CONTENT_LENGTH") or ""
     if length and not (length.isascii() and length.isdigit()):
-        raise InvalidRequest(
-            InvalidParam("invalid", "Has to be a number.", header="Content-Length")
-        )
+        raise InvalidRequest(InvalidParam("invalid", "Must be a number.", header="Content-Length"))
     if length and "HTTP_TRANSFER_ENCODING" in request.META:
-        detail = "May not stand beside a Content-Length."
+        detail = "Can't be combined with Content-Length."
         raise InvalidRequest(InvalidParam("invalid", detail, header="Transfer-Encoding"))
 
 

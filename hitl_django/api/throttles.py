@@ -77,5 +77,5 @@ def count_calls(key: str, seconds: int, times: int = 1) -> int:
     except Exception:  # every cache has errors of its own
         # A DummyCache has no such key, ever; a server that is away is the host's to notice, and
         # no reason to keep people from deciding.
-        logger.debug("a request could not be counted", exc_info=True)
+        logger.debug("could not count a request for throttling", exc_info=True)
         return 0

@@ -45,7 +45,7 @@ def verify(data: Any, stored: str, what: str) -> bytes:
     """Returns the bytes of a row, decrypted; CorruptPayloadError if the digest isn't theirs."""
     found, stored = decrypt_row(bytes(data), stored, 0, what)
     if digest(found) != stored:
-        raise CorruptPayloadError(f"The stored {what} is damaged: its digest doesn't match.")
+        raise CorruptPayloadError(f"Stored {what} is corrupt: digest mismatch.")
     return found
 
 
@@ -67,7 +67,7 @@ def unpack_text(text: str, stored: str, what: str) -> Any:
     try:
         data = base64.b64decode(text, validate=True)
     except ValueError as fault:
-        raise CorruptPayloadError(f"The stored {what} is damaged: it is no base64.") from fault
+        raise CorruptPayloadError(f"Stored {what} is corrupt: invalid base64.") from fault
     return unpack(data, stored, what)
 
 

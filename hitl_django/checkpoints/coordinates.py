@@ -20,7 +20,7 @@ class CheckpointRef:
         """Reads a config; ValueError if it names no thread."""
         given = config.get("configurable") or {}
         if "thread_id" not in given:
-            raise ValueError("The config has no thread_id in its 'configurable'.")
+            raise ValueError("The config has no 'configurable.thread_id'.")
         return cls(
             str(given["thread_id"]), given.get("checkpoint_ns") or "", given.get("checkpoint_id")
         )

@@ -52,7 +52,7 @@ def decrypt_row(data: bytes, stored: str, head: int, what: str) -> tuple[bytes, 
     if data[head : head + 2] != _MARK:
         return data, stored
     if digest(data) != stored:
-        raise CorruptPayloadError(f"The stored {what} is damaged: its digest doesn't match.")
+        raise CorruptPayloadError(f"Stored {what} is corrupt: digest mismatch.")
     clear = data[:head]
     decrypted = _decrypt(data[head:], clear)
     return clear + decrypted[_DIGEST_SIZE:], decrypted[:_DIGEST_SIZE].hex()

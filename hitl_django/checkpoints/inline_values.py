@@ -66,5 +66,5 @@ def unpack(held: bytes) -> tuple[dict[str, Any], bool]:
     is_whole = type(found) is list and len(found) == 1
     values = found[0] if is_whole else found
     if type(values) is not dict:
-        raise CorruptPayloadError("The stored scalars of a checkpoint are damaged.")
+        raise CorruptPayloadError("Stored checkpoint values are corrupt.")
     return values, is_whole

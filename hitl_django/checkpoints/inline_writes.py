@@ -109,7 +109,7 @@ def unpack_tasks(led_here: Any) -> Sequence[EndedTask]:
     try:
         return [EndedTask(*task) for task in codec.decode(led_here)]
     except TypeError as error:
-        raise CorruptPayloadError("The stored writes of tasks are damaged.") from error
+        raise CorruptPayloadError("Stored task writes are corrupt.") from error
 
 
 def decode_writes(checkpoint_id: str, ended: bytes) -> dict[WriteKey, list[tuple[str, Any]]]:

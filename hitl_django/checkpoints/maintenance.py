@@ -45,7 +45,7 @@ def copy_history(using: str, source: str, target: str) -> None:
         Thread.objects.using(using).get_or_create(thread_id=target)
         rows = _lock(using, thread_id__in=[source, target])
         if Checkpoint.objects.using(using).filter(thread=rows[target]).exists():
-            raise ValueError(f"Thread {target!r} has a history of its own.")
+            raise ValueError(f"Thread {target!r} already has a history.")
         for model in HISTORY:
             _copy_rows(using, model, rows[source], rows[target])
 
@@ -100,7 +100,7 @@ def refuse_live(using: str, **which: Any) -> None:
     found = live.values_list("pk", "state", named=True).first()
     if found is not None:
         raise RunStateError(
-            f"Run {found.pk} is {found.state} and needs its history, so it is kept.",
+            f"Run {found.pk} is {found.state} and still needs its history; it was kept.",
             state=found.state,
             allowed=Run.ENDED,
         )

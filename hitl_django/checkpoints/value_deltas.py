@@ -161,7 +161,7 @@ def read_delta(data: bytes) -> ValueDelta | None:
     if data[:1] != _MARKED or is_encrypted(data):
         return None
     if len(data) < HEAD.size or not _DELTA <= data[1] <= _SEAL + _DICTS:
-        raise CorruptPayloadError("A stored part of a value is damaged.")
+        raise CorruptPayloadError("Stored value delta is corrupt.")
     return ValueDelta(*HEAD.unpack_from(data)[1:])
 
 
@@ -193,9 +193,7 @@ def restore_value(channel: str, version: int, rows: Rows) -> tuple[bytes, ValueT
     since = [data for _, one, data in path if not one.is_seal]
     seals = (first, *(row[0] for row in reversed(path[len(since) :])))
     if found != stored or (part is not None and not _matches_seals(part, data, seals)):
-        raise CorruptPayloadError(
-            f"The stored channel {channel!r} is damaged: its digest doesn't match."
-        )
+        raise CorruptPayloadError(f"Stored channel {channel!r} is corrupt: digest mismatch.")
     if part is not None:
         data = part.restore_head() + entries
     size = len(entries)
@@ -223,12 +221,12 @@ def _trace(channel: str, version: int, rows: Rows) -> list[tuple[int, Any, bytes
         if part.before >= version:
             break
         version = part.before
-    raise CorruptPayloadError(f"The stored channel {channel!r} has lost a part of its list.")
+    raise CorruptPayloadError(f"Stored channel {channel!r} is missing part of its list.")
 
 
 def _read_seals(part: ValueDelta, data: bytes) -> tuple[int, ...]:
     if len(data) < part.size:
-        raise CorruptPayloadError("A stored part of a value is damaged.")
+        raise CorruptPayloadError("Stored value delta is corrupt.")
     return struct.unpack_from(f">{part.named}q", data, HEAD.size)
 
 

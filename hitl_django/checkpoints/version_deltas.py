@@ -83,7 +83,7 @@ def base_key(record: Any) -> RowKey | None:
     if type(record) is dict:
         return None
     if type(record) is not list or len(record) != _PARTS:
-        raise CorruptPayloadError("A stored checkpoint is damaged: it isn't one.")
+        raise CorruptPayloadError("Stored checkpoint is corrupt: wrong type.")
     return record[1], record[2]
 
 
@@ -91,10 +91,10 @@ def decode_base(key: RowKey, data: bytes, stored: str) -> VersionBase:
     """Returns a base from its row, or raises CorruptPayloadError."""
     found = verify(data, stored, f"base {key[0]!r}")
     if key[0] != PREFIX + stored:
-        raise CorruptPayloadError(f"The stored base {key[0]!r} is another's.")
+        raise CorruptPayloadError(f"Stored base {key[0]!r} belongs to another checkpoint.")
     maps = codec.decode(found)
     if type(maps) is not list or [*map(type, maps)] != [dict, dict]:
-        raise CorruptPayloadError(f"The stored base {key[0]!r} is damaged: it isn't one.")
+        raise CorruptPayloadError(f"Stored base {key[0]!r} is corrupt: wrong type.")
     return VersionBase(key, *maps)
 
 
@@ -106,7 +106,7 @@ def restore_head(record: Any, bases: Mapping[RowKey, VersionBase]) -> Head:
         return head
     base = bases.get(key)
     if base is None:
-        raise CorruptPayloadError(f"A stored checkpoint has lost its base {key[0]!r}.")
+        raise CorruptPayloadError(f"Stored checkpoint is missing its base {key[0]!r}.")
     rest, _, _, gone, unseen = record
     try:
         return {
@@ -116,7 +116,7 @@ def restore_head(record: Any, bases: Mapping[RowKey, VersionBase]) -> Head:
         }
     except (KeyError, TypeError) as error:
         raise CorruptPayloadError(
-            f"A stored checkpoint is damaged: it doesn't fit its base {key[0]!r}."
+            f"Stored checkpoint is corrupt: it does not match its base {key[0]!r}."
         ) from error
 
 

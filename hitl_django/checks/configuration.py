@@ -37,7 +37,7 @@ def check_settings(
     """Reports keys of HITL that don't exist, values of the wrong kind, and a lease too short."""
     given = getattr(settings, "HITL", None) or {}
     if not isinstance(given, dict):
-        return [checks.Error("HITL is not a dict.", id="hitl_django.E001")]
+        return [checks.Error("The HITL setting must be a dict.", id="hitl_django.E001")]
     return [
         *_unknown_keys(given),
         *_bad_values(),
@@ -56,9 +56,9 @@ def check_graphs(
     return [
         *(
             checks.Error(
-                f"Two graphs are registered as {name!r}: {', '.join(factories)}.",
-                hint="Give one of them another name, or a version of its own and the older ones "
-                "pin=True.",
+                f"Graph {name!r} is registered more than once: {', '.join(factories)}.",
+                hint="Rename one of them, or give each its own version and set pin=True "
+                "on the older ones.",
                 id="hitl_django.E005",
             )
             for name, factories in doubled.items()
@@ -76,7 +76,7 @@ def check_groups(
     A warning and no error: the migration that makes the group may be yet to run.
     """
     return [
-        *_missing_groups(registry.list_reviewer_groups(), "review policy", "decide its questions"),
+        *_missing_groups(registry.list_reviewer_groups(), "review policy", "decide its interrupts"),
         *_missing_groups(registry.list_starter_groups(), "startable_by", "start it"),
     ]
 
@@ -110,8 +110,8 @@ def _missing_groups(
     missing = named.difference(groups.values_list("name", flat=True))
     return [
         checks.Warning(
-            f"The {where} of the graph {graph!r} names a group that doesn't exist: {name!r}.",
-            hint=f"Nobody is in it, so only superusers and other groups can {verb}.",
+            f"The {where} of graph {graph!r} names an unknown group: {name!r}.",
+            hint=f"Create the group, or only superusers and members of other groups can {verb}.",
             id="hitl_django.W022",
         )
         for graph, names in wanted.items()
@@ -134,10 +134,10 @@ def check_queue(
 def _own_queue(chosen: dispatcher.Dispatcher) -> Iterator[checks.CheckMessage]:
     if not chosen.command():
         yield checks.Info(
-            "HITL['DISPATCH'] names a queue whose workers aren't ours, so nobody sweeps unless "
-            "you see to it: lost messages stay lost, and questions don't expire.",
-            hint="Keep 'manage.py hitl worker' running, which then sweeps and does nothing else, "
-            "or have 'manage.py hitl sweep' called once or twice a minute.",
+            "HITL['DISPATCH'] uses a queue with external workers, and no process runs "
+            "the sweep: lost messages are not resent and interrupts don't expire.",
+            hint="Run 'manage.py hitl worker', which then only sweeps, or schedule "
+            "'manage.py hitl sweep' once or twice a minute.",
             id="hitl_django.I025",
         )
 
@@ -157,8 +157,9 @@ def check_sqlite(
     if sqlite3.sqlite_version_info < SQLITE:
         return [
             checks.Error(
-                f"SQLite {sqlite3.sqlite_version} has no RETURNING, which a worker claims with.",
-                hint="Use a Python that is built with SQLite 3.35 or later.",
+                f"SQLite {sqlite3.sqlite_version} doesn't support RETURNING, which "
+                "workers need to claim runs.",
+                hint="Use a Python build with SQLite 3.35 or later.",
                 id="hitl_django.E008",
             )
         ]
@@ -168,12 +169,13 @@ def check_sqlite(
     if options.get("timeout", 5) < 10:
         faults.append("timeout is less than 10 seconds")
     if "wal" not in str(options.get("init_command", "")).lower():
-        faults.append("init_command doesn't turn on WAL")
+        faults.append("init_command doesn't enable WAL")
     if not faults:
         return []
     return [
         checks.Warning(
-            f"SQLite will refuse concurrent work with 'database is locked': {'; '.join(faults)}.",
+            "SQLite will fail under concurrent access with 'database is locked': "
+            f"{'; '.join(faults)}.",
             hint="OPTIONS = {'transaction_mode': 'IMMEDIATE', 'timeout': 20, "
             "'init_command': 'PRAGMA journal_mode=wal; PRAGMA synchronous=normal;'}",
             id="hitl_django.W020",
@@ -195,8 +197,8 @@ def check_postgresql(
         return []
     return [
         checks.Info(
-            "A worker that is frozen in the middle of a commit keeps others out of its thread "
-            "until PostgreSQL ends the transaction, which it does only where it is told to.",
+            "No transaction timeouts are set: a worker frozen during a commit blocks its "
+            "thread until PostgreSQL ends the transaction.",
             hint="OPTIONS = {'options': '-c idle_in_transaction_session_timeout=10s "
             "-c lock_timeout=5s'}",
             id="hitl_django.I021",
@@ -208,7 +210,7 @@ def _unknown_keys(given: dict[str, Any]) -> Iterator[checks.CheckMessage]:
     known = {key.name for key in list_settings()}
     for name in sorted(set(given) - known, key=str):
         yield checks.Error(
-            f"HITL has no key {name!r}.",
+            f"Unknown HITL setting: {name!r}.",
             hint=f"It may have {', '.join(sorted(known))}. Keys of optional apps are known where "
             "the app is installed.",
             id="hitl_django.E002",
@@ -233,12 +235,12 @@ def _bad_keys() -> Iterator[checks.CheckMessage]:
         return
     try:
         if not isinstance(keys, list | tuple):
-            raise ValueError("It is no list of keys.")
+            raise ValueError("It must be a list of keys.")
         KeyRing(keys)
     except (ImportError, ValueError) as error:
         yield checks.Error(
             f"HITL['ENCRYPTION_KEYS']: {error}",
-            hint="Make a key with cryptography.fernet.Fernet.generate_key().decode().",
+            hint="Generate a key with cryptography.fernet.Fernet.generate_key().decode().",
             id="hitl_django.E003",
         )
 
@@ -251,8 +253,8 @@ def _bad_paths() -> Iterator[checks.CheckMessage]:
         except Exception as error:  # whatever importing a module of the project raises
             yield checks.Error(
                 f"HITL[{name!r}] can't be imported: {error}",
-                hint="It is the dotted path of a class; the default of DISPATCH needs 'django_q' "
-                "in INSTALLED_APPS.",
+                hint="It must be the dotted path of a class. The default DISPATCH needs "
+                "'django_q' in INSTALLED_APPS.",
                 id="hitl_django.E004",
             )
 
@@ -266,8 +268,8 @@ def _lacking(name: str, chosen: Any) -> Iterator[checks.CheckMessage]:
     ]
     if missing:
         yield checks.Error(
-            f"HITL[{name!r}] names {chosen!r}, which lacks {', '.join(missing)}.",
-            hint="Derive it from the default, and override what is to be otherwise.",
+            f"HITL[{name!r}] is {chosen!r}, which lacks: {', '.join(missing)}.",
+            hint="Subclass the default class and override only what you need.",
             id="hitl_django.E009",
         )
 
@@ -276,9 +278,9 @@ def _lease() -> Iterator[checks.CheckMessage]:
     lease, beat = hitl.LEASE_SECONDS, hitl.HEARTBEAT_SECONDS
     if isinstance(lease, int | float) and isinstance(beat, int | float) and beat * 2 > lease:
         yield checks.Warning(
-            "HITL['HEARTBEAT_SECONDS'] is more than half of LEASE_SECONDS: one late heartbeat and "
-            "another worker takes the run over.",
-            hint="A third of the lease is a good value.",
+            "HITL['HEARTBEAT_SECONDS'] is more than half of LEASE_SECONDS: after one "
+            "late heartbeat another worker takes over the run.",
+            hint="Set it to a third of LEASE_SECONDS.",
             id="hitl_django.W006",
         )
 

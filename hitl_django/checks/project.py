@@ -36,8 +36,8 @@ def _own_urls() -> Iterator[checks.CheckMessage]:
         yield checks.Warning(
             "ROOT_URLCONF doesn't include hitl_django.urls: there is no API, and no page of "
             "an optional app.",
-            hint='Add path("hitl/", include("hitl_django.urls")), or silence this where none of '
-            "it is wanted.",
+            hint='Add path("hitl/", include("hitl_django.urls")), or silence this '
+            "check if you don't need them.",
             id="hitl_django.W023",
         )
 
@@ -45,9 +45,9 @@ def _own_urls() -> Iterator[checks.CheckMessage]:
 def _admin_urls() -> Iterator[checks.CheckMessage]:
     if apps.is_installed("django.contrib.admin") and not find_admin_page(ReviewItem, "changelist"):
         yield checks.Warning(
-            "ROOT_URLCONF includes no admin site that has the review queue.",
-            hint='Add path("admin/", admin.site.urls), or silence this where questions are '
-            "decided elsewhere.",
+            "ROOT_URLCONF doesn't include an admin site with the review queue.",
+            hint='Add path("admin/", admin.site.urls), or silence this check if '
+            "reviews happen elsewhere.",
             id="hitl_django.W024",
         )
 
@@ -61,9 +61,9 @@ def check_databases(
     if (vendor := connections[using].vendor) not in SUPPORTED:
         return [
             checks.Error(
-                f"The database {using!r} is {vendor}. Runs are kept on SQLite and PostgreSQL only: "
-                "how locks are taken and released is another matter elsewhere, and untried.",
-                hint="Give the app's tables a database of their own: DATABASES and "
+                f"Database {using!r} is {vendor}. Only SQLite and PostgreSQL are "
+                "supported; locking has not been tested elsewhere.",
+                hint="Route the app's tables to a supported database with DATABASES and "
                 "DATABASE_ROUTERS.",
                 id="hitl_django.E034",
             )
@@ -73,8 +73,8 @@ def check_databases(
         return []
     return [
         checks.Error(
-            f"DATABASE_ROUTERS writes runs to {using!r}, and elsewhere: {', '.join(strays)}. No "
-            "transaction can hold both.",
+            f"DATABASE_ROUTERS splits the app's tables: runs go to {using!r}, others to "
+            f"{', '.join(strays)}. They must share a transaction.",
             hint="Send all models of hitl_django and of its optional apps to one database.",
             id="hitl_django.E028",
         )
@@ -92,9 +92,9 @@ def check_cache(
         return []
     return [
         checks.Info(
-            "The default cache isn't shared between processes, so each of them lets through as "
-            "many requests as the throttles allow, or any number.",
-            hint="Set CACHES['default'] to Redis, Memcached or the database.",
+            "The default cache isn't shared between processes, so throttles count per "
+            "process or not at all.",
+            hint="Set CACHES['default'] to Redis, Memcached or a database cache.",
             id="hitl_django.I026",
         )
     ]

@@ -26,107 +26,108 @@ class Settings:
 
     POLICY: str = setting(
         "hitl_django.permissions.ModelPermissionPolicy",
-        "Dotted path of the class that says who may.",
+        "Dotted path of the permission policy class.",
     )
     DISPATCH: str = setting(
         "hitl_django.contrib.django_q2.Dispatcher",
-        "Dotted path of the class that tells a worker about a queued run.",
+        "Dotted path of the dispatcher class, which notifies workers of queued runs.",
     )
     CLUSTER: str = setting(
         "",
-        "Name of a cluster of django-q2's that is for runs alone, so that a product's own tasks "
-        "and runs don't wait for each other; '': the one of Q_CLUSTER.",
+        "Name of a separate django-q2 cluster for runs, so that they don't compete with "
+        "your own tasks. '': use the cluster in Q_CLUSTER.",
     )
     LEASE_SECONDS: float = setting(
         30,
-        "How long a silent worker, or process that calls a graph, keeps a thread to itself.",
+        "Lease duration: how long a dead worker, or process that calls a graph directly, "
+        "keeps its thread locked.",
         positive,
     )
     HEARTBEAT_SECONDS: float = setting(10, "How often a lease is renewed.", positive)
     SWEEP_SECONDS: float = setting(
-        30, "How long a queued run waits before a worker is told again.", positive
+        30, "How long a run may stay queued before its message is sent again.", positive
     )
-    SWEEP_BATCH: int = setting(
-        500, "How many runs or threads one sweep looks after at most.", count
-    )
+    SWEEP_BATCH: int = setting(500, "Maximum number of runs or threads processed per sweep.", count)
     RETENTION_DAYS: float | Mapping[str, float | None] | None = setting(
         None,
-        "Days after its last run ended that the sweep deletes a thread, or days by graph, where "
-        "'*' is all others; None: never.",
+        "Delete threads this many days after their last run ended. A dict sets days per "
+        "graph, with '*' for all others. None: never.",
         days_by_graph,
     )
-    MAX_ATTEMPTS: int = setting(5, "Claims without progress after which a run is parked.", count)
+    MAX_ATTEMPTS: int = setting(
+        5, "Number of claims without progress before a run is parked.", count
+    )
     TIME_SLICE_SECONDS: float | None = setting(
         None,
-        "How long a worker stays with one run; None: 60 % of the queue's own timeout.",
+        "Maximum time a worker spends on one run before it requeues it. None: 60 % of "
+        "the queue's task timeout.",
         positive_or_none,
     )
     ON_INTERRUPT_CHANGE: str = setting(
         "warn",
-        "When a node asks something else than was answered: 'warn' uses the answer and flags the "
-        "question, 'error' parks the run.",
+        "What to do if a node asks something different after it was answered. 'warn': "
+        "use the response and flag the interrupt. 'error': park the run.",
         one_of("warn", "error"),
     )
     ON_UNKNOWN_KEY: str = setting(
         "warn",
-        "When a node returns a key that the state doesn't have: 'warn' drops and logs it, 'error' "
-        "fails the run.",
+        "What to do if a node returns a key that is not in the state. 'warn': drop and "
+        "log it. 'error': fail the run.",
         one_of("warn", "error"),
     )
     ENCRYPTION_KEYS: Sequence[str] = setting(
         (),
-        "Keys that the state of threads is encrypted with in the database, and what people are "
-        "asked and answer: the first encrypts, all decrypt. Each is 32 bytes in base64.",
+        "Keys for encrypting state, interrupts and responses in the database. The first "
+        "key encrypts; all keys decrypt. Each is 32 bytes, base64-encoded.",
     )
-    RECURSION_LIMIT: int = setting(1000, "Super-steps of one run before it fails.", count)
-    CLAIM_SECONDS: float = setting(
-        900, "How long a reviewer who claims a question holds it.", positive
-    )
+    RECURSION_LIMIT: int = setting(1000, "Maximum number of super-steps per run.", count)
+    CLAIM_SECONDS: float = setting(900, "How long a reviewer's claim lasts.", positive)
     UNDO_SECONDS: float = setting(
         0,
-        "How long who decided a question can undo that; its run goes on that much later, where "
-        "'hitl worker' runs within a second more. 0: at once, and nothing can be undone.",
+        "How long a reviewer can undo a decision. The run resumes after this delay (plus "
+        "up to one second with 'hitl worker'). 0: disabled.",
     )
     EXPIRY_WARNING_SECONDS: float = setting(
         3600,
-        "How long before a question expires interrupt_expiring is sent; one with less than twice "
-        "that time is warned of at half of it.",
+        "How long before an interrupt expires the interrupt_expiring signal is sent. For "
+        "interrupts with less than twice that time, it is sent halfway.",
         positive,
     )
-    COMMENT_MAX_LENGTH: int = setting(10_000, "Characters of a comment.", count)
-    ANSWER_MAX_BYTES: int = setting(256 * 1024, "Size of an answer as JSON.", count)
-    ANSWER_MAX_DEPTH: int = setting(32, "Nesting of an answer.", count)
-    ANSWER_MAX_ITEMS: int = setting(10_000, "Values in an answer, counted at every level.", count)
+    COMMENT_MAX_LENGTH: int = setting(10_000, "Maximum length of a comment.", count)
+    ANSWER_MAX_BYTES: int = setting(256 * 1024, "Maximum size of a response as JSON.", count)
+    ANSWER_MAX_DEPTH: int = setting(32, "Maximum nesting depth of a response.", count)
+    ANSWER_MAX_ITEMS: int = setting(
+        10_000, "Maximum number of values in a response, counted at all levels.", count
+    )
     SITE_URL: str = setting(
         "", "URL of the site, such as 'https://shop.example', for links in messages.", url
     )
     IMAGE_HOSTS: Sequence[str] = setting(
         (),
-        "Hosts, such as 'images.shop.example', that a payload's pictures may be loaded from; the "
-        "site's content security policy has to allow them too.",
+        "Hosts that images in payloads may be loaded from, for example "
+        "'images.shop.example'. Your content security policy must allow them, too.",
     )
     EVENT_MAX_BYTES: int = setting(
-        16 * 1024, "Size of one event of a run; the rest is cut off.", count
+        16 * 1024, "Maximum size of one run event; larger data is truncated.", count
     )
     EVENT_RETENTION_DAYS: float | None = setting(
         None,
-        "Days after a run ended that the sweep deletes its events; None: with the thread.",
+        "Delete the events of a run this many days after it ended. None: keep them with "
+        "the thread.",
         positive_or_none,
     )
     EVENT_WAIT_SECONDS: float = setting(
-        25, "How long a request may wait for a run or its next event.", positive
+        25, "Maximum time a request waits for a run or an event.", positive
     )
-    EVENT_POLL_SECONDS: float = setting(
-        0.25, "How often a waiting request looks for one.", positive
-    )
+    EVENT_POLL_SECONDS: float = setting(0.25, "Polling interval of waiting requests.", positive)
     EVENT_MAX_WAITING_THREADS: int = setting(
         1,
-        "Requests of one process that may wait for events where each holds a thread (WSGI): fewer "
-        "than it has threads.",
+        "Maximum number of waiting requests per process under WSGI, where each occupies "
+        "a thread. Must be lower than the number of threads.",
         slots,
     )
     EVENT_MAX_STREAMS: int = setting(
-        500, "Requests of one process that may wait for events (ASGI).", slots
+        500, "Maximum number of waiting requests per process under ASGI.", slots
     )
     EVENT_MAX_USER_SHARE: float = setting(
         0.25,
@@ -136,29 +137,30 @@ class Settings:
     )
     API_KEY_USER_RESOLVER: str | None = setting(
         None,
-        "Dotted path of a function that returns the user of an 'x-api-key', or None, for clients "
-        "of LangGraph's server; None: there are no such keys.",
+        "Dotted path of a function that returns the user for an 'x-api-key' header, or "
+        "None; for LangGraph clients. None: API keys are disabled.",
     )
     ADMIN_SHOW_ENGINE_MODELS: bool = setting(
         False,
-        "Whether the admin's index lists the engine's tables; a thread's page leads there.",
+        "Whether the admin index lists the engine's tables. They are always linked from "
+        "a thread's page.",
         flag,
     )
-    PAGE_SIZE: int = setting(50, "Rows on a page of the API.", count)
-    MAX_PAGE_SIZE: int = setting(200, "Rows a client of the API may ask for.", count)
+    PAGE_SIZE: int = setting(50, "Default page size of the API.", count)
+    MAX_PAGE_SIZE: int = setting(200, "Maximum page size of the API.", count)
     THROTTLE_READ: str | None = setting(
-        "6000/min", "How often one user may read over the API; None: as often as they like.", rate
+        "6000/min", "Rate limit per user for API reads. None: unlimited.", rate
     )
     THROTTLE_START: str | None = setting(
         "3000/min",
-        "How often one user may start a run over the API; None: as often as they like.",
+        "Rate limit per user for starting runs via the API. None: unlimited.",
         rate,
     )
     THROTTLE_DECIDE: str | None = setting(
-        "1200/min", "How often one user may decide over the API; None: as often as they like.", rate
+        "1200/min", "Rate limit per user for API decisions. None: unlimited.", rate
     )
     THROTTLE_WRITE: str | None = setting(
         "1200/min",
-        "How often one user may change anything else over the API; None: as often as they like.",
+        "Rate limit per user for all other API writes. None: unlimited.",
         rate,
     )

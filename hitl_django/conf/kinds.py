@@ -36,7 +36,9 @@ class Rate:
         """Return the rate that is written as ``"1200/min"``; ValueError where the text is none."""
         found = _RATE.fullmatch(text) if isinstance(text, str) else None
         if found is None:
-            raise ValueError(f"{text!r} is not a number of requests by sec, min, hour or day.")
+            raise ValueError(
+                f"{text!r} is not a rate. Use number/period, with sec, min, hour or day."
+            )
         return cls(int(found["count"]), _SECONDS[found["period"]])
 
 
@@ -67,7 +69,8 @@ def slots(value: Any) -> None:
     """Check for a number of requests that may wait at once."""
     if not _is_number(value) or not isinstance(value, int) or value < 0:
         raise ValueError(
-            "is not a whole number of requests.", "0 lets none wait: each is answered at once."
+            "is not a whole number of requests.",
+            "Set it to 0 to disable waiting: requests are then answered immediately.",
         )
 
 

@@ -43,12 +43,12 @@ class OpenTransactionRefusal:
         left = _rolled_back(self._before)
         if left and kind is None:
             raise OpenTransactionError(
-                f"Node '{self._node}' returned with an open transaction on "
-                f"{', '.join(map(repr, left))}, or with autocommit off there. What it stored is "
+                f"Node '{self._node}' left a transaction open on "
+                f"{', '.join(map(repr, left))}, or autocommit off. Its changes were "
                 "rolled back."
             )
         for alias in left:
-            logger.error("Node %s failed and left a transaction open on %r", self._node, alias)
+            logger.error("node %s failed and left a transaction open on %r", self._node, alias)
 
 
 def keep_connections() -> None:
@@ -75,7 +75,7 @@ def close_connections() -> None:
         try:
             connection.close()
         except Exception:
-            logger.exception("a connection to %r was not closed", connection.alias)
+            logger.exception("could not close a connection to %r", connection.alias)
 
 
 def reset_connections() -> None:

@@ -104,7 +104,7 @@ def _close(lent: Any) -> None:
     try:
         lent.close()
     except Exception:
-        logger.exception("a connection to %r was not closed", lent.alias)
+        logger.exception("could not close a connection to %r", lent.alias)
 
 
 lent_connections = SharedConnections()

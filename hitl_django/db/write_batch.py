@@ -160,8 +160,9 @@ class WriteBatch:
         alone = is_outermost and _is_autocommitting(connection)
         if durable and is_outermost and not alone:
             raise RuntimeError(
-                f"Autocommit is off on the connection {self.using!r}, so what a worker writes "
-                "would be lost. A node that sets it off has to commit and set it on again."
+                f"Autocommit is off on connection {self.using!r}, so the worker's writes "
+                "would be lost. A node that turns it off must commit and turn it on "
+                "again."
             )
         try:
             if alone and not self._before:

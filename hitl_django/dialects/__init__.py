@@ -57,7 +57,7 @@ def recognise_dialect(
     if named is not None:
         if DIALECTS[named].matches(payload):
             return named
-        logger.warning("a question that should be a %s isn't one: it is asked as JSON", named)
+        logger.warning("payload looks like %s but is invalid; it is shown as plain JSON", named)
         return RAW
     if kind != "interrupt":
         return RAW

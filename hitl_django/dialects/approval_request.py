@@ -83,7 +83,7 @@ class ApprovalRequestDialect(Dialect):
         # Here the faults are where they are in the value.
         faults = json_schema.find_faults(_action_schema(interrupt.schema), action)
         if faults:
-            raise invalid_answer("The action doesn't fit.", *faults)
+            raise invalid_answer("Invalid action.", *faults)
         return {TYPE: type, EDITED: action}
 
     def candidates(self, interrupt: DialectInterrupt, resume: Any) -> list[Candidate]:

@@ -112,8 +112,8 @@ class HitlRequestDialect(Dialect):
             return {"decisions": [_checked(payload, 0, {"type": type, **one}, "", bare=True)]}
         if not isinstance(value, list) or len(value) != count:
             many = format_count(count, "decision", "decisions")
-            reason = f"a list of {many} is expected, one for each action"
-            raise invalid_answer("The value doesn't decide every action.", ("", reason))
+            reason = f"expected a list of {many}, one per action"
+            raise invalid_answer("The value must decide every action.", ("", reason))
         made = [_checked(payload, at, entry, f"/{at}") for at, entry in enumerate(value)]
         if type == EDIT:
             _refuse_unless_edit(made)
@@ -170,8 +170,10 @@ def _checked(
     word = entry.get("type")
     allowed = _allowed(payload)[at]
     if word not in allowed:
-        reason = f"is none of {', '.join(word for word in ALLOWABLE if word in allowed)}"
-        raise invalid_answer("The action can't be decided like this.", (f"{pointer}/type", reason))
+        reason = f"must be one of: {', '.join(word for word in ALLOWABLE if word in allowed)}"
+        raise invalid_answer(
+            "This decision is not allowed for the action.", (f"{pointer}/type", reason)
+        )
     if word == APPROVE or (word == REJECT and "message" not in entry):
         require_members(entry, "type", pointer=pointer)
     elif word == EDIT:
@@ -196,7 +198,7 @@ def _check_action(payload: Any, at: int, action: Any, pointer: str) -> None:
     faults = json_schema.find_faults(schema, args)
     if faults:
         where = [(f"{pointer}/args{below}", reason) for below, reason in faults]
-        raise invalid_answer("The arguments don't fit the action.", *where)
+        raise invalid_answer("Invalid arguments for the action.", *where)
 
 
 def _action_schemas(interrupt: DialectInterrupt) -> list[dict[str, Any]]:
@@ -209,14 +211,14 @@ def _action_schemas(interrupt: DialectInterrupt) -> list[dict[str, Any]]:
 
 def _refuse_unless_edit(made: list[dict[str, Any]]) -> None:
     faults = [
-        (f"/{at}/type", "an edit approves what it doesn't change")
+        (f"/{at}/type", "must change something, or use approve")
         for at, entry in enumerate(made)
         if entry["type"] not in (APPROVE, EDIT)
     ]
     if not faults and all(entry["type"] == APPROVE for entry in made):
         faults = [("", "no action is edited")]
     if faults:
-        raise invalid_answer("This is not an edit.", *faults)
+        raise invalid_answer("Not a valid edit.", *faults)
 
 
 def _is_action(action: Any) -> bool:

@@ -52,7 +52,7 @@ class ToolApprovalDialect(Dialect):
         arguments = require_object(require_value(type, value))
         if ACTION in arguments:
             raise invalid_answer(
-                "The action can't be changed.", (f"/{ACTION}", "is not an argument")
+                "This action can't be edited.", (f"/{ACTION}", "is not an argument of the action")
             )
         return {**arguments, ACTION: APPROVE}
 

@@ -42,8 +42,8 @@ def refuse_value(type: str, value: Any) -> None:  # noqa: A002
     """Raises InvalidAnswerError where a value was given."""
     if value is not UNSET:
         raise invalid_answer(
-            f"To {type} this question takes no value.",
-            ("", ValidationMessage.make(_("no value is expected"))),
+            f"The decision '{type}' takes no value.",
+            ("", ValidationMessage.make(_("no value expected"))),
         )
 
 
@@ -51,7 +51,8 @@ def require_value(type: str, value: Any) -> Any:  # noqa: A002
     """Returns the value; raises InvalidAnswerError where none was given."""
     if value is UNSET:
         raise invalid_answer(
-            f"To {type} needs a value.", ("", ValidationMessage.make(_("a value is required")))
+            f"The decision '{type}' requires a value.",
+            ("", ValidationMessage.make(_("a value is required"))),
         )
     return value
 
@@ -60,7 +61,8 @@ def require_object(value: Any, pointer: str = "") -> dict[str, Any]:
     """Returns the value; raises InvalidAnswerError where it is anything but an object."""
     if not isinstance(value, dict):
         raise invalid_answer(
-            "The value is not an object.", (pointer, ValidationMessage.make(_("must be an object")))
+            "The value must be an object.",
+            (pointer, ValidationMessage.make(_("must be an object"))),
         )
     return value
 
@@ -69,7 +71,7 @@ def require_text(value: Any, pointer: str = "") -> str:
     """Returns the value; raises InvalidAnswerError where it is anything but a text."""
     if not isinstance(value, str) or not value.strip():
         raise invalid_answer(
-            "The value is not a text.", (pointer, ValidationMessage.make(_("must be a text")))
+            "The value must be a string.", (pointer, ValidationMessage.make(_("must be a string")))
         )
     return value
 
@@ -78,9 +80,9 @@ def require_members(value: dict[str, Any], *names: str, pointer: str = "") -> No
     """Raises InvalidAnswerError where an object doesn't have exactly these members."""
     missing, unknown = (
         ValidationMessage.make(_("is required")),
-        ValidationMessage.make(_("is not expected")),
+        ValidationMessage.make(_("is unexpected")),
     )
     faults = [(f"{pointer}/{escape_part(name)}", missing) for name in names if name not in value]
     faults += [(f"{pointer}/{escape_part(key)}", unknown) for key in value if key not in names]
     if faults:
-        raise invalid_answer("The value has other members than it should have.", *faults)
+        raise invalid_answer("The value has unexpected or missing keys.", *faults)

@@ -159,8 +159,8 @@ class AttemptTimedOutError(GraphError, RuntimeError):
 
     def __init__(self, node: str, attempt: int) -> None:
         super().__init__(
-            f"Attempt {attempt} at node '{node}' has reached its timeout: it may not call "
-            "once(), tasks or graphs any more. Nothing was called or stored."
+            f"Attempt {attempt} of node '{node}' has timed out: it may no longer call "
+            "once(), tasks or graphs. Nothing was called or stored."
         )
         self.node, self.attempt = node, attempt
 
@@ -170,7 +170,8 @@ class ConcurrentOnceError(GraphError, RuntimeError):
 
     def __init__(self, node: str, key: str) -> None:
         super().__init__(
-            f"Node '{node}' calls once({key!r}) while it is under way: give each its own key."
+            f"Node '{node}' called once({key!r}) while a call with that key is still "
+            "running. Use a different key."
         )
         self.node, self.key = node, key
 

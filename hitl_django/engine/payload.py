@@ -9,7 +9,7 @@ from typing import Any
 
 from .errors import PayloadLimitError, UnserializableError
 
-WHAT = "The question's payload"
+WHAT = "The interrupt payload"
 MAX_DEPTH = 64
 #: Bits of an integer: Python writes and reads decimals of up to 4,300 digits.
 MAX_BITS = 14_000
@@ -62,7 +62,8 @@ def check_json(value: Any, what: str, path: str = "$", depth: int = 0) -> None:
     if kind is str:
         if _BAD_TEXT.search(value):
             raise UnserializableError(
-                f"{what} has a character at {path} that can't be stored (NUL or a lone surrogate).",
+                f"{what} contains a character at {path} that can't be stored (NUL or a "
+                "lone surrogate).",
                 path,
             )
     elif kind is bool or value is None:
@@ -70,14 +71,16 @@ def check_json(value: Any, what: str, path: str = "$", depth: int = 0) -> None:
     elif kind is int:
         if value.bit_length() > MAX_BITS:
             raise PayloadLimitError(
-                f"{what} has an integer of {value.bit_length():,} bits at {path}; "
-                f"{MAX_BITS:,} are allowed.",
+                f"{what} contains an integer of {value.bit_length():,} bits at {path}; "
+                f"the limit is {MAX_BITS:,}.",
                 limit=MAX_BITS,
                 found=value.bit_length(),
             )
     elif kind is float:
         if not math.isfinite(value):
-            raise UnserializableError(f"{what} has {value} at {path}, which isn't JSON.", path)
+            raise UnserializableError(
+                f"{what} contains {value} at {path}, which isn't valid JSON.", path
+            )
     elif depth >= MAX_DEPTH:
         raise PayloadLimitError(
             f"{what} is nested deeper than {MAX_DEPTH} levels at {path}.",
@@ -88,7 +91,7 @@ def check_json(value: Any, what: str, path: str = "$", depth: int = 0) -> None:
         for key, item in value.items():
             if type(key) is not str:
                 raise UnserializableError(
-                    f"{what} has a key {key!r} at {path} that isn't a str.", path
+                    f"{what} contains a key {key!r} at {path} that is not a str.", path
                 )
             below = f"{path}.{key}"
             check_json(key, what, below, depth + 1)
@@ -101,7 +104,7 @@ def check_json(value: Any, what: str, path: str = "$", depth: int = 0) -> None:
         check_json(str.__str__(value), what, path, depth)
     else:
         raise UnserializableError(
-            f"{what} has a {kind.__qualname__} at {path}, which isn't plain JSON. "
-            "Convert it to a str, number, list or dict.",
+            f"{what} contains a {kind.__qualname__} at {path}, which isn't "
+            "JSON-serializable. Convert it to a str, number, list or dict.",
             path,
         )

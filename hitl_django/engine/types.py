@@ -100,15 +100,15 @@ class Expiry:
 
     def __post_init__(self) -> None:
         if self.after <= timedelta(0):
-            raise ValueError("A question expires after a time of more than 0.")
+            raise ValueError("Expiry must be a positive duration.")
         if self.then not in ("park", "cancel", "answer", "keep", "escalate"):
             raise ValueError(
-                f"then is 'park', 'cancel', 'answer', 'keep' or 'escalate', not {self.then!r}."
+                f"then must be 'park', 'cancel', 'answer', 'keep' or 'escalate', not {self.then!r}."
             )
         if self.then != "answer" and self.answer is not None:
-            raise ValueError("An answer is given with then='answer'.")
+            raise ValueError("An answer requires then='answer'.")
         if (self.then == "escalate") != bool(self.group):
-            raise ValueError("A group is given with then='escalate', and only then.")
+            raise ValueError("A group requires then='escalate', and vice versa.")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

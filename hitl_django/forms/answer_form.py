@@ -61,19 +61,19 @@ MAX_COLUMNS = 6
 #: What an alternative is called that has no name.
 KIND_WORDS: dict[Kind, Any] = {
     "boolean": _("Yes or no"),
-    "choice": _("One of a list"),
-    "choices": _("Some of a list"),
-    "date": _("A day"),
-    "datetime": _("A day and a time"),
-    "decimal": _("A number"),
-    "integer": _("A whole number"),
-    "json": _("Something else (JSON)"),
-    "lines": _("A list"),
-    "number": _("A number"),
-    "object": _("Several values"),
-    "rows": _("A list"),
-    "text": _("A text"),
-    "time": _("A time"),
+    "choice": _("One of several choices"),
+    "choices": _("Several choices"),
+    "date": _("Date"),
+    "datetime": _("Date and time"),
+    "decimal": _("Number"),
+    "integer": _("Integer"),
+    "json": _("Other (JSON)"),
+    "lines": _("List"),
+    "number": _("Number"),
+    "object": _("Object"),
+    "rows": _("List"),
+    "text": _("Text"),
+    "time": _("Time"),
 }
 
 
@@ -134,7 +134,7 @@ class AnswerForm(forms.Form):
         super().__init__(data, use_required_attribute=False, auto_id=auto_id)
         self.more = more
         self._room = 2 * MAX_FIELDS
-        label = shape.title or str(_("Your answer"))
+        label = shape.title or str(_("Your response"))
         self.tree = self._grow(shape, original, name, label, wanted=True)
         if self.is_bound:
             self._leave_out_blanks()

@@ -187,7 +187,7 @@ class LinesField(AnswerField):
     def parse(self, raw: str) -> list[JSON]:
         lines = normalize_newlines(raw).split("\n")
         if sum(map(bool, map(str.strip, lines))) > hitl.ANSWER_MAX_ITEMS:
-            message = gettext("These are more than %(limit)s lines.")
+            message = gettext("Enter at most %(limit)s lines.")
             raise ValidationError(message % {"limit": hitl.ANSWER_MAX_ITEMS})
         read = self.reader()
         answer, faults = [], []
@@ -220,7 +220,7 @@ class LinesField(AnswerField):
                 return known[line]
             if items.kind == "choice":
                 values = ", ".join(map(_line, items.options))
-                raise ValidationError(gettext("Choose among %(values)s.") % {"values": values})
+                raise ValidationError(gettext("Choose from: %(values)s.") % {"values": values})
             return field.clean(line)
 
         return read

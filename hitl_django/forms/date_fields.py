@@ -74,7 +74,7 @@ class DateField(MomentField):
     input_type = "date"
     pattern = re.compile(r"[1-9]\d{3}-\d\d-\d\d", re.ASCII)
     default_error_messages: ClassVar[dict[str, Any]] = {
-        "invalid": _("Enter a day as year-month-day: 2026-01-31."),
+        "invalid": _("Enter a date as YYYY-MM-DD, for example 2026-01-31."),
     }
 
     @staticmethod
@@ -88,7 +88,7 @@ class TimeField(MomentField):
     input_type = "time"
     pattern = re.compile(r"\d\d:\d\d(:\d\d)?", re.ASCII)
     default_error_messages: ClassVar[dict[str, Any]] = {
-        "invalid": _("Enter a time as hours:minutes: 14:30."),
+        "invalid": _("Enter a time as HH:MM, for example 14:30."),
     }
 
     @staticmethod
@@ -104,7 +104,7 @@ class DateTimeField(MomentField):
         r"[1-9]\d{3}-\d\d-\d\d[T ]\d\d:\d\d(:\d\d(\.\d{1,6})?)?(Z|[+-]\d\d:?\d\d)?", re.ASCII
     )
     default_error_messages: ClassVar[dict[str, Any]] = {
-        "invalid": _("Enter a day and a time: 2026-01-31T14:30."),
+        "invalid": _("Enter a date and time, for example 2026-01-31T14:30."),
     }
 
     @staticmethod

@@ -45,8 +45,8 @@ class AnswerField(forms.Field):
     """
 
     default_error_messages: ClassVar[dict[str, Any]] = {
-        "required": _("This is needed."),
-        "invalid": _("This is not a value that was offered."),
+        "required": _("This field is required."),
+        "invalid": _("This is not one of the available choices."),
     }
 
     def __init__(self, shape: SchemaNode, original: JSON, *, wanted: bool, **kwargs: Any) -> None:
@@ -150,8 +150,8 @@ class TextField(AnswerField):
         if not self.shape.nullable:
             return ""
         if self.original == "":
-            return _("Left empty, it stays an empty text.")
-        return _("Leave it empty for no value.")
+            return _("If left empty, an empty string is sent.")
+        return _("Leave empty for no value.")
 
     def may_be_blank(self) -> bool:
         return True
@@ -231,7 +231,7 @@ class IntegerField(AnswerField):
 
     widget = forms.TextInput(attrs={"inputmode": "numeric", "autocomplete": "off"})
     default_error_messages: ClassVar[dict[str, Any]] = {
-        "invalid": _("Enter a whole number, such as 12."),
+        "invalid": _("Enter a whole number, for example 12."),
     }
 
     @classmethod
@@ -250,7 +250,7 @@ class NumberField(IntegerField):
 
     widget = forms.TextInput(attrs={"inputmode": "decimal", "autocomplete": "off"})
     default_error_messages: ClassVar[dict[str, Any]] = {
-        "invalid": _("Enter a number, such as %(example)s."),
+        "invalid": _("Enter a number, for example %(example)s."),
     }
 
     def parse(self, raw: str) -> JSON:
@@ -291,8 +291,14 @@ class JSONField(AnswerField):
 
     def help(self) -> Any:
         if self.shape.takes_text:
-            return _('A text, or JSON. What reads as JSON, such as 12, true or "12", is taken so.')
-        return _('JSON: text in double quotes, such as "yes"; numbers, true, false and null bare.')
+            return _(
+                "Enter text or JSON. Input that is valid JSON, for example 12, true "
+                'or "12", is read as JSON.'
+            )
+        return _(
+            'Enter JSON: strings in double quotes, for example "yes"; numbers, '
+            "true, false and null without quotes."
+        )
 
     def is_blank(self, raw: Any) -> bool:
         return not (raw or "").strip()
@@ -303,7 +309,7 @@ class JSONField(AnswerField):
         except ValueError as error:
             if self.shape.takes_text and raw.lstrip()[:1] not in ("{", "[", '"'):
                 return normalize_newlines(raw)
-            message = _("This is not JSON: %(error)s.") % {"error": error}
+            message = _("Enter valid JSON: %(error)s.") % {"error": error}
             raise ValidationError(message, code="invalid") from None
 
 

@@ -20,15 +20,15 @@ from hitl_django.json_text.strict_json import (
     parse_strict,
 )
 
-TOO_MANY_DIGITS = _("An integer may have at most %(limit)s digits.")
+TOO_MANY_DIGITS = _("Integers are limited to %(limit)s digits.")
 #: What is said of JSON that is well written and more than can be taken.
 TOO_MUCH = {
     "integer_too_long": TOO_MANY_DIGITS,
     "nested_too_deeply": _("This is nested too deeply."),
-    "number_out_of_range": _("A number in it is too large."),
+    "number_out_of_range": _("A number is too large."),
 }
 AMBIGUOUS = _(
-    "“%(text)s” may be %(whole)s or %(decimal)s. Write it without a separator of thousands."
+    "“%(text)s” could mean %(whole)s or %(decimal)s. Enter it without a thousands separator."
 )
 
 _NUMBER = re.compile(r"[+-]?(\d+(\.\d*)?|\.\d+)([eE][+-]?\d{1,3})?", re.ASCII)

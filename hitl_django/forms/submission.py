@@ -60,7 +60,7 @@ class _NoFiles(FileUploadHandler):
     """Refuses a form at the first part that is a file."""
 
     def new_file(self, *args: Any, **kwargs: Any) -> NoReturn:
-        raise MultiPartParserError("This form takes no files.")
+        raise MultiPartParserError("File uploads are not accepted.")
 
 
 def _refuse_declared_length(request: HttpRequest) -> None:
@@ -68,6 +68,6 @@ def _refuse_declared_length(request: HttpRequest) -> None:
     try:
         length = int(request.META.get("CONTENT_LENGTH") or 0)
     except ValueError:
-        raise BadRequest("The Content-Length is not a number.") from None
+        raise BadRequest("Content-Length must be a number.") from None
     if most is not None and length > most:  # type: ignore[redundant-expr]
         raise RequestDataTooBig("The form is larger than settings.DATA_UPLOAD_MAX_MEMORY_SIZE.")

@@ -112,7 +112,7 @@ def refuse_if_changed(
     if row is None:
         fields = {"thread_id": thread.thread_id, "graph": registered.name}
         logger.warning(
-            "thread %s: its graph's shape %s is not stored", thread.thread_id, stored, extra=fields
+            "thread %s: graph structure %s is not stored", thread.thread_id, stored, extra=fields
         )
         return
     saver = DjangoSaver(thread)
@@ -127,8 +127,8 @@ def refuse_if_changed(
     found = list_changes(row.shape, registered.graph, load, new_input=new_input, migrates=migrates)
     if found:
         raise GraphChangedError(
-            f"The thread was stored under another shape of the graph {registered.name!r}: "
-            f"{'; '.join(found)}.",
+            "The stored thread is incompatible with the current structure of graph "
+            f"{registered.name!r}: {'; '.join(found)}.",
             found,
         )
     logger.info(

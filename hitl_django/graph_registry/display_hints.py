@@ -16,8 +16,8 @@ from hitl_django.json_text.json_pointer import parse_pointer
 FORMATS = {
     "code": "",
     "date": "",
-    "file": "the folder that files are served from",
-    "image": "the folder that images are served from",
+    "file": "the folder to serve files from",
+    "image": "the folder to serve images from",
     "link": "",
     "markdown": "",
     "money": "the currency",
@@ -44,7 +44,7 @@ class Hint:
         """Reads ``"money EUR"``; ValueError for what is no format."""
         name, _, argument = text.partition(" ") if isinstance(text, str) else ("", "", "")
         if name not in FORMATS or (argument and not FORMATS[name]):
-            raise ValueError(f"A format is one of {', '.join(FORMATS)}, not {text!r}.")
+            raise ValueError(f"format must be one of {', '.join(FORMATS)}, not {text!r}.")
         return cls(name, argument.strip())
 
 

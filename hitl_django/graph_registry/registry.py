@@ -172,16 +172,18 @@ def register(
     """
     if not name or len(name) > 200 or not name.isprintable() or "/" in name:
         raise ValueError(
-            f"A graph's name is 1 to 200 printable characters without a slash, not {name!r}."
+            f"Graph names must be 1 to 200 printable characters without a slash, not {name!r}."
         )
 
     kinds, groups = encode_kinds(events), _check_groups(startable_by)
     if durability not in DURABILITIES:
-        raise ValueError(f"durability is one of {', '.join(DURABILITIES)}, not {durability!r}.")
+        raise ValueError(
+            f"durability must be one of {', '.join(DURABILITIES)}, not {durability!r}."
+        )
     if not isinstance(api, bool):
-        raise TypeError(f"api is True or False, not {api!r}.")
+        raise TypeError(f"api must be True or False, not {api!r}.")
     if migrate_state is not None and not callable(migrate_state):
-        raise TypeError(f"migrate_state is a function, not {migrate_state!r}.")
+        raise TypeError(f"migrate_state must be a function, not {migrate_state!r}.")
 
     def decorate(factory: Factory) -> Factory:
         with _lock:
@@ -421,7 +423,7 @@ def _get_built(entry: _Entry) -> RegisteredGraph:
     with _lock:
         if entry.name in _duplicates:
             factories = ", ".join(_duplicates[entry.name])
-            raise BrokenGraphError(entry.name, f"it is registered in {factories}.")
+            raise BrokenGraphError(entry.name, f"registered in {factories}.")
         if key not in _built:
             _refuse_if_failed(key)  # while we waited for the lock
             try:
@@ -443,7 +445,10 @@ def _build(entry: _Entry) -> RegisteredGraph:
     made = entry.factory() if callable(entry.factory) else entry.factory
     graph = made.compile() if hasattr(made, "compile") else made
     if (entry.renamed or entry.migrate_state) and not hasattr(graph, "with_renames"):
-        raise TypeError("renamed and migrate_state are for graphs that aren't LangGraph's own.")
+        raise TypeError(
+            "renamed and migrate_state are not supported for graphs "
+            "registered with register_langgraph."
+        )
     if entry.renamed:
         graph = graph.with_renames(entry.renamed)
     shape = describe_shape(graph)
@@ -480,10 +485,10 @@ def _read_secrets(graph: Pregel) -> dict[str, Any] | None:
 
 def _check_groups(names: Iterable[str]) -> frozenset[str]:
     if isinstance(names, str):
-        raise TypeError(f"startable_by is a list of names, not the str {names!r}.")
+        raise TypeError(f"startable_by must be a list of names, not the str {names!r}.")
     found: list[object] = list(names)
     if wrong := [name for name in found if not isinstance(name, str)]:
-        raise TypeError(f"startable_by names groups by their names, not by {wrong[0]!r}.")
+        raise TypeError(f"startable_by must contain group names, not {wrong[0]!r}.")
     return frozenset(map(str, found))
 
 

@@ -46,29 +46,31 @@ class ReviewPolicy:
 
     def __post_init__(self) -> None:
         if isinstance(self.groups, str):
-            raise TypeError(f"groups is a list of names, not the str {self.groups!r}.")
+            raise TypeError(f"groups must be a list of names, not the str {self.groups!r}.")
         for name, words in (("reasons", self.reasons), ("replies", self.replies)):
             if isinstance(words, str) or not all(isinstance(one, str | Promise) for one in words):
-                raise TypeError(f"{name} is a list of texts, not {words!r}.")
+                raise TypeError(f"{name} must be a list of strings, not {words!r}.")
             if "" in words:
-                raise ValueError(f"One of the {name} is empty.")
+                raise ValueError(f"{name} contains an empty string.")
         if self.resume_on not in ("each", "all"):
             raise ValueError(f"resume_on is 'each' or 'all', not {self.resume_on!r}.")
         parse_hints(self.display)
         for form in self.forms.values():
             if not isinstance(form, str | type):
-                raise TypeError(f"A form is a class or a dotted path, not {form!r}.")
+                raise TypeError(f"A form must be a class or a dotted path, not {form!r}.")
         check_quorum(self.quorum)
         check_dialect(self.dialect)
         for decision, answer in self.answers.items():
             if decision not in DECISION_TYPES:
-                raise ValueError(f"{decision!r} is none of {', '.join(DECISION_TYPES)}.")
+                raise ValueError(f"{decision!r} is not one of {', '.join(DECISION_TYPES)}.")
             holds = _holds_value(answer)
             expected = DECISION_TYPES[decision].value_in_answer
             if expected == "required" and not holds:
-                raise ValueError(f"The answer for {decision!r} has to hold VALUE somewhere.")
+                raise ValueError(f"The answer for {decision!r} must contain VALUE.")
             if expected == "forbidden" and holds:
-                raise ValueError("A rejection has no value that its answer could hold.")
+                raise ValueError(
+                    "The answer for a rejection can't contain VALUE: a rejection has no value."
+                )
             check_json(_plain(answer), f"The answer for {decision!r}")
 
 

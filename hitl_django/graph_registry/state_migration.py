@@ -67,7 +67,9 @@ def migrate_state(registered: RegisteredGraph, saved: CheckpointTuple | None) ->
     except Exception as error:  # whatever a function of the project raises
         raise _build_refusal(registered, version, f"{type(error).__name__}: {error}") from error
     if not isinstance(made, Mapping):
-        raise _build_refusal(registered, version, f"it returned {type(made).__name__}, no dict")
+        raise _build_refusal(
+            registered, version, f"it returned {type(made).__name__} instead of a dict"
+        )
     if misfits := list_misfits(graph, made):
         raise _build_refusal(registered, version, "; ".join(misfits))
     return registered.with_graph(graph.with_migrated(dict(made)))

@@ -50,7 +50,7 @@ def draw_svg(
     nodes = {VISITED: visited, NEXT: next, FAILED: failed, PAUSED: paused}
     drawn = write_svg(
         picture,
-        title=escape_invisible(title) or _("The graph"),
+        title=escape_invisible(title) or _("Graph"),
         description=_describe_graph(picture, nodes),
         describe_node=_describe_node,
         states={node: state for state, ids in nodes.items() for node in ids},
@@ -63,15 +63,15 @@ def draw_svg(
 def _describe_graph(picture: Picture, nodes: dict[str, Collection[str]]) -> str:
     names = {node.id: escape_invisible(node.name) for node in picture.nodes if node.kind == "node"}
     sentences = [
-        ngettext("A graph of %(count)s node.", "A graph of %(count)s nodes.", len(names))
+        ngettext("Graph with %(count)s node.", "Graph with %(count)s nodes.", len(names))
         % {"count": len(names)},
         *(
             sentence % {"nodes": _list_names([names[one] for one in names if one in nodes[state]])}
             for state, sentence in (
                 (VISITED, _("Visited: %(nodes)s.")),
-                (PAUSED, _("It waits at: %(nodes)s.")),
-                (FAILED, _("It failed at: %(nodes)s.")),
-                (NEXT, _("What comes next: %(nodes)s.")),
+                (PAUSED, _("Waiting at: %(nodes)s.")),
+                (FAILED, _("Failed at: %(nodes)s.")),
+                (NEXT, _("Next: %(nodes)s.")),
             )
             if any(one in names for one in nodes[state])
         ),
@@ -91,8 +91,8 @@ def _describe_node(node: PlacedNode, state: str) -> str:
         return _("Start") if node.kind == "start" else _("End")
     words = {
         VISITED: _("visited"),
-        PAUSED: _("waits here"),
+        PAUSED: _("waiting here"),
         FAILED: _("failed here"),
-        NEXT: _("comes next"),
+        NEXT: _("next"),
     }.get(state)
     return f"{escape_invisible(node.name)}: {words}" if words else escape_invisible(node.name)

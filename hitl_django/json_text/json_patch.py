@@ -34,7 +34,7 @@ def apply_patch(document: Any, patch: Patch) -> Any:
     root = {"": copy.deepcopy(document)}
     for step in patch:
         if step.get("op") not in ("add", "remove", "replace"):
-            raise ValueError(f"The patch has a step {step.get('op')!r}.")
+            raise ValueError(f"Unsupported JSON Patch operation {step.get('op')!r}.")
         *way, last = ["", *parse_pointer(step["path"])]
         found: Any = root
         for part in way:
@@ -107,7 +107,7 @@ def _key(found: Any, part: str, highest: int) -> Any:
     index = read_index(part)
     if isinstance(found, list) and index is not None and index <= highest:
         return index
-    raise ValueError(f"The patch names a part {part!r} that isn't there.")
+    raise ValueError(f"The patch refers to {part!r}, which doesn't exist.")
 
 
 def _text(value: Any) -> str:

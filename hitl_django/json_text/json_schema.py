@@ -23,7 +23,7 @@ from .reasons import ValidationMessage, explain
 MAX_FAULTS = 50
 #: Keywords that hold values, not schemas.
 VALUES = ("const", "default", "enum", "examples")
-TOO_COMPLEX = _("is too complex to be checked: send fewer values, or nest them less deeply")
+TOO_COMPLEX = _("is too complex to validate: send fewer or less deeply nested values")
 
 
 def find_properties(schema: dict[str, Any]) -> dict[str, Any] | None:
@@ -49,7 +49,7 @@ def find_faults(schema: dict[str, Any], value: Any) -> list[tuple[str, str]]:
     except schema_keywords.BudgetSpentError:
         found = found or [("", ValidationMessage.make(TOO_COMPLEX))]
     except Exception as error:  # a schema with a dead reference or a keyword of the wrong type
-        unusable = _("the question’s response schema can’t be applied (%(error)s)")
+        unusable = _("the request’s response schema can’t be applied (%(error)s)")
         return [("", ValidationMessage.make(unusable, error=type(error).__name__))]
     return sorted(set(found))
 

@@ -59,9 +59,9 @@ def describe_limits(schema: dict[str, Any]) -> list[ValidationMessage]:
         _within(schema, _ENTRIES, "minItems", "maxItems"),
     ]
     if _is_number(step := schema.get("multipleOf")) and step != 1:
-        found.append(ValidationMessage.make(_("in steps of %(step)s"), step=step))
+        found.append(ValidationMessage.make(_("in increments of %(step)s"), step=step))
     if schema.get("uniqueItems") is True and "enum" not in (schema.get("items") or ()):
-        found.append(ValidationMessage.make(_("no entry twice")))
+        found.append(ValidationMessage.make(_("no duplicates")))
     if example := EXAMPLES.get(str(schema.get("format", ""))):
         found.append(ValidationMessage.make(_("for example %(example)s"), example=example))
     return [limit for limit in found if limit is not None]
@@ -82,31 +82,31 @@ EXAMPLES = {
 }
 
 _FORMATS = {
-    "date": _("must be a day as year-month-day, such as 2026-01-31"),
-    "date-time": _("must be a day and a time, such as 2026-01-31T14:30:00"),
+    "date": _("must be a date as YYYY-MM-DD, for example 2026-01-31"),
+    "date-time": _("must be a date and time, for example 2026-01-31T14:30:00"),
     "date-time-local": _(
         "must be a day and a time without a time zone, such as 2026-01-31T14:30:00"
     ),
-    "duration": _("must be a length of time, such as P3DT4H"),
-    "email": _("must be an e-mail address, such as dana@example.com"),
-    "hostname": _("must be the name of a host, such as www.example.com"),
-    "idn-email": _("must be an e-mail address, such as dana@example.com"),
-    "idn-hostname": _("must be the name of a host, such as www.example.com"),
-    "ipv4": _("must be an IPv4 address, such as 192.0.2.1"),
-    "ipv6": _("must be an IPv6 address, such as 2001:db8::1"),
-    "iri": _("must be a web address with its beginning, such as https://example.com/page"),
-    "time": _("must be a time as hours:minutes, such as 14:30"),
-    "uri": _("must be a web address with its beginning, such as https://example.com/page"),
-    "uuid": _("must be a UUID, such as 8f14e45f-ceea-467f-a0e6-1d6c1a5d0f3b"),
+    "duration": _("must be an ISO 8601 duration, for example P3DT4H"),
+    "email": _("must be an email address, for example dana@example.com"),
+    "hostname": _("must be a host name, for example www.example.com"),
+    "idn-email": _("must be an email address, for example dana@example.com"),
+    "idn-hostname": _("must be a host name, for example www.example.com"),
+    "ipv4": _("must be an IPv4 address, for example 192.0.2.1"),
+    "ipv6": _("must be an IPv6 address, for example 2001:db8::1"),
+    "iri": _("must be a URL, for example https://example.com/page"),
+    "time": _("must be a time as HH:MM, for example 14:30"),
+    "uri": _("must be a URL, for example https://example.com/page"),
+    "uuid": _("must be a UUID, for example 8f14e45f-ceea-467f-a0e6-1d6c1a5d0f3b"),
 }
 _TYPES = {
     "array": _("must be a list"),
     "boolean": _("must be true or false"),
-    "integer": _("must be a whole number"),
-    "null": _("must be empty (null)"),
+    "integer": _("must be an integer"),
+    "null": _("must be null"),
     "number": _("must be a number"),
     "object": _("must be an object"),
-    "string": _("must be a text"),
+    "string": _("must be a string"),
 }
 
 #: Of a pair of limits: what is said of both, of the lower alone, and of the upper alone.
@@ -121,9 +121,9 @@ _LENGTH = (
     ngettext_lazy("at most %(most)s character", "at most %(most)s characters", "most"),
 )
 _ENTRIES = (
-    _("between %(least)s and %(most)s entries"),
-    ngettext_lazy("at least %(least)s entry", "at least %(least)s entries", "least"),
-    ngettext_lazy("at most %(most)s entry", "at most %(most)s entries", "most"),
+    _("between %(least)s and %(most)s items"),
+    ngettext_lazy("at least %(least)s item", "at least %(least)s items", "least"),
+    ngettext_lazy("at most %(most)s item", "at most %(most)s items", "most"),
 )
 _MUST_BETWEEN = (
     _("must be between %(least)s and %(most)s"),
@@ -131,28 +131,28 @@ _MUST_BETWEEN = (
     _("must be at most %(most)s"),
 )
 _MUST_LENGTH = (
-    _("must have between %(least)s and %(most)s characters, and has %(found)s"),
+    _("must have between %(least)s and %(most)s characters, but has %(found)s"),
     ngettext_lazy(
-        "must have at least %(least)s character, and has %(found)s",
-        "must have at least %(least)s characters, and has %(found)s",
+        "must have at least %(least)s character, but has %(found)s",
+        "must have at least %(least)s characters, but has %(found)s",
         "least",
     ),
     ngettext_lazy(
-        "must have at most %(most)s character, and has %(found)s",
-        "must have at most %(most)s characters, and has %(found)s",
+        "must have at most %(most)s character, but has %(found)s",
+        "must have at most %(most)s characters, but has %(found)s",
         "most",
     ),
 )
 _MUST_ENTRIES = (
-    _("must have between %(least)s and %(most)s entries, and has %(found)s"),
+    _("must have between %(least)s and %(most)s items, but has %(found)s"),
     ngettext_lazy(
-        "must have at least %(least)s entry, and has %(found)s",
-        "must have at least %(least)s entries, and has %(found)s",
+        "must have at least %(least)s item, but has %(found)s",
+        "must have at least %(least)s items, but has %(found)s",
         "least",
     ),
     ngettext_lazy(
-        "must have at most %(most)s entry, and has %(found)s",
-        "must have at most %(most)s entries, and has %(found)s",
+        "must have at most %(most)s item, but has %(found)s",
+        "must have at most %(most)s items, but has %(found)s",
         "most",
     ),
 )
@@ -201,35 +201,33 @@ def _explain_type(rule: Any, value: Any, schema: Any) -> ValidationMessage | Non
     if len(real) == 1 and real[0] in _TYPES:
         return ValidationMessage.make(_TYPES[real[0]])
     return ValidationMessage.make(
-        _("must be of another kind: %(kinds)s"), kinds=", ".join(map(str, kinds))
+        _("must be one of these types: %(kinds)s"), kinds=", ".join(map(str, kinds))
     )
 
 
 def _explain_format(rule: Any, value: Any, schema: Any) -> ValidationMessage | None:
     if rule in _FORMATS:
         return ValidationMessage.make(_FORMATS[rule])
-    return ValidationMessage.make(_("must be written in the format %(format)s"), format=rule)
+    return ValidationMessage.make(_("must be in %(format)s format"), format=rule)
 
 
 def _explain_additional(rule: Any, value: Any, schema: Any) -> ValidationMessage | None:
     known = schema.get("properties", {})
     names = [name for name in value if name not in known]
-    return ValidationMessage.make(
-        _("has members that are not expected: %(names)s"), names=_list(names)
-    )
+    return ValidationMessage.make(_("has unexpected keys: %(names)s"), names=_list(names))
 
 
 #: What is said where a keyword is broken, of its rule, the value and the schema that it stands in.
 _FAULTS: dict[str, Callable[[Any, Any, Any], ValidationMessage | None]] = {
     "additionalProperties": _explain_additional,
     "anyOf": lambda rule, value, schema: ValidationMessage.make(
-        _("fits nothing that is allowed here")
+        _("does not match any allowed schema")
     ),
     "const": lambda rule, value, schema: ValidationMessage.make(
         _("must be %(value)s"), value=_quote(rule)
     ),
     "enum": lambda rule, value, schema: ValidationMessage.make(
-        _("must be one of these: %(values)s"), values=_list(rule)
+        _("must be one of: %(values)s"), values=_list(rule)
     ),
     "exclusiveMaximum": lambda rule, value, schema: ValidationMessage.make(
         _("must be less than %(most)s"), most=rule
@@ -248,16 +246,14 @@ _FAULTS: dict[str, Callable[[Any, Any, Any], ValidationMessage | None]] = {
         _("must be a multiple of %(step)s"), step=rule
     ),
     "oneOf": lambda rule, value, schema: ValidationMessage.make(
-        _("fits nothing that is allowed here")
+        _("does not match any allowed schema")
     ),
     "pattern": lambda rule, value, schema: ValidationMessage.make(
         _("doesn’t match the pattern %(pattern)s"), pattern=_shorten(str(rule))
     ),
     "required": lambda rule, value, schema: ValidationMessage.make(_("is required")),
     "type": _explain_type,
-    "uniqueItems": lambda rule, value, schema: ValidationMessage.make(
-        _("has the same entry twice")
-    ),
+    "uniqueItems": lambda rule, value, schema: ValidationMessage.make(_("contains duplicates")),
 }
 
 

@@ -52,7 +52,7 @@ def make_title(payload: Any, node: str) -> str:
     if isinstance(payload, dict):
         words = next((payload[key] for key in TITLE_KEYS if _has_words(payload.get(key))), None)
     if not _has_words(words):
-        return shorten(escape_invisible(f"{node} asks for a decision"))
+        return shorten(escape_invisible(f"{node} requests a review"))
     return shorten(escape_invisible(words))
 
 

@@ -156,7 +156,7 @@ def _one_of(validator: Any, branches: Any, instance: Any, schema: Any) -> Errors
     if fitting == 0:
         yield from attempts.faults()
     elif fitting > 1:
-        yield ValidationError(f"fits {fitting} of the given schemas")
+        yield ValidationError(f"matches {fitting} of the given schemas")
 
 
 class _Attempts:
@@ -182,7 +182,7 @@ class _Attempts:
 
     def faults(self) -> Errors:
         """Yields the faults by the branch that is meant, or that there are some by each."""
-        return self.kept or [ValidationError("fits none of the given schemas")]
+        return self.kept or [ValidationError("matches none of the given schemas")]
 
 
 def _is_of_another_kind(fault: ValidationError) -> bool:
@@ -208,17 +208,17 @@ def _named(branches: Any, instance: Any, schema: Any) -> list[Any]:
 
 def _enum(validator: Any, values: Any, instance: Any, schema: Any) -> Errors:
     if _text(instance) not in _texts(values):
-        yield ValidationError("is none of the given values")
+        yield ValidationError("is not one of the given values")
 
 
 def _const(validator: Any, value: Any, instance: Any, schema: Any) -> Errors:
     if _text(instance) != _text(value):
-        yield ValidationError("is another value")
+        yield ValidationError("is a different value")
 
 
 def _unique_items(validator: Any, wanted: Any, instance: Any, schema: Any) -> Errors:
     if wanted and isinstance(instance, list) and len({*map(_text, instance)}) < len(instance):
-        yield ValidationError("has the same entry twice")
+        yield ValidationError("contains duplicates")
 
 
 def _texts(values: list[Any]) -> frozenset[str]:
@@ -258,7 +258,7 @@ def _format(validator: Any, name: Any, instance: Any, schema: Any) -> Errors:
     if check is None or not isinstance(instance, str):
         return
     if len(instance) > LONGEST_FORMATTED or not check(instance):
-        yield ValidationError(f"is not of the format {name!r}")
+        yield ValidationError(f"is not in {name!r} format")
 
 
 def _items(validator: Any, items: Any, instance: Any, schema: Any) -> Errors:

@@ -50,10 +50,10 @@ class Violation:
     def __str__(self) -> str:
         quoted = self.found[:QUOTED]
         return {
-            "duplicate_key": f"the key {quoted!r} stands there twice",
-            "not_a_number": f"{quoted} is no number",
+            "duplicate_key": f"duplicate key {quoted!r}",
+            "not_a_number": f"{quoted} is not a number",
             "integer_too_long": f"{quoted} has too many digits",
-            "nested_too_deeply": "it is nested too deeply",
+            "nested_too_deeply": "nested too deeply",
             "number_out_of_range": f"{quoted} is too large",
             "unstorable_text": f"{quoted!r} can't be stored",
             "unstorable_key": f"the key {quoted!r} can't be stored",
@@ -154,7 +154,7 @@ def check_extent(text: str, *, depth: int, items: int, what: str) -> None:
         values += bool(mark)
         if values > items:
             raise PayloadLimitError(
-                f"{what} is made of more than {items} items.", limit=items, found=values
+                f"{what} contains more than {items} items.", limit=items, found=values
             )
 
 

@@ -58,7 +58,7 @@ class DirectCallLease(LocalThreadLease):
         if row is None:
             return
         if row.is_leased and row.lease_owner != self._left:
-            raise self._refuse(f"{row.lease_owner} has it")
+            raise self._refuse(f"leased by {row.lease_owner}")
         self.epoch, self._seen = row.epoch + 1, row.lease_owner
         self._bind(row.pk)
 
@@ -96,7 +96,7 @@ class DirectCallLease(LocalThreadLease):
         try:
             self._bind(thread_rows.begin_thread(self._using, row, add_rows, leased_for))
         except IntegrityError as error:
-            raise self._refuse("another run has begun it meanwhile") from error
+            raise self._refuse("another run started first") from error
 
     def _bind(self, pk: int) -> None:
         self._thread = ThreadLease(pk, self.thread_id, self.epoch, using=self._using)
@@ -107,7 +107,7 @@ class DirectCallLease(LocalThreadLease):
             values |= {"seen": self._seen, "left": self._left}
             if ends:
                 values |= {"owner": "", "duration": None}
-            refusal = self._refuse("another run has taken it meanwhile")
+            refusal = self._refuse("another run took over the thread")
             batch.guard(queries.TAKE, values, refusal)
         elif ends:
             thread.guard(batch, queries.RELEASE_AFTER_PROGRESS)
@@ -135,7 +135,7 @@ class DirectCallLease(LocalThreadLease):
             except DatabaseError:
                 # In a transaction that is undone the lease is undone, too; else it runs out.
                 fields = {"thread_id": self.thread_id}
-                logger.info("thread %r: the lease was not given back", self.thread_id, extra=fields)
+                logger.info("thread %r: could not release the lease", self.thread_id, extra=fields)
         super().release()
 
     def stop_renewal(self) -> None:
@@ -146,8 +146,8 @@ class DirectCallLease(LocalThreadLease):
 
     def _refuse(self, why: str) -> LeaseHeldError:
         return LeaseHeldError(
-            f"Thread {self.thread_id!r} is under way: {why}. Wait for its end; the lease of a "
-            f"process that died runs out after {hitl.LEASE_SECONDS:g} seconds.",
+            f"Thread {self.thread_id!r} is in use: {why}. Wait until that run ends; the "
+            f"lease of a dead process expires after {hitl.LEASE_SECONDS:g} seconds.",
             thread_id=self.thread_id,
         )
 

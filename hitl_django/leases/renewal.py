@@ -48,7 +48,7 @@ class LeaseRenewal:
             # run's next commit is refused.
             thread = self.lease.thread_id
             fields = {**self.log_fields, "thread_id": thread}
-            logger.exception("thread %s: lease not renewed", thread, extra=fields)
+            logger.exception("thread %s: could not renew lease", thread, extra=fields)
 
     def note_lost(self) -> None:
         """Take note that the lease is released or lost; the run's next commit will be refused."""
@@ -96,7 +96,7 @@ class LeaseRenewer:
                 connections.close_all()  # this thread's own
             except Exception:
                 # Who renews all the leases of this process must not end over a connection.
-                logger.exception("leases: a connection was not closed")
+                logger.exception("leases: could not close a connection")
 
     def _await_due(self) -> list[LeaseRenewal] | None:
         """Wait for leases that are due; return None after a time without leases."""

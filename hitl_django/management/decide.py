@@ -21,22 +21,22 @@ from .show import parse_id
 from .start import describe_error
 
 HELP = (
-    "Decide a question. Without --by it is decided for nobody, who may do everything and stands "
-    "in the record as the system; with it, as that user and with what they may do."
+    "Decide an interrupt. Without --by the decision is made by the system, without "
+    "permission checks. With --by it is made by that user, with their permissions."
 )
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Adds the arguments of the verb."""
-    parser.add_argument("id", type=parse_id, help="the question's id")
-    parser.add_argument("type", choices=list(DECISION_TYPES), help="what is decided")
-    parser.add_argument("--value", metavar="JSON", help="the answer, or what it is edited to")
-    parser.add_argument("--reason", default="", help="why, for the record")
-    parser.add_argument("--by", metavar="USER", help="on whose behalf: a user's name")
+    parser.add_argument("id", type=parse_id, help="interrupt id")
+    parser.add_argument("type", choices=list(DECISION_TYPES), help="decision type")
+    parser.add_argument("--value", metavar="JSON", help="the response, or the edited value")
+    parser.add_argument("--reason", default="", help="reason, saved in the audit log")
+    parser.add_argument("--by", metavar="USER", help="username to decide as")
     parser.add_argument(
         "--not-over-claim",
         action="store_true",
-        help="refuse where somebody else holds the question",
+        help="fail if someone else has claimed the interrupt",
     )
     add_json_argument(parser)
 
@@ -60,9 +60,9 @@ def perform(command: BaseCommand, options: Mapping[str, Any]) -> None:
         return
     waiting = decided.quorum - decided.approvals
     if decided.complete:
-        command.stdout.write(f"Decided: {decided.type}. Run {decided.run_id} goes on.")
+        command.stdout.write(f"Decided: {decided.type}. Run {decided.run_id} resumes.")
     else:
-        command.stdout.write(f"Recorded: {decided.type}. {waiting} more have to approve.")
+        command.stdout.write(f"Recorded: {decided.type}. {waiting} more approvals required.")
 
 
 def _parse_value(text: str | None) -> Any:
@@ -71,7 +71,7 @@ def _parse_value(text: str | None) -> Any:
     try:
         return parse_strict(text)
     except ValueError as error:
-        raise CommandError(f"--value is not JSON: {error}") from None
+        raise CommandError(f"--value is not valid JSON: {error}") from None
 
 
 def find_user(name: str) -> Any:
@@ -80,4 +80,4 @@ def find_user(name: str) -> Any:
     try:
         return users._default_manager.get_by_natural_key(name)
     except users.DoesNotExist:
-        raise CommandError(f"There is no user {name!r}.") from None
+        raise CommandError(f"Unknown user {name!r}.") from None

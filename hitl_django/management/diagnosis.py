@@ -40,7 +40,7 @@ from . import tables
 SKEW = timedelta(seconds=5)
 #: What bounds the tables, and what it deletes.
 BOUNDS = {
-    "RETENTION_DAYS": "deletes threads that have ended",
+    "RETENTION_DAYS": "deletes ended threads",
     "EVENT_RETENTION_DAYS": "only their events",
 }
 #: The apps whose tables every command works on: ours, and that of the usual queue.
@@ -109,7 +109,7 @@ def _audit() -> Iterator[Finding]:
                 "error",
                 f"The audit trail of thread {checked.thread_id!r} doesn't hold: entry "
                 f"{checked.fault} is the first that was changed, removed or moved.",
-                "Compare it with a backup; what follows it can't be trusted either.",
+                "Compare it with a backup. Later entries can't be trusted either.",
             )
     for thread_id, words in find_forged_rows():
         sound = False
@@ -123,7 +123,7 @@ def _audit() -> Iterator[Finding]:
         trails = format_count(unreadable, "audit trail", "audit trails")
         yield Finding("error", f"{trails} can't be decrypted, and weren't checked.", LOST_KEY)
     if sound:
-        yield Finding("ok", "Every audit trail holds.")
+        yield Finding("ok", "All audit logs are intact.")
 
 
 def _encryption() -> Iterator[Finding]:
@@ -135,13 +135,13 @@ def _encryption() -> Iterator[Finding]:
         plain, old = plain + batch.plain, old + batch.old
         unreadable += batch.unreadable
     if not plain + old + unreadable:
-        yield Finding("ok", "Every row is encrypted with the first of ENCRYPTION_KEYS.")
+        yield Finding("ok", "All rows are encrypted with the first of ENCRYPTION_KEYS.")
         return
     rows = f"{format_count(plain, 'row is', 'rows are')} not encrypted, {old} under another key"
     yield Finding(
         "warning",
         f"{rows} than the first of ENCRYPTION_KEYS, and {unreadable} unreadable.",
-        "Run 'manage.py hitl reencrypt', beside the workers.",
+        "Run 'manage.py hitl reencrypt'. Workers can keep running.",
     )
 
 
@@ -165,8 +165,8 @@ def _database() -> Iterator[Finding]:
         words = " ".join(str(error).split())
         yield Finding(
             "error",
-            f"The database {connection.alias!r} can't be reached: {words}",
-            "Start it, or correct DATABASES. Runs go on by themselves once it is back.",
+            f"Database {connection.alias!r} is unreachable: {words}",
+            "Start the database, or fix DATABASES. Runs resume automatically afterwards.",
         )
         return
     if _is_read_only(connection):
@@ -178,7 +178,7 @@ def _database() -> Iterator[Finding]:
             "continue once the database can be written to.",
         )
         return
-    yield Finding("ok", f"The database {connection.alias!r} ({connection.vendor}) answers.")
+    yield Finding("ok", f"Database {connection.alias!r} ({connection.vendor}) is reachable.")
 
 
 def _is_read_only(connection: Any) -> bool:
@@ -214,9 +214,9 @@ def _clock() -> Iterator[Finding]:
     if skew > SKEW:
         yield Finding(
             "warning",
-            f"This host's clock is {skew.total_seconds():.0f} seconds off the database's.",
-            "Let both follow a time server. Runs are led by the database's clock; the queue's "
-            "messages and schedules go by the host's.",
+            f"This host's clock differs from the database's by {skew.total_seconds():.0f} seconds.",
+            "Synchronize both with a time server. Leases use the database clock; queue "
+            "messages and schedules use the host clock.",
         )
 
 
@@ -247,7 +247,7 @@ def _settings() -> Iterator[Finding]:
     found = checks.run_checks(tags=["hitl_django"], databases=[write_alias()])
     yield from _list_messages(found)
     if not any(each.level >= checks.WARNING for each in found):
-        yield Finding("ok", "The settings have nothing that is known to hurt.")
+        yield Finding("ok", "No known problems in the settings.")
 
 
 def _waiting() -> Iterator[Finding]:
@@ -255,10 +255,10 @@ def _waiting() -> Iterator[Finding]:
     if slots:
         yield Finding(
             "ok",
-            "Threads of a web process that requests may hold while they wait for events: "
-            f"{slots} (of one user: {limit_for_user(slots)}).",
-            "It has to have more than that (gunicorn: --threads), or lower "
-            "EVENT_MAX_WAITING_THREADS; under ASGI they hold none.",
+            f"Web process threads that waiting requests may occupy: {slots} (per user: "
+            f"{limit_for_user(slots)}).",
+            "The web server needs more threads than that (gunicorn: --threads); "
+            "otherwise lower EVENT_MAX_WAITING_THREADS. Not relevant under ASGI.",
         )
 
 
@@ -266,7 +266,7 @@ def _queue() -> Iterator[Finding]:
     found = dispatcher.get_dispatcher().probe()
     yield from _list_messages(found)
     if not any(each.level >= checks.WARNING for each in found):
-        yield Finding("ok", "The queue's broker answers.")
+        yield Finding("ok", "The queue's broker is reachable.")
 
 
 def _list_messages(messages: Sequence[checks.CheckMessage]) -> Iterator[Finding]:
@@ -284,21 +284,23 @@ def _workers() -> Iterator[Finding]:
         return
     health = services.worker_health()
     if not health.is_alive:
-        words = "No worker has ever reported."
+        words = "No worker has ever sent a heartbeat."
         if health.last_seen is not None:
-            words = _format_ago("No worker reports. One was last seen", health.last_seen)
-        yield Finding("error", words, "Start one: 'manage.py hitl worker', or qcluster.")
+            words = _format_ago("No active worker. Last heartbeat", health.last_seen)
+        yield Finding("error", words, "Start a worker: 'manage.py hitl worker', or qcluster.")
         return
-    workers = format_count(health.workers, "worker reports", "workers report")
-    driven = format_count(health.driving, "run is under way", "runs are under way")
+    workers = format_count(health.workers, "active worker", "active workers")
+    driven = format_count(health.driving, "active run", "active runs")
     yield Finding("ok", f"{workers}, {driven}.")
     if health.due_since is not None:
-        waiting = format_count(health.overdue, "run waits for a worker", "runs wait for a worker")
-        oldest = _format_ago("The oldest was queued", health.due_since)
+        waiting = format_count(
+            health.overdue, "run waiting for a worker", "runs waiting for a worker"
+        )
+        oldest = _format_ago("Oldest queued", health.due_since)
         yield Finding(
             "warning",
             f"{waiting}. {oldest}",
-            "If that doesn't pass, there are too few workers, or their nodes take too long.",
+            "If this persists, start more workers, or check for slow nodes.",
         )
 
 
@@ -307,8 +309,8 @@ def _sweep() -> Iterator[Finding]:
     if since is not None:
         yield Finding(
             "warning",
-            _format_ago("Nobody sweeps: what a sweep should have seen to was due", since),
-            "Keep 'manage.py hitl worker' running, or have 'manage.py hitl sweep' called once or "
+            _format_ago("The sweep is not running. Its oldest item was due", since),
+            "Run 'manage.py hitl worker', or schedule 'manage.py hitl sweep' once or "
             "twice a minute.",
         )
 
@@ -317,12 +319,13 @@ def _runs() -> Iterator[Finding]:
     parked = Run.objects.using(write_alias()).filter(state=Run.State.PARKED)
     count = parked.count()
     if count:
-        one, several = "run is parked: it can't", "runs are parked: they can't"
+        one, several = "parked run", "parked runs"
         yield Finding(
             "warning",
-            f"{format_count(count, one, several)} get on by "
-            f"{'itself' if count == 1 else 'themselves'}.",
-            "Read in the admin (Runs, state parked) what stopped each; then retry or cancel it.",
+            f"{format_count(count, one, several)}: {'needs' if count == 1 else 'need'} an "
+            "operator.",
+            "Open Runs in the admin, filter by state parked and read each error. Then "
+            "retry or cancel.",
         )
 
 
@@ -333,14 +336,16 @@ def _growth() -> Iterator[Finding]:
         return
     largest = ", ".join(f"{name} {filesizeformat(count)}" for name, count in size.largest)
     words = (
-        f"{format_count(size.runs, 'run is', 'runs are')} kept in {filesizeformat(size.bytes)}"
-        f"{f' ({largest})' if largest else ''}; in the last {tables.DAYS} days "
-        f"{size.recent / tables.DAYS:,.1f} a day were added, "
-        f"some {filesizeformat(size.bytes_a_day)}."
+        f"{format_count(size.runs, 'run', 'runs')} stored in "
+        f"{filesizeformat(size.bytes)}{f' ({largest})' if largest else ''}; growth over "
+        f"the last {tables.DAYS} days: {size.recent / tables.DAYS:,.1f} runs and "
+        f"{filesizeformat(size.bytes_a_day)} per day."
     )
     limits = {name: getattr(hitl, name) for name in BOUNDS}
     unset = [f"{name} ({what})" for name, what in BOUNDS.items() if limits[name] is None]
-    advice = f"Nothing bounds it: HITL has no {' nor '.join(unset)}." if len(unset) == 2 else ""
+    advice = (
+        f"No retention is configured: HITL has no {' nor '.join(unset)}." if len(unset) == 2 else ""
+    )
     given = {name: days for name, days in limits.items() if days is not None}
     kept = ", ".join(
         f"{name} = {days}" if isinstance(days, Mapping) else f"{name} = {days:g}"

@@ -13,8 +13,8 @@ from .diagnosis import examine_installation
 from .printing import add_json_argument, print_json
 
 HELP = (
-    "Look at the database, the settings, the queue, the workers and the runs, and say what is "
-    "wrong and what to do. The exit code is 1 where something is; warnings alone leave it 0."
+    "Check the database, settings, queue, workers and runs, and report problems with "
+    "advice. Exits with 1 if there are errors; warnings exit with 0."
 )
 
 
@@ -24,8 +24,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--audit",
         action="store_true",
-        help="also work through every audit entry and every encrypted row, which takes a "
-        "while where there are many",
+        help="also verify every audit log entry and every encrypted row; slow on large databases",
     )
     add_json_argument(parser)
 
@@ -50,4 +49,4 @@ def perform(command: BaseCommand, options: Mapping[str, Any]) -> None:
         if found.advice:
             command.stdout.write(f"{'':<8} {found.advice}")
     if errors:
-        raise CommandError(f"{errors} things are wrong." if errors > 1 else "One thing is wrong.")
+        raise CommandError(f"{errors} problems found." if errors > 1 else "1 problem found.")

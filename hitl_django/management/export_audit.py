@@ -18,18 +18,18 @@ from .printing import print_json
 from .progress import Progress
 
 HELP = (
-    "Print the whole record of each thread of which something was decided in a period, as JSON, an "
-    "entry a line. 'hitl verify-audit --file' checks its hashes without the database."
+    "Export the audit log of each thread that had a decision in a period, as JSON Lines. "
+    "'hitl verify-audit --file' verifies the hashes without a database."
 )
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Adds the arguments of the verb."""
     parser.add_argument(
-        "--since", type=date.fromisoformat, required=True, metavar="DATE", help="the first day"
+        "--since", type=date.fromisoformat, required=True, metavar="DATE", help="first day"
     )
     parser.add_argument(
-        "--until", type=date.fromisoformat, metavar="DATE", help="the last day (default: today)"
+        "--until", type=date.fromisoformat, metavar="DATE", help="last day (default: today)"
     )
     parser.add_argument("--graph", help="only threads of this graph")
 

@@ -14,15 +14,12 @@ from hitl_django import services
 from .decide import find_user
 from .printing import print_json
 
-HELP = (
-    "Print every row in which a user stands, of the tables and of the archive, as JSON, a row a "
-    "line."
-)
+HELP = "Export all rows that refer to a user, including archived threads, as JSON Lines."
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Adds the arguments of the verb."""
-    parser.add_argument("user", help="the user's name")
+    parser.add_argument("user", help="username")
 
 
 def perform(command: BaseCommand, options: Mapping[str, Any]) -> None:

@@ -13,14 +13,14 @@ from hitl_django.errors import BrokenGraphError, UnknownGraphError
 from hitl_django.graph_registry import registry
 from hitl_django.graph_registry.svg import draw_svg, get_picture
 
-HELP = "Draw a registered graph: in letters, as SVG, or as text for Mermaid."
+HELP = "Draw a registered graph as text, SVG or Mermaid."
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Adds the arguments of the verb."""
-    parser.add_argument("name", help="the graph's name")
+    parser.add_argument("name", help="graph name")
     parser.add_argument("--format", choices=("ascii", "mermaid", "svg"), default="ascii")
-    parser.add_argument("--output", metavar="FILE", help="write it to a file")
+    parser.add_argument("--output", metavar="FILE", help="output file")
 
 
 def perform(command: BaseCommand, options: Mapping[str, Any]) -> None:
@@ -40,4 +40,4 @@ def perform(command: BaseCommand, options: Mapping[str, Any]) -> None:
     try:
         Path(options["output"]).write_text(drawn + "\n", encoding="utf-8")
     except OSError as error:
-        raise CommandError(f"{options['output']} can't be written: {error.strerror}.") from None
+        raise CommandError(f"Can't write {options['output']}: {error.strerror}.") from None

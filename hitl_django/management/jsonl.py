@@ -59,7 +59,7 @@ def parse_line(line: StartLine, graph: str | None) -> StartRequest:
     """
     value = _parse_json(line.text)
     if not isinstance(value, dict):
-        raise BadLine(f"an object is needed, this is {_KINDS[type(value)]}")
+        raise BadLine(f"expected an object, got {_KINDS[type(value)]}")
     unknown = sorted(value.keys() - ENVELOPE)
     if "input" in value and unknown and "graph" in value and graph is None:
         known = ", ".join(sorted(ENVELOPE))
@@ -69,7 +69,7 @@ def parse_line(line: StartLine, graph: str | None) -> StartRequest:
 
     key = value.get("key")
     if key is not None and (not isinstance(key, str) or not key):
-        raise BadLine('"key" has to be a text that isn\'t empty')
+        raise BadLine('"key" must be a non-empty string')
     return StartRequest(
         _choose_graph(value.get("graph"), graph),
         value["input"],
@@ -93,21 +93,19 @@ def _read_subject(value: object) -> SubjectRef | None:
 
 def _choose_graph(own: object, given: str | None) -> str:
     if own is None and given is None:
-        raise BadLine(
-            'the line names no graph: give one as "graph", or all of them on the command line'
-        )
+        raise BadLine('no graph: add "graph" to the line or pass it on the command line')
     if own is None:
         return str(given)
     if not isinstance(own, str):
-        raise BadLine('"graph" has to be a text')
+        raise BadLine('"graph" must be a string')
     if given is not None and own != given:
-        raise BadLine(f"the line is for graph {own!r}, the command for {given!r}")
+        raise BadLine(f"graph {own!r} doesn't match the command's graph {given!r}")
     return own
 
 
 _KINDS = {
     list: "a list",
-    str: "a text",
+    str: "a string",
     int: "a number",
     float: "a number",
     bool: "true or false",
@@ -121,7 +119,7 @@ def _parse_json(text: bytes) -> Any:
     except UnicodeDecodeError as error:
         raise BadLine(f"not UTF-8 at byte {error.start + 1}") from None
     except json.JSONDecodeError as error:
-        raise BadLine(f"not JSON: {error.msg} at column {error.colno}") from None
+        raise BadLine(f"invalid JSON: {error.msg} at column {error.colno}") from None
     except StrictJSONError as error:
         raise BadLine(str(error)) from None
     except ValueError as error:  # a number with thousands of digits

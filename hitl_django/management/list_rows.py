@@ -16,8 +16,8 @@ from hitl_django.models import Interrupt, Run
 from .printing import add_json_argument, print_json, print_table
 
 HELP = (
-    "List questions, those that wait unless another state is named, or runs; the longest asked "
-    "questions and the newest runs first."
+    "List interrupts (pending ones by default) or runs. Interrupts are sorted oldest "
+    "first, runs newest first."
 )
 
 
@@ -63,10 +63,10 @@ def _list_kinds() -> dict[str, _Listed]:
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Adds the arguments of the verb."""
     parser.add_argument("what", nargs="?", choices=("interrupts", "runs"), default="interrupts")
-    parser.add_argument("--state", help="only those in this state")
-    parser.add_argument("--graph", help="only those of this graph")
+    parser.add_argument("--state", help="filter by state")
+    parser.add_argument("--graph", help="filter by graph")
     parser.add_argument(
-        "--limit", type=int, default=50, metavar="N", help="how many at most (default: 50)"
+        "--limit", type=int, default=50, metavar="N", help="maximum number of rows (default: 50)"
     )
     add_json_argument(parser)
 
@@ -87,13 +87,13 @@ def perform(command: BaseCommand, options: Mapping[str, Any]) -> None:
         table = ([_format(row[name]) for name in listed.shown] for row in found)
         print_table(command, listed.shown, table)
     else:
-        command.stderr.write("There are none.")
+        command.stderr.write("No results.")
 
 
 def _select(listed: _Listed, options: Mapping[str, Any]) -> QuerySet[Any]:
     state = options["state"]
     if state is not None and state not in listed.states:
-        raise CommandError(f"The state is one of {', '.join(listed.states)}, not {state!r}.")
+        raise CommandError(f"state must be one of {', '.join(listed.states)}, not {state!r}.")
     if state is None and options["what"] == "interrupts":
         state = Interrupt.Status.PENDING
     rows = listed.rows if state is None else listed.rows.filter(**{listed.state: state})

@@ -28,9 +28,9 @@ from .progress import Progress
 from .structure_export import ActiveRun, StructureExporter, read_dump
 
 HELP = (
-    "Say, before a deploy, which runs under way this version of the code would park, and why: "
-    "run it with the new code against the database, or against what --export has written beside "
-    "it. The exit code is 1 where there are any."
+    "Check before a deploy which active runs the new code would park, and why. Run it "
+    "with the new code against the database, or against a file written by --export. "
+    "Exits with 1 if there are any."
 )
 
 #: Runs that go on by themselves or with an answer.
@@ -53,18 +53,19 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Adds the arguments of the verb."""
     parser.add_argument("--graph", help="only runs of this graph")
     parser.add_argument(
-        "--limit", type=parse_count, help="name at most so many runs; all are counted"
+        "--limit", type=parse_count, help="maximum number of runs to print; all are counted"
     )
     parser.add_argument(
-        "--summary", action="store_true", help="name no run, only each reason with its number"
+        "--summary", action="store_true", help="print only the number of runs per reason"
     )
     parser.add_argument(
         "--export",
         metavar="FILE",
-        help="check nothing, and write what the runs rely on, without a value of their state",
+        help="don't check; write what is needed for the check to standard output, "
+        "without any state values",
     )
     parser.add_argument(
-        "--shapes", metavar="FILE", help="read what --export has written, and no database"
+        "--shapes", metavar="FILE", help="read a file written by --export instead of the database"
     )
     add_json_argument(parser)
 
@@ -72,13 +73,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def perform(command: BaseCommand, options: Mapping[str, Any]) -> None:
     """Prints each run that would park; fails where there are any."""
     if options["export"] and options["shapes"]:
-        raise CommandError("Give --export or --shapes: one writes what the other reads.")
+        raise CommandError("--export and --shapes can't be combined.")
     graph = options["graph"]
     if options["export"]:
         with _open_file(options["export"], "w") as stream:
             found = Progress(command.stderr).count(find_runs(graph), "run", "runs")
             count = export_runs(found, stream)
-        command.stdout.write(f"Wrote what {format_count(count, 'run', 'runs')} under way rely on.")
+        command.stdout.write(f"Exported {format_count(count, 'active run', 'active runs')}.")
     elif options["shapes"]:
         with _open_file(options["shapes"], "r") as stream:
             _report(command, options, _read_runs(stream, graph))
@@ -109,9 +110,9 @@ def _report(command: BaseCommand, options: Mapping[str, Any], runs: Iterator[Act
     if options["summary"] or (count > 1 and not options["json"]):
         _print_summary(command, reasons, as_json=options["json"])
     if count:
-        raise CommandError(f"{format_count(count, 'run', 'runs')} could not go on.")
+        raise CommandError(f"{format_count(count, 'run', 'runs')} would be parked.")
     if not options["json"]:
-        command.stdout.write("All runs under way can go on.")
+        command.stdout.write("All active runs are compatible.")
 
 
 def _print_summary(command: BaseCommand, reasons: Counter[_Reason], *, as_json: bool) -> None:
@@ -231,6 +232,6 @@ def _open_file(name: str, mode: str) -> Iterator[TextIO]:
     try:
         stream: Any = open(name, mode, encoding="utf-8")  # noqa: SIM115
     except OSError as error:
-        raise CommandError(f"{name} can't be opened: {error.strerror}.") from None
+        raise CommandError(f"Can't open {name}: {error.strerror}.") from None
     with stream:
         yield stream

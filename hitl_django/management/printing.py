@@ -18,9 +18,7 @@ WIDEST = 60
 
 def add_json_argument(parser: argparse.ArgumentParser) -> None:
     """Adds ``--json``."""
-    parser.add_argument(
-        "--json", action="store_true", help="print JSON, an object a line, for programs to read"
-    )
+    parser.add_argument("--json", action="store_true", help="print JSON Lines")
 
 
 def print_json(command: BaseCommand, row: Mapping[str, Any]) -> None:

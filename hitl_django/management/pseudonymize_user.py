@@ -23,9 +23,11 @@ HELP = (
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Adds the arguments of the verb."""
-    parser.add_argument("user", help="the user's name")
+    parser.add_argument("user", help="username")
     parser.add_argument(
-        "--yes", action="store_true", help="do it; otherwise only say in how many rows they stand"
+        "--yes",
+        action="store_true",
+        help="make the changes; without it only the number of rows is printed",
     )
 
 
@@ -37,7 +39,7 @@ def perform(command: BaseCommand, options: Mapping[str, Any]) -> None:
         return
     forgotten = services.pseudonymize_user(user, via="command")
     _print_counts(command, forgotten.rows)
-    command.stdout.write(f"The user is {forgotten.pseudonym} in what is stored here.")
+    command.stdout.write(f"The user is now stored as {forgotten.pseudonym}.")
 
 
 def _preview(command: BaseCommand, user: Any) -> None:
@@ -49,8 +51,8 @@ def _preview(command: BaseCommand, user: Any) -> None:
     _print_counts(command, counts)
     if about:
         threads = format_count(about, "thread is", "threads are")
-        command.stdout.write(f"{threads} about the user: what they hold is erased with them.")
-    command.stdout.write("Nothing was changed. With --yes a pseudonym takes the user's place.")
+        command.stdout.write(f"{threads} about this user. Erase them to remove their contents.")
+    command.stdout.write("Nothing was changed. Use --yes to replace the user with a pseudonym.")
 
 
 def _print_counts(command: BaseCommand, counts: Mapping[str, int]) -> None:

@@ -15,19 +15,24 @@ from .arguments import parse_days
 from .progress import Progress
 
 HELP = (
-    "Delete the threads whose runs have all ended more than so many days ago, with their "
-    "questions, decisions and audit entries; with --prune leave those, and of the state only the "
-    "newest."
+    "Delete threads whose last run ended more than this many days ago, with their "
+    "interrupts, decisions and audit log. With --prune, delete only old checkpoints and "
+    "keep the newest state."
 )
 PORTION = 100  # threads after which the command says how far it has come
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Adds the arguments of the verb."""
-    parser.add_argument("--days", type=parse_days, required=True, help="how long ago they ended")
+    parser.add_argument(
+        "--days",
+        type=parse_days,
+        required=True,
+        help="minimum age in days since the last run ended",
+    )
     parser.add_argument("--graph", help="only threads of this graph")
     parser.add_argument(
-        "--prune", action="store_true", help="keep the threads, and their newest state"
+        "--prune", action="store_true", help="keep the threads and their newest state"
     )
 
 

@@ -17,8 +17,8 @@ from hitl_django.worker.reencryption import RowCounts
 from .progress import Progress
 
 HELP = (
-    "Encrypt what is stored with the first of ENCRYPTION_KEYS, where another key did or none, and "
-    "say how many rows still need another. It may run beside workers, and again."
+    "Re-encrypt stored data with the first of ENCRYPTION_KEYS, and report how many rows "
+    "still need another key. Workers can keep running. Can be repeated."
 )
 
 
@@ -27,14 +27,14 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--check",
         action="store_true",
-        help="change nothing; the exit code is 1 where a row needs another key than the first",
+        help="only check; exits with 1 if a row needs another key",
     )
 
 
 def perform(command: BaseCommand, options: Mapping[str, Any]) -> None:
     """Rewrites the rows, unless they are only to be checked, and says what is left."""
     if find_key_ring() is None:
-        raise CommandError("HITL['ENCRYPTION_KEYS'] has no key.")
+        raise CommandError("HITL['ENCRYPTION_KEYS'] is empty.")
     if not options["check"]:
         done = _go_through(command, reencryption.rewrite_rows(), "rewritten")
         command.stdout.write(f"{format_count(done['rewritten'], 'row', 'rows')} rewritten.")
@@ -45,10 +45,10 @@ def perform(command: BaseCommand, options: Mapping[str, Any]) -> None:
         needing = format_count(left["old"], "row needs", "rows need")
         damaged = format_count(left["unreadable"], "row", "rows")
         raise CommandError(
-            f"{needing} another key than the first"
-            + (f", and {damaged} can't be read." if left["unreadable"] else ".")
+            f"{needing} a key other than the first"
+            + (f", and {damaged} can't be decrypted." if left["unreadable"] else ".")
         )
-    command.stdout.write("No row needs another key than the first.")
+    command.stdout.write("All rows use the first key.")
 
 
 def _go_through(command: BaseCommand, batches: Iterator[RowCounts], verb: str) -> Counter[str]:

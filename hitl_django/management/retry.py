@@ -19,18 +19,21 @@ from .progress import Progress
 from .start import describe_error
 
 HELP = (
-    "Queue failed or parked runs again, as after a deploy that has mended what stopped them; each "
-    "goes on from the last thing it stored. The exit code is 1 where one could not be."
+    "Retry failed or parked runs, for example after a fix was deployed. Each resumes "
+    "from its last saved step. Exits with 1 if some could not be queued."
 )
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Adds the arguments of the verb."""
     parser.add_argument(
-        "--state", required=True, choices=[str(state) for state in RETRYABLE], help="which runs"
+        "--state",
+        required=True,
+        choices=[str(state) for state in RETRYABLE],
+        help="state to filter by",
     )
     parser.add_argument("--graph", help="only runs of this graph")
-    parser.add_argument("--limit", type=parse_count, help="so many runs at most, the oldest first")
+    parser.add_argument("--limit", type=parse_count, help="maximum number of runs, oldest first")
     add_json_argument(parser)
 
 
@@ -50,6 +53,6 @@ def perform(command: BaseCommand, options: Mapping[str, Any]) -> None:
             progress.clear()
             command.stderr.write(f"{retried.run_id}  {error}")
     if not options["json"]:
-        command.stdout.write(f"{format_count(done, 'run is', 'runs are')} queued again.")
+        command.stdout.write(f"{format_count(done, 'run', 'runs')} queued.")
     if failed:
-        raise CommandError(f"{format_count(failed, 'run', 'runs')} could not be queued again.")
+        raise CommandError(f"{format_count(failed, 'run', 'runs')} could not be queued.")

@@ -14,12 +14,12 @@ from hitl_django.models import Decision, Interrupt, Run
 
 from .printing import add_json_argument, print_details, print_json
 
-HELP = "Show a question or a run, by its id, with all that is asked and was decided."
+HELP = "Show an interrupt or a run, with its payload and decisions."
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Adds the arguments of the verb."""
-    parser.add_argument("id", type=parse_id, help="the id of a question or of a run")
+    parser.add_argument("id", type=parse_id, help="interrupt or run id")
     add_json_argument(parser)
 
 
@@ -34,7 +34,7 @@ def parse_id(text: str) -> UUID:
     try:
         return UUID(text)
     except ValueError:
-        raise argparse.ArgumentTypeError(f"{text!r} is not an id.") from None
+        raise argparse.ArgumentTypeError(f"{text!r} is not a valid id.") from None
 
 
 def _describe(row_id: UUID) -> dict[str, Any]:
@@ -44,7 +44,7 @@ def _describe(row_id: UUID) -> dict[str, Any]:
     runs = Run.objects.using(write_alias()).select_related("thread")
     if (run := runs.filter(pk=row_id).first()) is not None:
         return _describe_run(run)
-    raise CommandError(f"There is no question and no run {row_id}.")
+    raise CommandError(f"No interrupt or run with id {row_id}.")
 
 
 def _describe_interrupt(interrupt: Interrupt) -> dict[str, Any]:

@@ -33,10 +33,10 @@ HELP = (
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Adds the arguments of the verb."""
     parser.add_argument(
-        "graph", nargs="?", help="the graph of all lines; without it each line names its own"
+        "graph", nargs="?", help="graph for all lines; by default each line names its own"
     )
     parser.add_argument(
-        "--input", required=True, metavar="FILE", help="the JSON Lines file; - reads standard input"
+        "--input", required=True, metavar="FILE", help="JSON Lines file; - reads standard input"
     )
 
 
@@ -67,7 +67,7 @@ def perform(command: BaseCommand, options: Mapping[str, Any]) -> None:
     command.stdout.write(format_counts(counts))
     if counts["bad"]:
         raise CommandError(
-            f"{counts['bad']} of {format_count(counts.total(), 'line', 'lines')} started no run."
+            f"{counts['bad']} of {format_count(counts.total(), 'line', 'lines')} failed."
         )
 
 
@@ -104,7 +104,7 @@ def open_input(name: str) -> Iterator[tuple[BinaryIO, int | None]]:
     try:
         source = Path(name).open("rb")  # noqa: SIM115 - closed below, outside of the try
     except OSError as error:
-        raise CommandError(f"{name} can't be read: {error.strerror}.") from None
+        raise CommandError(f"Can't read {name}: {error.strerror}.") from None
     with source:
         yield source, os.fstat(source.fileno()).st_size
 
@@ -134,4 +134,6 @@ def describe_error(error: Exception) -> str:
 
 def format_counts(counts: Mapping[str, int]) -> str:
     """Returns the counts as a sentence."""
-    return f"{counts['started']} started, {counts['there']} there before, {counts['bad']} refused."
+    return (
+        f"{counts['started']} started, {counts['there']} already existed, {counts['bad']} failed."
+    )

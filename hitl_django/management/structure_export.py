@@ -79,7 +79,7 @@ def read_dump(stream: TextIO) -> Iterator[ActiveRun]:
                 shapes.get(line["fingerprint"]), heads.get,
             )  # fmt: skip
         except (ValueError, KeyError, TypeError, AttributeError) as error:
-            raise ValueError(f"line {number} is not of a dump: {error}") from None
+            raise ValueError(f"line {number} is not a valid export: {error}") from None
         yield run
 
 

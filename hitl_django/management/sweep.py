@@ -11,8 +11,9 @@ from django.core.management.base import BaseCommand
 from hitl_django.worker.sweeper import sweep
 
 HELP = (
-    "Sweep once: tell a worker about every run that has waited too long, and take back the runs "
-    "of workers that fell silent. The queue's own schedule does the same twice a minute."
+    "Run the sweep once: requeue runs that have waited too long for a worker, recover "
+    "runs of dead workers, and process due dates. The queue's schedule does this twice a "
+    "minute."
 )
 
 

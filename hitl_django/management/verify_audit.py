@@ -28,7 +28,7 @@ HELP = (
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Adds the arguments of the verb."""
-    parser.add_argument("--file", metavar="FILE", help="an exported record; - reads standard input")
+    parser.add_argument("--file", metavar="FILE", help="exported audit log; - reads standard input")
     add_json_argument(parser)
 
 
@@ -48,7 +48,7 @@ def perform(command: BaseCommand, options: Mapping[str, Any]) -> None:
             f"The record of {format_count(len(broken), 'thread', 'threads')} is broken."
         )
     if not options["json"]:
-        command.stdout.write("The record holds.")
+        command.stdout.write("The audit log is intact.")
 
 
 def _format_fault(fault: Mapping[str, Any]) -> str:
@@ -82,7 +82,7 @@ def check_lines(lines: Iterable[bytes]) -> Iterator[dict[str, Any]]:
             entry = json.loads(line)
             chains[entry["thread_id"]].add_exported(entry, (number, entry["seq"]))
         except (ValueError, KeyError, TypeError, AttributeError):
-            raise CommandError(f"Line {number} is no entry of a record.") from None
+            raise CommandError(f"Line {number} is not an audit log entry.") from None
     for thread, chain in chains.items():
         if (found := chain.find_fault()) is not None:
             line, entry = found[1]

@@ -20,9 +20,9 @@ from .printing import add_json_argument, print_json
 from .progress import Progress
 
 HELP = (
-    "Read, in a restored copy of the database, all that runs would go on from: the newest state of "
-    "each thread, what is asked, and the record. Say what is missing or damaged; nothing is "
-    "changed. The exit code is 1 where anything is."
+    "Verify a restored database: read the newest state of each thread, its interrupts "
+    "and its audit log, and report what is missing or corrupt. Read-only. Exits with 1 "
+    "if there are problems."
 )
 #: Threads that one query reads.
 PAGE = 200
@@ -51,10 +51,12 @@ def perform(command: BaseCommand, options: Mapping[str, Any]) -> None:
                 command.stdout.write(f"{escape_invisible(thread.thread_id)}: {fault}")
     if broken:
         raise CommandError(
-            f"Of {format_count(checked, 'thread', 'threads')} {broken} can't go on as they were."
+            f"{broken} of {format_count(checked, 'thread', 'threads')} have problems."
         )
     if not options["json"]:
-        command.stdout.write(f"{format_count(checked, 'thread', 'threads')} read: all is there.")
+        command.stdout.write(
+            f"{format_count(checked, 'thread', 'threads')} checked: no problems found."
+        )
 
 
 def find_faults(thread: Thread) -> Iterator[str]:
@@ -63,7 +65,7 @@ def find_faults(thread: Thread) -> Iterator[str]:
     yield from _find_missing_interrupts(thread)
     seq = audit.find_first_fault(thread)
     if seq is not None:
-        yield f"its record is broken at entry {seq}"
+        yield f"audit log is broken at entry {seq}"
 
 
 def _find_unreadable(thread: Thread) -> Iterator[str]:
@@ -71,12 +73,12 @@ def _find_unreadable(thread: Thread) -> Iterator[str]:
     saver = DjangoSaver()
     rows = Checkpoint.objects.using(write_alias()).filter(thread=thread)
     for ns in rows.order_by("ns").values_list("ns", flat=True).distinct():
-        where = f"its state in {escape_invisible(ns)!r}" if ns else "its state"
+        where = f"state in {escape_invisible(ns)!r}" if ns else "its state"
         config: Any = {"configurable": {"thread_id": thread.thread_id, "checkpoint_ns": ns}}
         try:
             saver.get_tuple(config)
         except PayloadError as error:
-            yield f"{where} can't be read: {type(error).__name__}"
+            yield f"can't read {where}: {type(error).__name__}"
 
 
 def _find_missing_interrupts(thread: Thread) -> Iterator[str]:
@@ -88,6 +90,6 @@ def _find_missing_interrupts(thread: Thread) -> Iterator[str]:
     own = asked.filter(run=OuterRef("pk"))
     waiting = Q(state=Run.State.INTERRUPTED, resumes_at=None)
     for pk in runs.filter(waiting).exclude(Exists(own)).values_list("pk", flat=True):
-        yield f"run {pk} waits, and nothing is asked"
+        yield f"run {pk} is interrupted, but has no pending interrupt"
     for pk in asked.filter(run__state__in=Run.ENDED).values_list("pk", flat=True):
-        yield f"question {pk} is open, and its run has ended"
+        yield f"interrupt {pk} is pending, but its run has ended"

@@ -17,9 +17,9 @@ from hitl_django.worker.sweep_loop import Sweeper
 from .arguments import parse_seconds
 
 HELP = (
-    "Run the queue's worker processes, start them anew when they end or no longer work, and sweep; "
-    "only sweep where the queue has workers of its own. "
-    "SIGTERM or Ctrl-C leaves each run at its next step's edge and ends them all."
+    "Run the queue's worker processes, restart them when they exit or hang, and run the "
+    "sweep. With a queue that has its own workers, run only the sweep. On SIGTERM or "
+    "Ctrl-C each run is requeued after its current step."
 )
 
 
@@ -30,14 +30,15 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         type=parse_seconds,
         default=30.0,
         metavar="SECONDS",
-        help="how long the processes may take to stop before they are killed; default: 30",
+        help="seconds to wait for processes to stop before killing them (default: 30)",
     )
     parser.add_argument(
         "--health-file",
         type=Path,
         metavar="PATH",
-        help="a file for probes: written anew while this process lives, with 'ready' in it while "
-        "the worker processes run and the database answers, else 'waiting'",
+        help="file for health probes: rewritten while this process is alive; contains "
+        "'ready' while the workers run and the database is reachable, otherwise "
+        "'waiting'",
     )
 
 
@@ -46,7 +47,7 @@ def perform(command: BaseCommand, options: Mapping[str, Any]) -> None:
     queue = dispatcher.get_dispatcher().command()
     path: Path | None = options["health_file"]
     if path is not None and not path.parent.is_dir():
-        raise CommandError(f"There is no folder {path.parent} for the health file.")
+        raise CommandError(f"Directory {path.parent} for the health file doesn't exist.")
     health = HealthFile(path)
 
     def say(text: str) -> None:

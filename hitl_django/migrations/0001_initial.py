@@ -39,8 +39,8 @@ class Migration(migrations.Migration):
                 ),
             ],
             options={
-                "verbose_name": "graph shape",
-                "verbose_name_plural": "graph shapes",
+                "verbose_name": "graph structure",
+                "verbose_name_plural": "graph structures",
             },
         ),
         migrations.CreateModel(
@@ -103,8 +103,8 @@ class Migration(migrations.Migration):
                 ),
             ],
             options={
-                "verbose_name": "keyed request",
-                "verbose_name_plural": "keyed requests",
+                "verbose_name": "idempotency record",
+                "verbose_name_plural": "idempotency records",
                 "default_permissions": (),
                 "constraints": [
                     models.UniqueConstraint(fields=("user", "key"), name="hitl_keyed_request")
@@ -145,7 +145,7 @@ class Migration(migrations.Migration):
                 "verbose_name_plural": "saved filters",
                 "ordering": ["name", "id"],
                 "permissions": [
-                    ("share_savedfilter", "Can share saved filters, and remove those of others")
+                    ("share_savedfilter", "Can share saved filters and delete those of others")
                 ],
                 "indexes": [
                     models.Index(
@@ -277,10 +277,10 @@ class Migration(migrations.Migration):
                     "state",
                     models.CharField(
                         choices=[
-                            ("waiting", "waiting for its turn"),
+                            ("waiting", "waiting for earlier runs"),
                             ("queued", "queued"),
                             ("running", "running"),
-                            ("interrupted", "waiting for an answer"),
+                            ("interrupted", "waiting for review"),
                             ("succeeded", "succeeded"),
                             ("failed", "failed"),
                             ("parked", "parked"),
@@ -344,7 +344,7 @@ class Migration(migrations.Migration):
                 (
                     "resumes_at",
                     models.DateTimeField(
-                        db_default=None, editable=False, null=True, verbose_name="goes on"
+                        db_default=None, editable=False, null=True, verbose_name="resumes at"
                     ),
                 ),
                 (
@@ -451,7 +451,7 @@ class Migration(migrations.Migration):
                 (
                     "kind",
                     models.CharField(
-                        choices=[("interrupt", "question"), ("breakpoint", "breakpoint")],
+                        choices=[("interrupt", "request"), ("breakpoint", "breakpoint")],
                         default="interrupt",
                         max_length=20,
                     ),
@@ -464,8 +464,8 @@ class Migration(migrations.Migration):
                 ("task_path", models.TextField(blank=True)),
                 ("index", models.PositiveIntegerField(default=0)),
                 ("key", models.TextField(blank=True, null=True)),
-                ("title", models.CharField(max_length=300, verbose_name="question")),
-                ("why", models.TextField(blank=True, verbose_name="why")),
+                ("title", models.CharField(max_length=300, verbose_name="request")),
+                ("why", models.TextField(blank=True, verbose_name="reason")),
                 ("payload", hitl_django.models.fields.JSONTextField(verbose_name="payload")),
                 ("payload_digest", models.CharField(max_length=32)),
                 ("search_text", models.TextField(blank=True, editable=False, null=True)),
@@ -493,16 +493,18 @@ class Migration(migrations.Migration):
                 (
                     "proposal",
                     hitl_django.models.fields.JSONTextField(
-                        blank=True, db_default=None, null=True, verbose_name="proposal"
+                        blank=True, db_default=None, null=True, verbose_name="proposed version"
                     ),
                 ),
                 (
                     "no_self_approval",
-                    models.BooleanField(default=False, verbose_name="not by who started the run"),
+                    models.BooleanField(
+                        default=False, verbose_name="not by the person who started the run"
+                    ),
                 ),
                 (
                     "claim_required",
-                    models.BooleanField(default=False, verbose_name="only by who has claimed it"),
+                    models.BooleanField(default=False, verbose_name="claim required"),
                 ),
                 (
                     "status",
@@ -525,7 +527,7 @@ class Migration(migrations.Migration):
                     models.DateTimeField(
                         db_default=django.db.models.functions.datetime.Now(),
                         editable=False,
-                        verbose_name="asked",
+                        verbose_name="created",
                     ),
                 ),
                 ("closed_at", models.DateTimeField(blank=True, null=True, verbose_name="closed")),
@@ -545,7 +547,9 @@ class Migration(migrations.Migration):
                 ),
                 (
                     "changed_at",
-                    models.DateTimeField(blank=True, null=True, verbose_name="asked otherwise"),
+                    models.DateTimeField(
+                        blank=True, null=True, verbose_name="changed after decision"
+                    ),
                 ),
                 (
                     "assignee",
@@ -591,19 +595,19 @@ class Migration(migrations.Migration):
                         on_delete=django.db.models.deletion.SET_NULL,
                         related_name="+",
                         to=settings.AUTH_USER_MODEL,
-                        verbose_name="held by",
+                        verbose_name="claimed by",
                     ),
                 ),
                 (
                     "claimed_label",
                     models.CharField(
-                        blank=True, db_default="", max_length=255, verbose_name="held by"
+                        blank=True, db_default="", max_length=255, verbose_name="claimed by"
                     ),
                 ),
                 (
                     "claimed_until",
                     models.DateTimeField(
-                        blank=True, db_default=None, null=True, verbose_name="held until"
+                        blank=True, db_default=None, null=True, verbose_name="claimed until"
                     ),
                 ),
                 (
@@ -628,13 +632,13 @@ class Migration(migrations.Migration):
                 ),
             ],
             options={
-                "verbose_name": "question",
-                "verbose_name_plural": "all questions",
+                "verbose_name": "request",
+                "verbose_name_plural": "all requests",
                 "ordering": ["-created_at", "-id"],
                 "permissions": [
-                    ("decide_interrupt", "Can decide questions"),
-                    ("assign_interrupt", "Can assign questions to people and groups"),
-                    ("take_over_interrupt", "Can take over a question that somebody else holds"),
+                    ("decide_interrupt", "Can decide requests"),
+                    ("assign_interrupt", "Can assign requests to users and groups"),
+                    ("take_over_interrupt", "Can take over requests claimed by others"),
                 ],
                 "indexes": [
                     models.Index(
@@ -777,7 +781,7 @@ class Migration(migrations.Migration):
                         on_delete=django.db.models.deletion.CASCADE,
                         related_name="decisions",
                         to="hitl_django.interrupt",
-                        verbose_name="question",
+                        verbose_name="request",
                     ),
                 ),
                 ("version", models.PositiveIntegerField()),
@@ -796,8 +800,8 @@ class Migration(migrations.Migration):
                         verbose_name="decision",
                     ),
                 ),
-                ("value", hitl_django.models.fields.JSONTextField(verbose_name="answer")),
-                ("refusal", models.TextField(blank=True, verbose_name="why it could not be used")),
+                ("value", hitl_django.models.fields.JSONTextField(verbose_name="response")),
+                ("refusal", models.TextField(blank=True, verbose_name="rejection by the graph")),
                 ("reason", models.TextField(blank=True, verbose_name="reason")),
                 (
                     "by",
@@ -820,7 +824,7 @@ class Migration(migrations.Migration):
                         db_default="",
                         default="",
                         max_length=255,
-                        verbose_name="held by",
+                        verbose_name="claimed by",
                     ),
                 ),
                 (
@@ -873,8 +877,8 @@ class Migration(migrations.Migration):
                 "verbose_name_plural": "decisions",
                 "ordering": ["-created_at", "-id"],
                 "permissions": [
-                    ("view_reviewer_figures", "Can see the figures of each reviewer"),
-                    ("export_decisions", "Can download decisions and the record"),
+                    ("view_reviewer_insights", "Can view insights by reviewer"),
+                    ("export_decisions", "Can export decisions and the audit log"),
                 ],
                 "indexes": [
                     models.Index(fields=["-created_at", "-id"], name="hitl_decision_newest"),
@@ -921,7 +925,7 @@ class Migration(migrations.Migration):
                         on_delete=django.db.models.deletion.CASCADE,
                         related_name="comments",
                         to="hitl_django.interrupt",
-                        verbose_name="question",
+                        verbose_name="request",
                     ),
                 ),
                 (
@@ -949,7 +953,7 @@ class Migration(migrations.Migration):
                     models.DateTimeField(
                         db_default=django.db.models.functions.datetime.Now(),
                         editable=False,
-                        verbose_name="written",
+                        verbose_name="created",
                     ),
                 ),
             ],
@@ -968,7 +972,7 @@ class Migration(migrations.Migration):
             name="ReviewItem",
             fields=[],
             options={
-                "verbose_name": "review item",
+                "verbose_name": "review request",
                 "verbose_name_plural": "review queue",
                 "ordering": (
                     models.OrderBy(models.F("overdue"), descending=True),
@@ -1007,7 +1011,7 @@ class Migration(migrations.Migration):
                     ),
                 ),
                 ("seq", models.PositiveIntegerField(verbose_name="number")),
-                ("kind", models.CharField(max_length=20, verbose_name="kind")),
+                ("kind", models.CharField(max_length=20, verbose_name="type")),
                 ("ns", models.TextField(blank=True, default="", verbose_name="namespace")),
                 ("data", hitl_django.models.fields.JSONTextField(verbose_name="data")),
                 ("truncated", models.BooleanField(default=False, verbose_name="truncated")),
@@ -1167,8 +1171,11 @@ class Migration(migrations.Migration):
                     ),
                 ),
                 ("seq", models.PositiveIntegerField()),
-                ("verb", models.CharField(max_length=50, verbose_name="what")),
-                ("subject", models.CharField(blank=True, max_length=255, verbose_name="about")),
+                ("verb", models.CharField(max_length=50, verbose_name="action")),
+                (
+                    "subject",
+                    models.CharField(blank=True, max_length=255, verbose_name="related object"),
+                ),
                 (
                     "actor",
                     models.ForeignKey(
@@ -1180,13 +1187,13 @@ class Migration(migrations.Migration):
                         to=settings.AUTH_USER_MODEL,
                     ),
                 ),
-                ("actor_label", models.CharField(max_length=255, verbose_name="who")),
+                ("actor_label", models.CharField(max_length=255, verbose_name="actor")),
                 ("via", models.CharField(max_length=20, verbose_name="via")),
                 (
                     "detail",
-                    hitl_django.models.fields.JSONTextField(default=dict, verbose_name="detail"),
+                    hitl_django.models.fields.JSONTextField(default=dict, verbose_name="details"),
                 ),
-                ("at", models.DateTimeField(verbose_name="when")),
+                ("at", models.DateTimeField(verbose_name="time")),
                 ("prev_hash", models.CharField(blank=True, max_length=64)),
                 ("hash", models.CharField(max_length=64)),
             ],

@@ -24,7 +24,7 @@ class Comment(models.Model):
         Interrupt,
         on_delete=models.CASCADE,
         related_name="comments",
-        verbose_name=_("question"),
+        verbose_name=_("request"),
         db_index=False,
     )
     by = models.ForeignKey(
@@ -40,7 +40,7 @@ class Comment(models.Model):
     text = EncryptedTextField(_("comment"))
     #: The names of those whom it mentions: they may see the question, and are told.
     mentions = JSONTextField(null=True, blank=True, db_default=None, editable=False)
-    created_at = models.DateTimeField(_("written"), db_default=Now(), editable=False)
+    created_at = models.DateTimeField(_("created"), db_default=Now(), editable=False)
 
     class Meta:
         verbose_name = _("comment")

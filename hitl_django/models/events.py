@@ -33,7 +33,7 @@ def encode_kinds(names: Iterable[str]) -> str:
     unknown = wanted.difference(KINDS)
     if unknown:
         raise ValueError(
-            f"There are no events of the kind {', '.join(sorted(map(repr, unknown)))}; there are "
+            f"Unknown event kinds: {', '.join(sorted(map(repr, unknown)))}. Valid kinds: "
             f"{', '.join(KINDS)}."
         )
     return ",".join(kind for kind in KINDS if kind in wanted or (kind == STATES and wanted))
@@ -65,7 +65,7 @@ class RunEvent(models.Model):
         Run, on_delete=models.CASCADE, related_name="+", db_index=False, verbose_name=_("run")
     )
     seq = models.PositiveIntegerField(_("number"))
-    kind = models.CharField(_("kind"), max_length=20)
+    kind = models.CharField(_("type"), max_length=20)
     ns = models.TextField(_("namespace"), blank=True, default="")
     data = EncryptedJSONField(_("data"))
     truncated = models.BooleanField(_("truncated"), default=False)

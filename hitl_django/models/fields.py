@@ -77,7 +77,7 @@ class EncryptedField(models.TextField):
 
     def _refuse_if_encrypted(self) -> None:
         if find_key_ring() is not None:
-            raise FieldError(f"{name_column(self)} is encrypted: nothing in it can be looked for.")
+            raise FieldError(f"{name_column(self)} is encrypted and can't be queried.")
 
 
 class EncryptedTextField(EncryptedField):

@@ -92,8 +92,8 @@ class GraphShape(models.Model):
     created_at = models.DateTimeField(_("created"), db_default=Now(), editable=False)
 
     class Meta:
-        verbose_name = _("graph shape")
-        verbose_name_plural = _("graph shapes")
+        verbose_name = _("graph structure")
+        verbose_name_plural = _("graph structures")
 
     def __str__(self) -> str:
         return f"{escape_invisible(self.graph)} {self.fingerprint}"

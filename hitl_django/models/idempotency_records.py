@@ -31,8 +31,8 @@ class IdempotencyRecord(models.Model):
     created_at = models.DateTimeField(db_default=Now(), editable=False, db_index=True)
 
     class Meta:
-        verbose_name = _("keyed request")
-        verbose_name_plural = _("keyed requests")
+        verbose_name = _("idempotency record")
+        verbose_name_plural = _("idempotency records")
         default_permissions = ()
         constraints: ClassVar = [
             models.UniqueConstraint(fields=["user", "key"], name="hitl_keyed_request"),

@@ -71,7 +71,7 @@ class Interrupt(models.Model):
     class Kind(models.TextChoices):
         """What asks: a node, or a static breakpoint."""
 
-        INTERRUPT = "interrupt", _("question")
+        INTERRUPT = "interrupt", _("request")
         BREAKPOINT = "breakpoint", _("breakpoint")
 
     id = models.UUIDField(primary_key=True, default=new_id, editable=False)
@@ -93,8 +93,8 @@ class Interrupt(models.Model):
     #: The name the node asked under; without one the answer goes by ``index``.
     key = models.TextField(null=True, blank=True)
 
-    title = models.CharField(_("question"), max_length=300)
-    why = EncryptedTextField(_("why"), blank=True)
+    title = models.CharField(_("request"), max_length=300)
+    why = EncryptedTextField(_("reason"), blank=True)
     payload = EncryptedJSONField(_("payload"))
     payload_digest = models.CharField(max_length=32)
     #: By what it is found (models.search), and the same for PostgreSQL's index as long as it waits.
@@ -111,14 +111,16 @@ class Interrupt(models.Model):
     quorum = models.PositiveSmallIntegerField(_("approvals needed"), default=1)
     approvals = models.PositiveSmallIntegerField(_("approvals"), db_default=0)
     #: What somebody has made of it, for the others to approve: ``edited`` and ``answer``.
-    proposal = EncryptedJSONField(_("proposal"), null=True, blank=True, db_default=None)
-    no_self_approval = models.BooleanField(_("not by who started the run"), default=False)
-    claim_required = models.BooleanField(_("only by who has claimed it"), default=False)
+    proposal = EncryptedJSONField(_("proposed version"), null=True, blank=True, db_default=None)
+    no_self_approval = models.BooleanField(
+        _("not by the person who started the run"), default=False
+    )
+    claim_required = models.BooleanField(_("claim required"), default=False)
     status = models.CharField(
         _("status"), max_length=20, choices=Status.choices, default=Status.PENDING
     )
     version = models.PositiveIntegerField(default=1)
-    created_at = models.DateTimeField(_("asked"), db_default=Now(), editable=False)
+    created_at = models.DateTimeField(_("created"), db_default=Now(), editable=False)
     closed_at = models.DateTimeField(_("closed"), null=True, blank=True)
     #: When it expires on the database's clock, and how (run_leases.interrupts.encode_expiry).
     expires_at = models.DateTimeField(_("expires"), null=True, blank=True)
@@ -132,7 +134,7 @@ class Interrupt(models.Model):
     #: The version whose answer didn't fit, as long as the same is asked.
     refused_version = models.PositiveIntegerField(db_default=None, null=True, editable=False)
     #: When its node, running again, asked something else in its place than was answered.
-    changed_at = models.DateTimeField(_("asked otherwise"), null=True, blank=True)
+    changed_at = models.DateTimeField(_("changed after decision"), null=True, blank=True)
 
     assignee = models.ForeignKey(
         settings.AUTH_USER_MODEL,
@@ -162,12 +164,12 @@ class Interrupt(models.Model):
         null=True,
         blank=True,
         related_name="+",
-        verbose_name=_("held by"),
+        verbose_name=_("claimed by"),
         db_default=None,
         db_index=False,
     )
-    claimed_label = models.CharField(_("held by"), max_length=255, blank=True, db_default="")
-    claimed_until = models.DateTimeField(_("held until"), null=True, blank=True, db_default=None)
+    claimed_label = models.CharField(_("claimed by"), max_length=255, blank=True, db_default="")
+    claimed_until = models.DateTimeField(_("claimed until"), null=True, blank=True, db_default=None)
     #: Digests of the idempotency key, with its user, under which it was taken as the next one, and
     #: of what had been asked for then (services.claims).
     taken_key = models.CharField(max_length=32, db_default=None, null=True, editable=False)
@@ -180,8 +182,8 @@ class Interrupt(models.Model):
     overdue = models.BooleanField(_("overdue"), db_default=False, editable=False)
 
     class Meta:
-        verbose_name = _("question")
-        verbose_name_plural = _("all questions")
+        verbose_name = _("request")
+        verbose_name_plural = _("all requests")
         ordering: ClassVar = ["-created_at", "-id"]
         constraints: ClassVar = [
             models.UniqueConstraint(fields=["thread", "interrupt_id"], name="hitl_interrupt_id"),
@@ -277,9 +279,9 @@ class Interrupt(models.Model):
             ),
         ]
         permissions: ClassVar = [
-            ("decide_interrupt", _("Can decide questions")),
-            ("assign_interrupt", _("Can assign questions to people and groups")),
-            ("take_over_interrupt", _("Can take over a question that somebody else holds")),
+            ("decide_interrupt", _("Can decide requests")),
+            ("assign_interrupt", _("Can assign requests to users and groups")),
+            ("take_over_interrupt", _("Can take over requests claimed by others")),
         ]
 
     def __str__(self) -> str:
@@ -422,7 +424,7 @@ class ReviewItem(Interrupt):
 
     class Meta:
         proxy = True
-        verbose_name = _("review item")
+        verbose_name = _("review request")
         verbose_name_plural = _("review queue")
         ordering: ClassVar = queue_order()
 
@@ -453,7 +455,7 @@ class Decision(models.Model):
         Interrupt,
         on_delete=models.CASCADE,
         related_name="decisions",
-        verbose_name=_("question"),
+        verbose_name=_("request"),
         db_index=False,
     )
     version = models.PositiveIntegerField()
@@ -461,8 +463,8 @@ class Decision(models.Model):
     #: effective decision, has room for any number of votes, and finds all decisions on a question.
     effective = models.BooleanField(default=True, null=True)
     type = models.CharField(_("decision"), max_length=20, choices=Type.choices)
-    value = EncryptedJSONField(_("answer"))
-    refusal = EncryptedTextField(_("why it could not be used"), blank=True)
+    value = EncryptedJSONField(_("response"))
+    refusal = EncryptedTextField(_("rejection by the graph"), blank=True)
     reason = EncryptedTextField(_("reason"), blank=True)
     by = models.ForeignKey(
         settings.AUTH_USER_MODEL,
@@ -477,7 +479,7 @@ class Decision(models.Model):
     via = models.CharField(_("via"), max_length=20)
     #: Who else held the question at that moment, if anybody did.
     claimed_by_label = models.CharField(
-        _("held by"), max_length=255, blank=True, default="", db_default=""
+        _("claimed by"), max_length=255, blank=True, default="", db_default=""
     )
     key = models.CharField(_("idempotency key"), max_length=255, blank=True)
     request_digest = models.CharField(max_length=32)
@@ -520,8 +522,8 @@ class Decision(models.Model):
             ),
         ]
         permissions: ClassVar = [
-            ("view_reviewer_figures", _("Can see the figures of each reviewer")),
-            ("export_decisions", _("Can download decisions and the record")),
+            ("view_reviewer_insights", _("Can view insights by reviewer")),
+            ("export_decisions", _("Can export decisions and the audit log")),
         ]
 
     def __str__(self) -> str:
@@ -535,8 +537,8 @@ class AuditEntry(models.Model):
         Thread, on_delete=models.CASCADE, related_name="audit", db_index=False
     )
     seq = models.PositiveIntegerField()
-    verb = models.CharField(_("what"), max_length=50)
-    subject = models.CharField(_("about"), max_length=255, blank=True)
+    verb = models.CharField(_("action"), max_length=50)
+    subject = models.CharField(_("related object"), max_length=255, blank=True)
     actor = models.ForeignKey(
         settings.AUTH_USER_MODEL,
         on_delete=models.SET_NULL,
@@ -545,10 +547,10 @@ class AuditEntry(models.Model):
         related_name="+",
         db_index=False,
     )
-    actor_label = models.CharField(_("who"), max_length=255)
+    actor_label = models.CharField(_("actor"), max_length=255)
     via = models.CharField(_("via"), max_length=20)
-    detail = EncryptedJSONField(_("detail"), default=dict)
-    at = models.DateTimeField(_("when"))
+    detail = EncryptedJSONField(_("details"), default=dict)
+    at = models.DateTimeField(_("time"))
     prev_hash = models.CharField(max_length=64, blank=True)
     hash = models.CharField(max_length=64)
 

@@ -43,7 +43,7 @@ class SavedFilter(models.Model):
             ),
         ]
         permissions: ClassVar = [
-            ("share_savedfilter", _("Can share saved filters, and remove those of others")),
+            ("share_savedfilter", _("Can share saved filters and delete those of others")),
         ]
 
     def __str__(self) -> str:

@@ -98,10 +98,10 @@ class Run(models.Model):
     class State(models.TextChoices):
         """The state of a run; TRANSITIONS has the states that may follow."""
 
-        WAITING = "waiting", _("waiting for its turn")
+        WAITING = "waiting", _("waiting for earlier runs")
         QUEUED = "queued", _("queued")
         RUNNING = "running", _("running")
-        INTERRUPTED = "interrupted", _("waiting for an answer")
+        INTERRUPTED = "interrupted", _("waiting for review")
         SUCCEEDED = "succeeded", _("succeeded")
         FAILED = "failed", _("failed")
         PARKED = "parked", _("parked")
@@ -191,7 +191,7 @@ class Run(models.Model):
     #: When a message for the run was last enqueued; the sweep enqueues another after a while.
     hinted_at = models.DateTimeField(db_default=Now(), editable=False)
     #: When a run that waits goes on with what was decided, which can be undone until then.
-    resumes_at = models.DateTimeField(_("goes on"), db_default=None, null=True, editable=False)
+    resumes_at = models.DateTimeField(_("resumes at"), db_default=None, null=True, editable=False)
     finished_at = models.DateTimeField(_("finished"), null=True, blank=True)
 
     class Meta:

@@ -7,10 +7,10 @@ from django.utils.translation import gettext_lazy as _
 from hitl_django.admin.display.refusal_messages import Notice
 
 UNKNOWN = Notice(
-    _("This link leads nowhere"),
-    (_("It may have been copied in part. Open it again from where you got it."),),
+    _("Link not found"),
+    (_("The link may be incomplete. Open it again from the original message."),),
 )
 UNREADABLE = Notice(
-    _("What was sent can't be read"),
-    (_("Nothing of yours was recorded."), _("Open the link again.")),
+    _("The submission could not be read"),
+    (_("Nothing was saved."), _("Open the link again.")),
 )

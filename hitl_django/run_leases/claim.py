@@ -85,4 +85,7 @@ def _describe_no_progress(last_error: str) -> str:
     times = format_count(hitl.MAX_ATTEMPTS, "time", "times")
     if last_error:
         return f"{last_error}. The run was taken up {times} and got nowhere."
-    return f"The run was taken up {times} and got nowhere; its worker never lived to say why."
+    return (
+        f"The run was claimed {times} without progress, and its worker died each time "
+        "before it could report an error."
+    )

@@ -104,7 +104,7 @@ def build_assignment_columns(terms: ReviewOptions | None, using: str) -> dict[st
         found["group_label"] = terms.group[:150]
     for column in ("assignee_id", "group_id"):
         if column in found and found[column] is None:
-            logger.warning("a question is for an %s that doesn't exist: it is free", column[:-3])
+            logger.warning("unknown %s in review(); the request is unassigned", column[:-3])
     if terms.priority is not None:
         found["priority"] = terms.priority
     return found

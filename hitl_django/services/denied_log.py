@@ -35,12 +35,18 @@ def record_denial(verb: str, *, by: Any, via: str) -> Iterator[None]:
         yield
     except NotAllowedError as error:
         fields = {"thread_id": error.thread_id}
-        logger.warning("user %s may not %s: thread %r", by.pk, verb, error.thread_id, extra=fields)
+        logger.warning(
+            "permission denied: user %s, action %s, thread %r",
+            by.pk,
+            verb,
+            error.thread_id,
+            extra=fields,
+        )
         try:
             _append(error, verb, by, via)
         except Exception:
             # The answer to the user is the refusal, whether or not it could be written down.
-            logger.exception("a refusal could not be recorded", extra=fields)
+            logger.exception("could not record a permission denial", extra=fields)
         raise
 
 

@@ -69,7 +69,9 @@ def _find(key: str, digest: str, by: Any) -> str | None:
     if row is None:
         return None
     if row.digest != digest:
-        raise IdempotencyKeyReusedError(f"The key {key!r} was used before for another request.")
+        raise IdempotencyKeyReusedError(
+            f"Idempotency key {key!r} was already used for a different request."
+        )
     return row.outcome
 
 

@@ -92,7 +92,7 @@ def export_person(user: Any, *, by: Any = None) -> Iterator[PersonRow]:
     The archive is read from end to end. NotAllowedError at once for who is no superuser; None may.
     """
     if by is not None and not (by.is_active and by.is_superuser):
-        raise NotAllowedError("Only a superuser may export what is stored about a person.")
+        raise NotAllowedError("Only superusers can export a person's data.")
     return Person(user).read_rows()
 
 

@@ -63,7 +63,7 @@ def pseudonymize_user(user: Any, *, by: Any = None, via: str = "code") -> Pseudo
     the user does meanwhile may stay. NotAllowedError for who is no superuser; None may.
     """
     if by is not None and not (by.is_active and by.is_superuser):
-        raise NotAllowedError("Only a superuser may forget a person.")
+        raise NotAllowedError("Only superusers can forget a person.")
     return _Forgetting(user, by, via).perform()
 
 

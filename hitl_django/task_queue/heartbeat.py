@@ -40,7 +40,7 @@ def report_work() -> None:
         _write(pid)
     except Exception:
         # The work is done and stored; that nobody hears of it must not undo that.
-        logger.exception("worker %s: heartbeat not written", pid)
+        logger.exception("worker %s: could not write heartbeat", pid)
 
 
 def report_idle(argument: str) -> None:

@@ -44,12 +44,14 @@ def assert_deterministic(story: Story, *, ignore: Collection[str] = ()) -> int:
     deaths = _Deaths()
     first = _tell(story, deaths)
     times = deaths.count
-    _compare(first, _tell(story, _Deaths()), ignore, "it ran again")
+    _compare(first, _tell(story, _Deaths()), ignore, "on the second run")
     for number in range(1, times + 1):
         for stored in (False, True):
             when = "behind" if stored else "before"
             again = _tell(story, _Deaths(at=number, stored=stored))
-            _compare(first, again, ignore, f"its worker died {when} commit {number} of {times}")
+            _compare(
+                first, again, ignore, f"with the worker killed {when} commit {number} of {times}"
+            )
     return 2 + 2 * times
 
 
@@ -138,7 +140,9 @@ def _compare(first: Any, again: Any, ignore: Collection[str], when: str) -> None
     found = _find_difference(first, again, ignore, "")
     if found is not None:
         path, one, other = found
-        raise NondeterminismError(f"When {when}, {path} was {other!r}, not {one!r} as before.")
+        raise NondeterminismError(
+            f"Nondeterministic {when}: {path} was {other!r}, before it was {one!r}."
+        )
 
 
 def _find_difference(

@@ -94,8 +94,12 @@ class GraphEnvironment:
         if len(found) != 1:
             wanted = {"title": title, **described}
             said = ", ".join(f"{name} {value!r}" for name, value in wanted.items() if value)
-            number = "No open question has" if not found else "More than one open question has"
-            raise AssertionError(f"{number} {said or 'been asked'}. {self._list_open()}")
+            number = (
+                "No pending interrupt matches"
+                if not found
+                else "More than one pending interrupt matches"
+            )
+            raise AssertionError(f"{number} {said or 'any filter'}. {self._list_open()}")
         return found[0]
 
     def decide(
@@ -121,7 +125,7 @@ class GraphEnvironment:
         self.advance()
         return decided
 
-    def make_interrupt(self, payload: Any = "Go on?", **terms: Any) -> Interrupt:
+    def make_interrupt(self, payload: Any = "Continue?", **terms: Any) -> Interrupt:
         """Makes an open question, for tests of views, policies and pages that need one.
 
         ``terms`` are those of ``review()``. It is asked by a run of a graph of its own.
@@ -141,8 +145,9 @@ class GraphEnvironment:
         asked = sorted(self.interrupts(run=run).values_list("title", flat=True))
         if asked != sorted(titles) or not asked:
             raise AssertionError(
-                f"The run should ask {', '.join(map(repr, titles)) or 'something'}, and "
-                f"{'asks ' + ', '.join(map(repr, asked)) if asked else self._describe(run)}."
+                "Expected the run to have the interrupts "
+                f"{', '.join(map(repr, titles)) or 'any'}, but "
+                f"{'it has ' + ', '.join(map(repr, asked)) if asked else self._describe(run)}."
             )
 
     def assert_finished(self, run: RunInfo | UUID | str, **values: Any) -> Any:
@@ -152,9 +157,9 @@ class GraphEnvironment:
         for name, value in values.items():
             held = result.get(name, UNSET) if isinstance(result, dict) else UNSET
             if held is UNSET:
-                raise AssertionError(f"The run has ended without {name!r}: {result!r}")
+                raise AssertionError(f"The run ended without {name!r}: {result!r}")
             if held != value:
-                raise AssertionError(f"The run has ended with {name}={held!r}, not {value!r}.")
+                raise AssertionError(f"The run ended with {name}={held!r}, expected {value!r}.")
         return result
 
     def assert_failed(self, run: RunInfo | UUID | str, error: str = "") -> None:
@@ -168,9 +173,11 @@ class GraphEnvironment:
     def _assert_state(self, run: RunInfo | UUID | str, state: str, error: str = "") -> None:
         found = self.get_run(run)
         if found.state != state:
-            raise AssertionError(f"The run should be {state}, and {self._describe(run)}.")
+            raise AssertionError(f"Expected the run to be {state}, but {self._describe(run)}.")
         if error not in found.error:
-            raise AssertionError(f"The run is {state}, but not for {error!r}: {found.error}")
+            raise AssertionError(
+                f"The run is {state}, but its error doesn't match {error!r}: {found.error}"
+            )
 
     def _describe(self, run: RunInfo | UUID | str) -> str:
         found = self.get_run(run)
@@ -182,8 +189,8 @@ class GraphEnvironment:
     def _list_open(self) -> str:
         rows = self.interrupts().values_list("title", "graph", "node")[:20]
         if not rows:
-            return "Nothing is asked."
-        return "Open are:" + "".join(
+            return "There are no pending interrupts."
+        return "Pending interrupts:" + "".join(
             f"\n  {title!r} ({graph}, {node})" for title, graph, node in rows
         )
 

@@ -34,7 +34,7 @@ class HealthFile:
             new.write_text(f"{READY if is_ready else WAITING}\n")
             new.replace(self.path)
         except OSError:
-            logger.exception("the health file can't be written")  # the probe says so, too
+            logger.exception("could not write the health file")  # the probe says so, too
 
     def remove(self) -> None:
         """Removes the file: nobody works any more."""

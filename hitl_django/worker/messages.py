@@ -24,7 +24,7 @@ def perform(function: str, argument: str) -> None:
     then does what the queue has it do.
     """
     if function not in dispatcher.list_functions():
-        raise ValueError(f"No message is for {function!r}.")
+        raise ValueError(f"No handler for messages to {function!r}.")
     begin_task()
     try:
         with _draining():

@@ -331,7 +331,7 @@ class _Checkpoints(_Bytes):
     def encrypt(self, row: Any) -> None:
         found = [bytes(getattr(row, name)) for name in Payloads._fields]
         if digest(b"".join(found)) != row.digest:
-            raise CorruptPayloadError(f"The stored checkpoint {row.checkpoint_id} is damaged.")
+            raise CorruptPayloadError(f"Stored checkpoint {row.checkpoint_id} is corrupt.")
         for name in self.columns:
             data = bytes(getattr(row, name))
             setattr(row, name, encrypt_column(decrypt_column(data), get_key_ring()))

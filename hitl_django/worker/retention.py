@@ -52,7 +52,8 @@ def apply_terms(
             # Nobody waits for it, as somebody does for the runs; rows of the project's own that
             # forbid it are named by the exception, which may quote them.
             logger.error(
-                "retention: ended threads can't be %s (%s); 'manage.py hitl %s' says why",
+                "retention: ended threads could not be %s (%s); run 'manage.py hitl %s' "
+                "for details",
                 done,
                 type(error).__name__,
                 command.format(days=days)
@@ -183,7 +184,7 @@ def prune_ended(days: float, graph: str | None = None) -> Iterator[int]:
                 # Its type alone: it may quote what the thread holds.
                 named = type(error).__name__
                 fields = {"thread_id": thread_id}
-                logger.error("thread %r can't be pruned: %s", thread_id, named, extra=fields)
+                logger.error("thread %r could not be pruned: %s", thread_id, named, extra=fields)
                 refused.append(error)
         if pruned:
             logger.info("retention: threads pruned: %s", pruned)
@@ -214,7 +215,7 @@ def delete_events(days: float, limit: int) -> int:
         if not runs:
             break
     if pruned:
-        logger.info("retention: runs whose events were deleted: %s", pruned)
+        logger.info("retention: runs with deleted events: %s", pruned)
     return pruned
 
 

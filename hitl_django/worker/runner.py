@@ -52,7 +52,7 @@ def advance(run_id: str) -> None:
     try:
         run = UUID(str(run_id))
     except ValueError:
-        logger.error("%r is not a run's id", run_id)
+        logger.error("%r is not a run id", run_id)
         return
     lease = _claim(run)
     if lease is None:
@@ -74,7 +74,7 @@ def _work_on(lease: RunLease, stretches: Sequence[RunSegment]) -> tuple[str, Bas
     except BaseException as error:
         stopped = error
     else:
-        logger.info("run %s left: %s", lease.run_id, outcome.status, extra=lease.log_fields())
+        logger.info("run %s released: %s", lease.run_id, outcome.status, extra=lease.log_fields())
         return outcome.status, outcome.error
     # Not while it is handled: it may quote what the run works on, and would be logged along
     # with whatever goes wrong now.
@@ -175,7 +175,7 @@ def _drainable(control: RunControl) -> Iterator[None]:
 
 def _release(lease: RunLease, error: BaseException, described: str | None) -> None:
     named = type(error).__name__
-    logger.error("run %s stopped: %s", lease.run_id, named, extra=lease.log_fields())
+    logger.error("run %s failed to continue: %s", lease.run_id, named, extra=lease.log_fields())
     try:
         if described is not None or not isinstance(error, Exception):
             reset_connections()
@@ -189,12 +189,12 @@ def _release(lease: RunLease, error: BaseException, described: str | None) -> No
     except Exception:
         # The database is out of reach. The lease runs out, and the sweep finds the run.
         fields = lease.log_fields()
-        logger.exception("run %s could not be given back", lease.run_id, extra=fields)
+        logger.exception("run %s could not be released", lease.run_id, extra=fields)
 
 
 def _log_taken_over(lease: RunLease) -> None:
     logger.warning(
-        "run %s was taken over: epoch %s is over",
+        "run %s was taken over: epoch %s has ended",
         lease.run_id,
         lease.thread.epoch,
         extra=lease.log_fields(),

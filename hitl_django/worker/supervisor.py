@@ -78,13 +78,13 @@ class WorkerWatch:
         """Returns why the processes should be started anew, or None."""
         is_owed = self.unsettled is not None and now - self.unsettled >= PATIENCE
         if is_owed and not _broker_is_down():
-            return "tasks are carried out, but their results are not taken in"
+            return "tasks finish, but their results are not processed"
         if self.expected is None or now - self.expected[0] < PATIENCE or self._someone_is_busy(now):
             return None
         expected, self.expected = self.expected, None
         # On a queue that several hosts share, another one may have taken them up.
         if is_any_due(expected[1]) and not _broker_is_down():
-            return "a run waits, and no worker takes it up"
+            return "a run is queued, but no worker picks it up"
         return None
 
     def _someone_is_busy(self, now: float) -> bool:
@@ -115,7 +115,7 @@ class Supervisor:
             with self.listener.installed():
                 while True:
                     began = time.monotonic()
-                    logger.error("worker processes: %s; starting them anew", self._run_once())
+                    logger.error("worker processes: %s; restarting", self._run_once())
                     if time.monotonic() - began > LONGEST:
                         delay = SHORTEST
                     self.listener.sleep(delay)
@@ -164,12 +164,12 @@ class Supervisor:
                     return fault
             except Exception:
                 # Without the database nobody can work, and there is nothing to start anew.
-                logger.exception("the supervisor can't look after runs")
+                logger.exception("the supervisor could not run the sweep")
                 watch.reset()
                 is_ready = False
                 connections.close_all()
             self.health.write(is_ready=is_ready)
-        return f"ended by themselves with code {code}"
+        return f"exited with code {code}"
 
     def _stop(self, child: Child, grace: float) -> None:
         # Only the main process may be asked to end; it ends the others itself. All of them get the

@@ -29,7 +29,7 @@ class Sweeper:
     def run(self) -> None:
         """Sweep three times in SWEEP_SECONDS until a signal asks for the end."""
         listener = StopSignals()
-        self.say("Sweeping. The queue that HITL['DISPATCH'] names has workers of its own.")
+        self.say("Sweeping only: the queue in HITL['DISPATCH'] has its own workers.")
         try:
             with listener.installed():
                 while True:

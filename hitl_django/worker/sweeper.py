@@ -73,7 +73,7 @@ def _run_steps(what: str, *steps: Callable[[], object]) -> None:
             step()
         except Exception:
             # Runs are what the sweep is for: nothing else keeps it from them.
-            logger.exception("%s could not be looked after", what)
+            logger.exception("%s could not be processed", what)
 
 
 def _delete_ended() -> None:
@@ -100,7 +100,7 @@ def _enqueue_overdue() -> list[UUID]:
         for run_id in run_ids:
             dispatcher.enqueue(run_id, batch)
         batch.run()
-    logger.info("sweep: runs hinted again: %s", len(run_ids))
+    logger.info("sweep: runs requeued: %s", len(run_ids))
     return run_ids
 
 

@@ -90,10 +90,10 @@ def call(state: Call) -> Agent:
     if answer is True:
         return {"results": [perform(tool, args)]}
     if answer is False:
-        return {"results": [f"{tool} was refused."]}
+        return {"results": [f"{tool} was rejected."]}
     if isinstance(answer, dict) and isinstance(answer.get("args"), dict):
         return {"results": [perform(tool, answer["args"])]}
-    return {"results": [f"{tool} was not called; the reviewer says: {answer}"]}
+    return {"results": [f"{tool} was not called. The reviewer responded: {answer}"]}
 
 
 def title_of(tool: str, args: dict[str, Any]) -> str:

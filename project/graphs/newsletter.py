@@ -66,7 +66,7 @@ def edit(state: Newsletter) -> Newsletter:
     limit = state.get("limit", 2000)
     payload = {
         "title": f"Send “{state['subject']}” to {state['audience']}?",
-        "why": "Nothing goes out under our name that nobody has read.",
+        "why": "Nothing is published without a review.",
         "limit": limit,
         "text": state["text"],
     }
@@ -77,7 +77,7 @@ def edit(state: Newsletter) -> Newsletter:
         if not answer.approved or fault is None:
             return {"approved": answer.approved, "text": answer.text, "rounds": rounds}
         rounds += 1
-        payload = {**payload, "why": f"It can't be sent yet: {fault}.", "text": answer.text}
+        payload = {**payload, "why": f"Not ready to send: {fault}.", "text": answer.text}
 
 
 def fault_of(text: str, limit: int) -> str | None:

@@ -43,7 +43,7 @@ class RefundDecision(BaseModel):
     approved: bool = Field(title="Approved")
     amount: int = Field(
         title="Amount",
-        description="In the currency's smallest unit: 12000 is 120.00 EUR.",
+        description="In cents: 12000 is 120.00 EUR.",
         ge=0,
         le=100_000_000_000,
     )
@@ -79,15 +79,15 @@ def check(state: Refund) -> Refund:
     units = state["amount"] // 10 ** EXPONENTS.get(state["currency"], 2)
     days, earlier = state["days_since_purchase"], state.get("earlier_refunds", 0)
     if units > SMALL_UNITS:
-        doubts.append("the amount is more than the shop pays without asking")
+        doubts.append("the amount is above the automatic limit")
     if days > RETURN_DAYS:
-        doubts.append(f"the order is {days} days old, returns end after {RETURN_DAYS}")
+        doubts.append(f"the order is {days} days old, but returns end after {RETURN_DAYS}")
     elif days > SMALL_DAYS:
         doubts.append(f"the order is {days} days old")
     if earlier:
-        doubts.append("it is not this customer's first refund")
+        doubts.append("this is not the customer's first refund")
     if not state["reason"].strip():
-        doubts.append("no reason is given")
+        doubts.append("no reason was given")
     return {"doubts": doubts}
 
 
@@ -103,7 +103,7 @@ def review(state: Refund) -> Refund:
     decision = interrupt(
         {
             "title": f"Refund {shown} to {state['customer']}?",
-            "why": f"A person has to look because {' and '.join(doubts)}.",
+            "why": f"Review required: {' and '.join(doubts)}.",
             "order": state["order"],
             "asked_for": shown,
             "amount": state["amount"],
@@ -128,14 +128,14 @@ def pay(state: Refund) -> Refund:
 
 def decline(state: Refund) -> Refund:
     """Stand in for the letter that says no."""
-    return {"outcome": f"Declined the refund of {state['order']}."}
+    return {"outcome": f"Refund of {state['order']} declined."}
 
 
 #: What reviewers say most often, to be chosen instead of typed.
 REASONS = [
     "The item was not sent back.",
-    "The time for returning it is over.",
-    "The customer was refunded already.",
+    "The return period has ended.",
+    "The customer has already been refunded.",
 ]
 REVIEW = ReviewPolicy(reasons=REASONS)
 # Another reviewer checks every tenth approval.

@@ -32,7 +32,7 @@ def look_up(order: str) -> str:
 
 def refund(order: str, cents: int) -> str:
     """Pays the price of an order back."""
-    return f"Order {order}: {cents / 100:.2f} EUR are paid back."
+    return f"Order {order}: {cents / 100:.2f} EUR refunded."
 
 
 @register_langgraph("support", version="1", title=_("Support"))
@@ -81,7 +81,7 @@ def _answer(messages: list[Any]) -> Iterator[dict[str, Any]]:
     since = messages[messages.index(asked) + 1 :]
     found = ORDER.search(asked.text)
     if found is None:
-        yield from _split("Which order is it about?")
+        yield from _split("Which order is this about?")
         return
     results = [message.text for message in since if message.type == "tool"]
     if len(results) > 1:
@@ -91,7 +91,7 @@ def _answer(messages: list[Any]) -> Iterator[dict[str, Any]]:
     name, words = "look_up", f"Let me look {found[0]} up."
     if results:
         name, args = "refund", {**args, "cents": 4990}
-        words = f"{results[0]} I would like to pay that back, which a colleague has to approve."
+        words = f"{results[0]} I'd like to refund it. A colleague has to approve that first."
     yield from _split(words)
     call = {"name": name, "args": json.dumps(args), "id": f"call-{len(messages)}", "index": 0}
     yield {"content": "", "tool_call_chunks": [call]}

@@ -50,7 +50,7 @@ def test_what_was_selected_is_listed_before_anything_is_decided(
 ) -> None:
     page = reviewer.post(BULK, select(three[:2]))
     assert page.status_code == 200
-    assert "2 questions to decide, each on its own" in words(page)
+    assert "2 requests to decide" in words(page)
     assert get_checkbox_value(three[0]) in text_of(page)
     assert get_checkbox_value(three[2]) not in text_of(page)
     assert not Decision.objects.exists()
@@ -72,7 +72,7 @@ def test_each_is_a_decision_of_its_own_and_has_its_result(
     page = reviewer.post(BULK, select(three))
     services.decide(three[1].pk, "reject", by=sam)  # between the two pages
     done = reviewer.post(BULK, confirmed(page))
-    assert "2 were recorded." in words(done)
+    assert "2 decisions saved." in words(done)
     assert "sam rejected this" in words(done)
     made = {decision.interrupt_id: decision for decision in Decision.objects.all()}
     assert [made[row.pk].type for row in three] == ["approve", "reject", "approve"]
@@ -90,7 +90,7 @@ def test_what_failed_and_still_waits_stays_selected(
     row = Interrupt.objects.get(pk=three[0].pk)
     assert confirmed(done)["item"] == [get_checkbox_value(row)]
     again = reviewer.post(BULK, {**confirmed(done), "decision": "approve"})
-    assert "1 was recorded." in words(reviewer.post(BULK, confirmed(again)))
+    assert "1 decision saved." in words(reviewer.post(BULK, confirmed(again)))
     assert Decision.objects.count() == 3
 
 
@@ -127,7 +127,7 @@ def test_what_can_not_be_decided_like_this_is_left_out_and_says_why(
         get_checkbox_value(good),
     ]
     page = reviewer.post(BULK, shown)
-    assert "1 question to decide" in words(page)
+    assert "1 request to decide" in words(page)
     for reason in (
         "It has changed since", "sam approved this", "Its run has stopped",
         "It needs an answer", "It isn't there any more".replace("'", "&#x27;"),
@@ -141,7 +141,7 @@ def test_who_holds_one_is_said_and_stands_in_nobodys_way(
 ) -> None:
     services.claim(three[0].pk, by=sam)
     page = reviewer.post(BULK, select(three[:1]))
-    assert "sam holds it." in words(page)
+    assert "Claimed by sam." in words(page)
     assert "1 was recorded" in words(reviewer.post(BULK, confirmed(page)))
     assert Decision.objects.get().claimed_by_label == "sam"
 
@@ -152,7 +152,7 @@ def test_one_that_was_claimed_since_it_was_listed_is_asked_about(
     listed = confirmed(reviewer.post(BULK, select(three[:1])))
     services.claim(three[0].pk, by=sam)
     page = reviewer.post(BULK, listed)
-    assert "sam holds it." in words(page)
+    assert "Claimed by sam." in words(page)
     assert not Decision.objects.exists()
     # It stays selected, and its name is said before it is decided after all.
     again = confirmed(reviewer.post(BULK, confirmed(page, decision="approve")))
@@ -164,7 +164,7 @@ def test_one_that_needs_several_approvals_gets_one_of_each(
 ) -> None:
     Interrupt.objects.filter(pk=three[0].pk).update(quorum=2)
     done = reviewer.post(BULK, confirmed(reviewer.post(BULK, select(three[:1]))))
-    assert "Recorded: 1 of 2 approvals." in words(done)
+    assert "Saved: 1 of 2 approvals." in words(done)
     row = Interrupt.objects.get(pk=three[0].pk)
     page = reviewer.post(BULK, select([row], confirmed="1", key="another"))
     assert "You approved it before." in words(page)
@@ -215,7 +215,7 @@ def test_a_post_that_selects_nothing_says_so(
     posted: dict[str, str], reviewer: Client, three: list[Interrupt]
 ) -> None:
     page = reviewer.post(BULK, posted, follow=True)
-    assert "Nothing was selected." in words(page)
+    assert "No requests selected." in words(page)
     assert reviewer.post(BULK, select(three, "edit")).headers["Location"] == list_of()
     assert reviewer.post(BULK, select(three, "respond")).status_code == 302
     assert not Decision.objects.exists()

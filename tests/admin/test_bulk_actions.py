@@ -49,7 +49,7 @@ def test_many_are_claimed_at_once_and_what_others_hold_is_named(
     Interrupt.objects.filter(pk=three[1].pk).update(**held)
     response = reviewer.post(MANY, select(three, verb="claim"))
     assert response.status_code == 302
-    assert told(response) == ["Held by you now: 2", "“Ship two?”: sam holds it."]
+    assert told(response) == ["Requests claimed: 2", "Claimed by “Ship two?”: sam."]
     mine = Interrupt.objects.filter(claimed_by=person("reviewer"))
     assert set(mine) == {three[0], three[2]}
 
@@ -69,9 +69,9 @@ def test_many_are_assigned_to_a_group(assigner: Client, three: list[Interrupt]) 
     crew = Group.objects.create(name="Crew")
     page = assigner.post(MANY, select(three, verb="assign"))
     wrong = assigner.post(MANY, confirmed(page, user="nobody knows"))
-    assert "There is no user of this name." in words(wrong)
+    assert "No user with this username." in words(wrong)
     response = assigner.post(MANY, confirmed(page, group=str(crew.pk)))
-    assert told(response) == ["Assigned: 3"]
+    assert told(response) == ["Requests assigned: 3"]
     assert Interrupt.objects.filter(group=crew, group_label="Crew").count() == 3
 
 
@@ -87,7 +87,7 @@ def test_who_may_not_decide_changes_nothing_and_is_told(
     browse: Callable[[str], Client], three: list[Interrupt]
 ) -> None:
     response = browse("reader").post(MANY, select(three[:1], verb="claim"))
-    assert told(response) == ["“Ship one?”: You may not do this."]
+    assert told(response) == ["“Ship one?”: You don't have permission to do this."]
     assert not Interrupt.objects.filter(claimed_until__isnull=False).exists()
 
 

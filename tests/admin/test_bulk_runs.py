@@ -67,7 +67,7 @@ def test_what_was_ticked_is_listed_before_anything_is_done(
     for row in failed:
         assert f'name="item" value="{row.pk}" aria-label="Select “fragile {row.key}”"' in listed
     page = operator.post(RUNS, select(failed[:2]))
-    assert "2 runs to try again, each on its own" in words(page)
+    assert "2 runs to retry" in words(page)
     assert confirmed(page)["item"] == [str(row.pk) for row in reversed(failed[:2])]
     assert states() == ["failed"] * 3
 
@@ -78,8 +78,8 @@ def test_each_is_done_on_its_own_and_has_its_result(
     page = operator.post(RUNS, select(failed))
     services.retry(failed[1].pk)  # between the two pages
     done = operator.post(MANY, confirmed(page))
-    assert "2 runs are queued again." in words(done)
-    assert "Only a failed or parked run can be tried again." in words(done)
+    assert "2 runs queued." in words(done)
+    assert "Only failed or parked runs can be retried." in words(done)
     made = AuditEntry.objects.filter(verb="retry", via="admin")
     assert {entry.subject for entry in made} == {str(failed[0].pk), str(failed[2].pk)}
     assert {entry.actor_label for entry in made} == {"operator"}
@@ -95,14 +95,14 @@ def test_what_cannot_be_done_is_left_out_and_says_why(
     waiting = asked().run
     page = operator.post(RUNS, select([*failed, waiting]))
     assert "2 runs to try again" in words(page)
-    left_out = words(page).split("Left out")[1]
-    assert "Its thread has gone on in a newer run." in left_out
-    assert "Only a failed or parked run can be tried again." in left_out
-    assert "waiting for an answer" in left_out
+    left_out = words(page).split("Skipped")[1]
+    assert "This thread has a newer run." in left_out
+    assert "Only failed or parked runs can be retried." in left_out
+    assert "waiting for review" in left_out
     services.cancel(waiting.pk)
     page = operator.post(RUNS, select([waiting], "cancel"))
-    assert "None of these can be cancelled." in words(page)
-    assert "It has ended, so there is nothing to cancel." in words(page)
+    assert "None of these runs can be cancelled." in words(page)
+    assert "This run has already ended." in words(page)
     assert 'name="item"' not in text_of(page)
 
 
@@ -113,17 +113,17 @@ def test_one_that_was_overtaken_or_is_gone_meanwhile_says_so(
     services.start("fragile", {"count": 9}, thread_id=failed[0].thread.thread_id)
     failed[1].thread.delete()
     done = operator.post(MANY, posted)
-    assert "1 run is queued again." in words(done)
-    assert "Its thread has gone on in a newer run." in words(done)
-    assert f"{failed[1].pk} This run isn't there any more." in words(done).replace("&#x27;", "'")
+    assert "1 run queued." in words(done)
+    assert "This thread has a newer run." in words(done)
+    assert f"{failed[1].pk} This run no longer exists." in words(done).replace("&#x27;", "'")
 
 
 def test_cancelling_says_what_is_withdrawn_and_records_why(operator: Client, asked: Asked) -> None:
     rows = [asked().run, asked("approval").run]
     page = operator.post(RUNS, select(rows, "cancel"))
-    assert "This withdraws 2 questions that they still ask." in words(page)
+    assert "This withdraws 2 pending requests." in words(page)
     done = operator.post(MANY, confirmed(page, reason="a test gone astray"))
-    assert "2 runs were cancelled." in words(done)
+    assert "2 runs cancelled." in words(done)
     assert states() == ["cancelled"] * 2
     assert set(Interrupt.objects.values_list("status", flat=True)) == {"cancelled"}
     entries = AuditEntry.objects.filter(verb="cancel")
@@ -149,7 +149,7 @@ def test_all_that_the_list_shows_are_those_of_its_filters(
     assert "All 3 that are listed" in words(listed)
     page = operator.post(f"{RUNS}?state__exact=failed", select([], all="1"))
     assert "3 runs to try again" in words(page)
-    assert "Left out" not in words(page)
+    assert "Skipped" not in words(page)
     assert f'href="{RUNS}?state__exact=failed"' in text_of(page)
     page = operator.post(f"{RUNS}?q=fragile+1", select([], all="1"))
     assert confirmed(page)["item"] == [str(failed[1].pk)]
@@ -162,7 +162,7 @@ def test_no_more_are_done_at_once_than_one_can_wait_for(
     # What can't be done takes no place of what can.
     for row in failed[:2]:
         services.start("fragile", {"count": 9}, thread_id=row.thread.thread_id)
-    assert "1 run to try again" in words(operator.post(RUNS, select([], all="1")))
+    assert "1 run to retry" in words(operator.post(RUNS, select([], all="1")))
     Run.objects.exclude(pk__in=[row.pk for row in failed]).delete()
     page = operator.post(RUNS, select([], all="1"))
     assert "2 runs to try again" in words(page)
@@ -210,16 +210,16 @@ def test_a_run_that_the_policy_keeps_is_left_out(
     settings.HITL = {**settings.HITL, "POLICY": f"{__name__}.NotThatOne"}
     page = operator.post(RUNS, select(failed))
     assert "2 runs to try again" in words(page)
-    assert "You may not do this." in words(page)
+    assert "You don't have permission to do this." in words(page)
     done = operator.post(MANY, select(failed))
-    assert "2 runs are queued again." in words(done)
-    assert "You may not do this." in words(done)
+    assert "2 runs queued." in words(done)
+    assert "You don't have permission to do this." in words(done)
     assert states() == ["queued", "failed", "queued"]
 
 
 def test_a_post_that_selects_nothing_says_so(operator: Client, failed: list[Run]) -> None:
     for posted in (select([]), {"item": ["nonsense"], "verb": "retry"}):
-        assert "Nothing was selected." in words(operator.post(RUNS, posted, follow=True))
+        assert "No requests selected." in words(operator.post(RUNS, posted, follow=True))
     assert operator.post(MANY, {"verb": "retry"}).headers["Location"] == RUNS
     assert operator.post(MANY, select(failed, "delete")).headers["Location"] == RUNS
     assert operator.get(MANY).headers["Location"] == RUNS
@@ -233,7 +233,7 @@ def test_a_page_that_the_list_no_longer_has_is_asked_for_again(
     beyond = f"{RUNS}?state__exact=failed&p=99"
     assert "The list has changed." in words(operator.post(beyond, select([], all="1"), follow=True))
     # What was ticked is known without the page.
-    assert "1 run to try again" in words(operator.post(beyond, select(failed[:1])))
+    assert "1 run to retry" in words(operator.post(beyond, select(failed[:1])))
 
 
 @pytest.mark.promise("P3")

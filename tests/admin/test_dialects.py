@@ -121,7 +121,7 @@ class TestAHumanInterrupt:
         assert "The customer has waited for a week." in page
         assert "dana@example.com" in page
         assert "allow_accept" not in page.partition("Raw data")[0]
-        for words in (">Accept<", ">Ignore<", ">Send edited version<", ">Send answer<"):
+        for words in (">Accept<", ">Ignore<", ">Approve with changes<", ">Send response<"):
             assert words in page
         assert "reply_is_json" not in page
 
@@ -190,7 +190,7 @@ class TestAToolCall:
 
     def test_says_what_a_feedback_lacks(self, reviewer: Client, asked: Asked) -> None:
         item = ask(asked, CALL)
-        assert "Write an answer first." in text_of(press(reviewer, item, "respond", reply=" "))
+        assert "Enter a response." in text_of(press(reviewer, item, "respond", reply=" "))
 
 
 class TestAnApprovalRequest:
@@ -221,7 +221,7 @@ class TestAnApprovalRequest:
         assert "Allow book_hotel?" in page
         assert "She stays for the fair." in page
         assert "tool_call_id" not in page.partition("Raw data")[0]
-        assert ">Send answer<" not in page
+        assert ">Send response<" not in page
         press(reviewer, item, button, **typed)
         assert answer_of(item) == answer
 
@@ -270,7 +270,7 @@ class TestARequestForSeveralActions:
         assert offered == [ALL, ["approve", "reject"]]
         assert "Tells her." in blocks[0]
         assert "review_configs" not in page.partition("Raw data")[0]
-        for words in (">Send decisions<", ">Approve all<", ">Reject all<"):
+        for words in (">Submit decisions<", ">Approve all<", ">Reject all<"):
             assert words in page
 
     def test_sends_one_decision_for_each_at_once(self, reviewer: Client, asked: Asked) -> None:
@@ -315,7 +315,7 @@ class TestARequestForSeveralActions:
     ) -> None:
         item = ask(asked, REQUEST)
         page = text_of(self.send(reviewer, item, "reject", **{"action/0-message": "Not now."}))
-        assert page.count("Say what is to become of this one.") == 2
+        assert page.count("Choose a decision for this action.") == 2
         assert "Not now." in page
         assert 'value="reject" id="' in page
         assert not Decision.objects.exists()
@@ -374,7 +374,7 @@ class TestARequestForSeveralActions:
         item = ask(asked, many(600, args=1))
         page = text_of(reviewer.get(page_of(item)))
         assert "too many to be decided one by one" in page
-        assert "550 more values are not shown." in page
+        assert "550 more values not shown." in page
         assert "Use one of the buttons" in text_of(self.send(reviewer, item))
         assert self.send(reviewer, item, button="approve").status_code == 302
         assert answer_of(item) == {"decisions": [{"type": "approve"}] * 600}
@@ -395,7 +395,7 @@ class TestARequestForSeveralActions:
         assert "goes for all of the same name" in page
         assert page.count('class="module aligned hitl-action"') == 2
         assert "× 150" in page
-        assert "Say what is to become of this one." in text_of(self.send(reviewer, item))
+        assert "Choose a decision for this action." in text_of(self.send(reviewer, item))
         typed = {"action/1-message": "No more money."}
         response = self.send(reviewer, item, "approve", "reject", **typed)
         assert response.status_code == 302
@@ -409,11 +409,9 @@ class TestARequestForSeveralActions:
         typed = {"action/0-message": "Call <b>her</b>.", "action/2/args/cents": "90"}
         self.send(reviewer, item, "respond", "reject", "edit", **typed)
         page = text_of(reviewer.get(page_of(item)))
-        told = page.split("Sent to the graph")[1].split("What is asked")[0]
+        told = page.split("Sent to the graph")[1].split("Request")[0]
         told = " ".join(re.sub(r"<[^>]*>", " ", told).split())
-        assert told.startswith(
-            "1. send_email answered instead Call &lt;b&gt;her&lt;/b&gt;. 2. dele"
-        )
+        assert told.startswith("1. send_email responded Call &lt;b&gt;her&lt;/b&gt;. 2. dele")
         assert "2. delete_file rejected 3. pay approved with changes Cents 90" in told
 
     def test_of_one_action_is_asked_like_any_interrupt(

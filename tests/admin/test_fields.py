@@ -49,7 +49,7 @@ class TestFaults:
             "Must have between 5 and 20 characters, and has 2.",
             "Must be a web address with its beginning, such as https://example.com/page.",
             "Must be between 1 and 99.",
-            "Enter a whole number, such as 12.",
+            "Enter a whole number, for example 12.",
             "Ensure this value has at most 10000 characters (it has 10001).",
         }
         assert not Decision.objects.exists()
@@ -88,14 +88,14 @@ class TestFaults:
         }
         page = text_of(press(reviewer, item, "each", {**sheet, **wrong}))
         assert faults_of(page).count("Must be at most 9.") == 2
-        assert "Say what is to become of this one." in page
+        assert "Choose a decision for this action." in page
 
     def test_of_a_missing_field_are_told_once(self, reviewer: Client) -> None:
         numbers = {"n": {"type": "integer"}, "m": {"type": "integer", "minimum": 2}}
         schema = {"type": "object", "properties": numbers, "required": ["n"]}
         item = make_interrupt({}, schema)
         page = text_of(press(reviewer, item, "respond", n="", m="1"))
-        assert faults_of(page) == ["This is needed.", "Must be at least 2."]
+        assert faults_of(page) == ["This field is required.", "Must be at least 2."]
 
 
 class TestChoicesAndTables:
@@ -152,7 +152,7 @@ class TestThePreview:
         ]
         assert "<del>two</del><ins>a</ins>" in made
         assert '<ins class="hitl-text">7</ins>' in made
-        assert "What the graph would get" in made
+        assert "Value sent to the graph" in made
         assert "It was one.</textarea>" in page
         assert press(reviewer, item, "edit", text=changed, cents="7").status_code == 302
 

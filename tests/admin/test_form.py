@@ -579,7 +579,7 @@ class TestAUnion:
             ["answer/contact?1/number", "answer/contact?1/loud"],
         ]
         labels = [str(kind.radio.choice_label) for kind in wait.kinds]
-        assert labels == ["No value", "A whole number", "A text"]
+        assert labels == ["No value", "Integer", "Text"]
 
     def test_keeps_what_it_was_made_from(self) -> None:
         form = asked(self.SHAPE, self.ASKED)
@@ -617,7 +617,7 @@ class TestAUnion:
         form.add_faults(faults)
         assert form.errors == {
             "answer/contact?1/number": ["Must have between 5 and 20 characters, and has 1."],
-            "__all__": ["Must have at least 2 entries, and has 1."],
+            "__all__": ["Must have at least 2 items, and has 1."],
         }
 
     def test_is_json_text_where_the_value_is_of_no_alternative(self) -> None:

@@ -21,7 +21,7 @@ SCHEMAS: dict[str, Any] = {
     "lines": {"type": "array", "items": {"type": "integer"}},
 }
 MOST, MORE = "9" * MAX_INTEGER_DIGITS, "9" * (MAX_INTEGER_DIGITS + 1)
-TOO_LONG = "An integer may have at most 100 digits."
+TOO_LONG = "Integers are limited to 100 digits."
 
 
 def form_of(schema: Any, text: str, original: Any = MISSING) -> AnswerForm:
@@ -99,15 +99,15 @@ def test_a_list_has_no_more_lines_than_an_answer_may_have_values() -> None:
     most = hitl.ANSWER_MAX_ITEMS
     assert form_of(SCHEMAS["lines"], "1\n" * most).is_valid()
     form = form_of(SCHEMAS["lines"], "1\n" * (most + 1))
-    assert f"These are more than {most} lines." in str(form.errors)
+    assert f"Enter at most {most} lines." in str(form.errors)
 
 
 def test_of_many_wrong_lines_the_first_are_named() -> None:
     errors = form_of(SCHEMAS["lines"], "x\n" * 100).errors["answer/it"]
     assert len(errors) == 20
-    assert errors[0] == "Line 1: Enter a whole number, such as 12."
+    assert errors[0] == "Line 1: Enter a whole number, for example 12."
 
 
 def test_a_key_that_stands_there_twice_is_named() -> None:
-    with pytest.raises(ValueError, match="the key 'a' stands there twice"):
+    with pytest.raises(ValueError, match="duplicate key 'a'"):
         from_json('{"a": 1, "b": 1, "c": 1, "b": 2, "a": 3}')

@@ -34,7 +34,7 @@ def assert_refused(response: Any) -> str:
     assert response.status_code == 403
     assert "no-store" in response["Cache-Control"]
     page = text_of(response)
-    assert "This was not sent" in page
+    assert "Your submission was rejected" in page
     # Whoever made the form, nobody can send it on from here.
     assert "<form" not in page
     assert "<button" not in page

@@ -30,7 +30,7 @@ def test_counts_what_the_user_holds_and_what_is_free_for_them(
     until = timezone.now() + timedelta(hours=1)
     assert "for you" not in text_of(reviewer.get(INDEX))
     make_interrupt({})
-    assert "1 question waits for you" in text_of(reviewer.get(INDEX))
+    assert "1 request needs your review" in text_of(reviewer.get(INDEX))
     make_interrupt({}, claimed_by=me, claimed_until=until)
     make_interrupt({}, assignee=me)
     make_interrupt({}, assignee=me, claimed_by=me, claimed_until=until)
@@ -40,7 +40,7 @@ def test_counts_what_the_user_holds_and_what_is_free_for_them(
     make_interrupt({}, snoozed_until=until)
     make_interrupt({}, status="decided")
     page = text_of(reviewer.get(INDEX))
-    assert "4 questions wait for you" in page
+    assert "4 requests need your review" in page
     assert f'href="{list_of()}"' in page
 
 
@@ -60,7 +60,7 @@ def test_counts_no_further_than_a_hundred(
     monkeypatch.setattr(hitl_pages, "MOST", 3)
     for _ in range(5):
         make_interrupt({})
-    assert "More than 2 questions wait for you" in text_of(reviewer.get(INDEX))
+    assert "More than 2 requests need your review" in text_of(reviewer.get(INDEX))
 
 
 def test_takes_five_queries_more_at_the_most(
@@ -143,7 +143,7 @@ def test_counts_what_is_for_a_group_of_the_users(
     crew = Group.objects.create(name="crew")
     person("reviewer").groups.add(crew)
     make_interrupt({}, group=crew)
-    assert "1 question waits for you" in text_of(reviewer.get(INDEX))
+    assert "1 request needs your review" in text_of(reviewer.get(INDEX))
 
 
 def test_offers_to_start_a_run_to_who_may(

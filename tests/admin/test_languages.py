@@ -47,7 +47,7 @@ def test_the_queue_comes_in_the_language_of_the_browser(
     assert "Mit den ausgewählten" in page
     asked()
     assert "2 Fragen warten" in text_of(reviewer.get(list_of(), **GERMAN))
-    assert "2 questions wait" in text_of(reviewer.get(list_of()))
+    assert "2 pending requests" in text_of(reviewer.get(list_of()))
     assert item.title in page  # what a graph asks is in its own words
 
 
@@ -108,7 +108,7 @@ def test_that_what_is_asked_is_too_large_to_be_approved_is_said_in_german(
 @pytest.mark.parametrize("n", [0, 1, 2, 5, 21])
 def test_german_has_one_and_many(n: int) -> None:
     with translation.override("de"):
-        words = ngettext("%(n)d question waits", "%(n)d questions wait", n) % {"n": n}
+        words = ngettext("%(n)d pending request", "%(n)d pending requests", n) % {"n": n}
     assert words == ("1 Frage wartet" if n == 1 else f"{n} Fragen warten")
 
 
@@ -154,7 +154,7 @@ def unmarked(html: str) -> set[str]:
 
 #: What is data, or the same in every language; Django's own search form says "Search" itself.
 DATA = {
-    "Question", "made", "ask", "Amount", "amount", "Names", "names",
+    "Request", "made", "ask", "Amount", "amount", "Names", "names",
     "admin", "log", "reviewer", "rita", "code", "JSON", "Search",
 }  # fmt: skip
 

@@ -60,8 +60,8 @@ def assert_away(response: Any) -> str:
     assert response["Retry-After"] == "5"
     assert "no-store" in response["Cache-Control"]
     html = str(response.content.decode())
-    assert "The database can’t be reached" in html
-    assert "Try again" in html
+    assert "Database unavailable" in html
+    assert "Retry" in html
     return html
 
 

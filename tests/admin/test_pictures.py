@@ -83,7 +83,7 @@ def test_a_screen_reader_hears_what_the_picture_shows() -> None:
     assert desc is not None
     assert [title.get("id"), desc.get("id")] == ids
     assert title.text == "Refunds"
-    assert desc.text == "A graph of 3 nodes. Visited: a. It waits at: b. What comes next: c."
+    assert desc.text == "Graph with 3 nodes. Visited: a. Waiting at: b. Next: c."
 
 
 def test_a_long_list_of_nodes_is_cut_in_the_description() -> None:

@@ -88,12 +88,12 @@ class TestARow:
             "you , for 59 minutes",
             "sam , for 59 minutes",
             "assigned to sam , Crew",
-            "its time is up",
+            "expired",
             "priority 2",
             "0 of 2 approvals",
         ):
             assert said in page, page
-        assert page.count("its time is up") == 2
+        assert page.count("expired") == 2
         assert "gone" not in page
 
     def test_that_is_due_since_a_moment_is_overdue_by_less_than_a_minute(
@@ -108,7 +108,7 @@ class TestARow:
         asked()
         assert "on hold" not in words(reviewer.get(list_of()))
         Run.objects.update(state=Run.State.PARKED)
-        assert "on hold: its run has stopped" in words(reviewer.get(list_of()))
+        assert "on hold: run stopped" in words(reviewer.get(list_of()))
 
     def test_names_a_version_that_is_decided_and_no_other(
         self, reviewer: Client, asked: Asked
@@ -122,7 +122,7 @@ class TestARow:
         self, role: str, browse: Callable[[str], Client], asked: Asked
     ) -> None:
         asked()
-        assert "With the selected" not in words(browse(role).get(list_of()))
+        assert "With selected" not in words(browse(role).get(list_of()))
 
 
 class TestTheSubject:
@@ -203,8 +203,8 @@ class TestWhatItCosts:
         is_cut = many == 20 and connection.vendor != "postgresql"
         with django_assert_max_num_queries(13 + is_cut):
             page = reviewer.get(most)
-        assert "52 questions wait" in words(page)
-        assert "No worker reports" in words(page)
+        assert "52 pending requests" in words(page)
+        assert "No worker is running" in words(page)
         assert len(page.context["cl"].result_list) == 2
         assert {row.subject.url != "" for row in page.context["cl"].result_list} == {True}
 
@@ -236,13 +236,13 @@ def test_who_decides_nothing_has_nothing_to_select_and_to_take(
     browse: Callable[[str], Client], reviewer: Client
 ) -> None:
     item = make_interrupt({})
-    offers = ('name="item"', "Take next", "With the selected")
+    offers = ('name="item"', "Review next", "With selected")
     assert all(offer in text_of(reviewer.get(list_of())) for offer in offers)
     reader = browse("reader")
     page = text_of(reader.get(list_of()))
     assert item.title in page
     assert [offer for offer in offers if offer in page] == []
-    assert "Take next" not in text_of(reader.get(page_of(item)))
+    assert "Review next" not in text_of(reader.get(page_of(item)))
 
 
 class TestCountsAndFilters:
@@ -267,8 +267,8 @@ class TestCountsAndFilters:
     ) -> None:
         response = reviewer.get(list_of())
         assert tabs(response) == {
-            "Waiting": "5", "Mine": "1", "Free": "2", "Held by others": "1", "Overdue": "1",
-            "Put off": "1",
+            "Pending": "5", "Mine": "1", "Unclaimed": "2", "Claimed by others": "1", "Overdue": "1",
+            "Snooze": "1",
         }  # fmt: skip
         for tab in response.context["tabs"]:
             shown = reviewer.get(list_of() + tab.url)
@@ -292,8 +292,8 @@ class TestCountsAndFilters:
             response = reviewer.get(list_of(), query)
             assert [row.title for row in response.context["cl"].result_list] == [title]
             if "q" not in query:
-                assert tabs(response)["Waiting"] == "1"
-            assert "1 question waits" in words(response)
+                assert tabs(response)["Pending"] == "1"
+            assert "1 pending request" in words(response)
 
     @pytest.mark.parametrize(
         ("query", "counts"),
@@ -349,8 +349,8 @@ class TestCountsAndFilters:
         for _ in range(5):
             make_interrupt({})
         response = reviewer.get(list_of())
-        assert tabs(response)["Waiting"] == "2+"
-        assert "More than 3 questions wait." in words(response)
+        assert tabs(response)["Pending"] == "2+"
+        assert "More than 3 pending requests." in words(response)
 
     def test_a_search_finds_the_same_however_many_match(
         self, reviewer: Client, monkeypatch: pytest.MonkeyPatch
@@ -427,26 +427,26 @@ class TestAnEmptyQueue:
     @pytest.mark.parametrize(
         ("query", "changes", "reason"),
         [
-            ({}, None, "Nothing waits for a decision."),
+            ({}, None, "No pending requests."),
             ({}, None, "that your permissions cover"),
             (
                 {},
                 {"snoozed_until": Now() + HOUR},
-                "Everything that waits is put off. The first one",
+                "All pending requests are snoozed. The first one",
             ),
             (
                 {"show": "free"},
                 {"snoozed_until": Now() + HOUR},
-                "Everything that waits is put off.",
+                "All pending requests are snoozed.",
             ),
             ({"show": "free"}, {"claimed_until": Now() + HOUR}, "is held by others."),
-            ({"show": "free"}, {"group_label": "x"}, "Nothing is free for you."),
-            ({"show": "mine"}, {}, "You hold nothing, and nothing is assigned to you."),
-            ({"show": "held"}, {}, "Nobody else holds a question."),
-            ({"show": "overdue"}, {}, "Nothing is overdue."),
-            ({"show": "snoozed"}, {}, "Nothing is put off."),
-            ({"q": "elephant"}, {}, "Nothing here matches your search and filters."),
-            ({"graph": "other"}, {}, "Nothing here matches your search and filters."),
+            ({"show": "free"}, {"group_label": "x"}, "No unclaimed requests for you."),
+            ({"show": "mine"}, {}, "You have no claimed or assigned requests."),
+            ({"show": "held"}, {}, "No requests are claimed by others."),
+            ({"show": "overdue"}, {}, "No overdue requests."),
+            ({"show": "snoozed"}, {}, "No snoozed requests."),
+            ({"q": "elephant"}, {}, "No results match your search and filters."),
+            ({"graph": "other"}, {}, "No results match your search and filters."),
         ],
     )
     def test_says_why(
@@ -461,7 +461,7 @@ class TestAnEmptyQueue:
             Interrupt.objects.filter(pk=row.pk).update(**changes)
         response = reviewer.get(list_of(), query)
         assert reason in words(response)
-        assert ("Show all that waits" in words(response)) is bool(query)
+        assert ("Show all pending" in words(response)) is bool(query)
 
 
 class TestTakeNext:

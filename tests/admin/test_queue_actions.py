@@ -40,7 +40,7 @@ class TestHolding:
         self, reviewer: Client, person: Person
     ) -> None:
         item = make_interrupt({"n": 1})
-        assert "Nobody holds this." in text_of(reviewer.get(page_of(item)))
+        assert "Unclaimed" in text_of(reviewer.get(page_of(item)))
         response = handle(reviewer, item, "claim")
         assert response.headers["Location"] == page_of(item)
         item.refresh_from_db()
@@ -63,7 +63,7 @@ class TestHolding:
         assert 'value="take_over"' not in page
         response = handle(reviewer, item, "claim")
         assert response.status_code == 409
-        assert "public holds this question" in text_of(response)
+        assert "Claimed by public" in text_of(response)
         item.refresh_from_db()
         assert item.claimed_by == other
 
@@ -106,7 +106,7 @@ class TestPuttingOff:
         assert item.snoozed_until is not None
         assert abs(item.snoozed_until - timezone.now() - timedelta(days=days)) < timedelta(days=1)
         [message] = told(response)
-        assert message.startswith(f"“{item.title}” is put off until ")
+        assert message.startswith(f"“{item.title}” is snoozed until ")
         assert "put off until" in text_of(reviewer.get(page_of(item)))
         handle(reviewer, item, "wake")
         item.refresh_from_db()
@@ -182,7 +182,7 @@ class TestComments:
     ) -> None:
         item = make_interrupt({"n": 1})
         reader = browse("reader")
-        assert "Your comment" not in text_of(reader.get(page_of(item)))
+        assert "Comment" not in text_of(reader.get(page_of(item)))
         response = handle(reader, item, "comment", text="But I have something to say.")
         assert response.status_code == 403
         assert "something to say" in text_of(response)
@@ -220,7 +220,7 @@ class TestTheHead:
         )
         for then, said in (
             ("answer", "named for this case"),
-            ("cancel", "then its run is cancelled"),
+            ("cancel", "then the run is cancelled"),
         ):
             Interrupt.objects.update(expiry={"seconds": 1, "then": then})
             page = text_of(reviewer.get(page_of(item)))
@@ -276,8 +276,8 @@ def test_the_page_of_many_interrupts_asks_the_database_a_fixed_number_of_times(
         page = text_of(reviewer.get(page_of(item)))
     assert page.count("A word.") == 11
     assert page.count("manager approved this version") == 10
-    assert "The last answer could not be used" in page
-    assert "This version was changed from what was asked:" in page
+    assert "The last response was rejected by the graph" in page
+    assert "Changes from the original request:" in page
     assert list_of() in page
     assert sheet_of(reviewer, item)
 
@@ -354,7 +354,7 @@ class TestWhatWasTypedInTheAnswer:
         closed = handle(reviewer, item, "claim", **form)
         for response in (refused, changed, closed):
             page = text_of(response)
-            assert "What you had written" in page
+            assert "Your text" in page
             assert "Half a thought" in page
             assert "9.5" in page
 
@@ -406,10 +406,10 @@ class TestDecidingOverAClaim:
         decision = Decision.objects.get()
         assert (decision.type, decision.reason) == ("edit", "A <thought>")
         assert decision.claimed_by_label == "public"
-        assert "Held by then" in text_of(reviewer.get(page_of(item)))
-        assert "Held by then" in text_of(reviewer.get(page_of(decision, "decision")))
+        assert "Claimed by" in text_of(reviewer.get(page_of(item)))
+        assert "Claimed by" in text_of(reviewer.get(page_of(decision, "decision")))
         thread = text_of(reviewer.get(page_of(item.thread, "thread")))
-        assert "Decided: edit, while public held it" in thread
+        assert "Decided: edit, while claimed by public" in thread
 
     def test_asks_again_where_somebody_else_holds_it_by_then(
         self, reviewer: Client, person: Person, asked: Asked

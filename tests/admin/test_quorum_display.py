@@ -43,14 +43,14 @@ class TestAInterruptForTwo:
     ) -> None:
         item = jointly(asked)
         page = text_of(reviewer.get(page_of(item)))
-        assert "2 people have to approve this; nobody has yet." in page
+        assert "Requires 2 approvals. None yet." in page
         assert "The run goes on when enough people do." in page
         [message] = told(press(reviewer, item, "approve"))
         assert "1 of 2 people have approved" in message
         page = text_of(other.get(page_of(item)))
-        assert "1 of 2: reviewer approved this version." in page
+        assert "1 of 2 approvals: reviewer approved this version." in page
         [message] = told(press(other, item, "approve"))
-        assert "Waiting for a worker." in message
+        assert "Queued, waiting for a worker." in message
         assert "2 of 2" in text_of(other.get(page_of(item)))
         advance()
         assert Run.objects.get(pk=item.run_id).state == "succeeded"
@@ -61,7 +61,7 @@ class TestAInterruptForTwo:
         item = jointly(asked)
         press(reviewer, item, "approve")
         page = text_of(reviewer.get(page_of(item)))
-        assert "You have approved this version." in page
+        assert "You already approved this version." in page
         assert 'value="approve"' not in page
         assert 'value="reject"' in page
         response = press(reviewer, item, "approve")
@@ -78,7 +78,7 @@ class TestAInterruptForTwo:
         [message] = told(press(reviewer, item, "edit", amount="4", text=f"{TEXT} Regards."))
         assert "Others have to approve that." in message
         page = text_of(other.get(page_of(item)))
-        assert "1 of 2: reviewer approved this version." in page
+        assert "1 of 2 approvals: reviewer approved this version." in page
         assert '<del class="hitl-text">5</del>' in page
         assert '<ins class="hitl-text">4</ins>' in page
         assert "<ins> Regards.</ins>" in page
@@ -115,7 +115,7 @@ class TestWhoStartedTheRun:
         assert 'value="approve"' not in page
         response = press(reviewer, item, "approve", amount="5", reason="Mine.")
         assert response.status_code == 403
-        assert "You may not approve this" in text_of(response)
+        assert "You can't approve this request" in text_of(response)
         assert "Mine." in text_of(response)
         assert not Decision.objects.exists()
 
@@ -126,8 +126,8 @@ class TestWhoStartedTheRun:
         Run.objects.update(started_by=person("reviewer"))
         person("reviewer").user_permissions.add(Permission.objects.get(codename="link_interrupt"))
         page = text_of(browse("reviewer").get(page_of(item)))
-        assert "Send edited version" not in page
-        assert "Send answer" not in page
+        assert "Approve with changes" not in page
+        assert "Send response" not in page
         assert "with a link" not in page
         assert 'value="reject"' in page
 
@@ -137,10 +137,10 @@ class TestAInterruptThatHasToBeClaimed:
         item = asked("reviewed", payload={"amount": 5}, terms={"claim_required": True})
         page = text_of(reviewer.get(page_of(item)))
         assert 'value="approve"' not in page
-        assert "Claim it" in page
+        assert "Claim" in page
         response = press(reviewer, item, "approve", amount="5", reason="Kept.")
         assert response.status_code == 409
-        assert "Claim this question before you decide it" in text_of(response)
+        assert "Claim this request before you decide" in text_of(response)
         assert "Kept." in text_of(response)
         services.claim(item.pk, by=response.wsgi_request.user)
         assert press(reviewer, item, "approve").status_code == 302
@@ -151,9 +151,9 @@ class TestAInterruptThatHasToBeClaimed:
     ) -> None:
         payload = {"amount": 5} if dialect == "raw" else REQUEST
         item = asked("reviewed", payload=payload, terms={"claim_required": True})
-        offers = ["Send edited version", "Send answer"]
+        offers = ["Approve with changes", "Send response"]
         if dialect != "raw":
-            offers = ['hitl-action"', "Send decisions</button>"]
+            offers = ['hitl-action"', "Submit decisions</button>"]
         page = text_of(reviewer.get(page_of(item)))
         assert [offer for offer in offers if offer in page] == []
         services.claim(item.pk, by=person("reviewer"))
@@ -183,7 +183,7 @@ class TestAInterruptThatHasToBeClaimed:
         services.claim(item.pk, by=person("public"))
         response = press(reviewer, item, "approve", sheet, reason="Kept.")
         assert response.status_code == 409
-        assert "public holds this question" in text_of(response)
+        assert "Claimed by public" in text_of(response)
         assert "Kept." in text_of(response)
         assert not Decision.objects.exists()
 
@@ -235,4 +235,4 @@ def test_a_run_that_waits_for_all_its_answers_says_so(
     item = asked("panel")
     assert "the run goes on when all are answered" in text_of(reviewer.get(page_of(item)))
     [message] = told(press(reviewer, item, "respond", reply="Yes."))
-    assert "The run waits for an answer." in message
+    assert "Age review." in message

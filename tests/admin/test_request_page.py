@@ -42,7 +42,7 @@ class TestSeveralInterruptsOfARun:
         first = asked("panel")
         [second] = Interrupt.objects.exclude(pk=first.pk)
         page = text_of(reviewer.get(page_of(second)))
-        assert "2 questions of one run" in page
+        assert "2 requests from one run" in page
         assert "the run goes on with each answer" in page
         forms = sheets_in(page)
         assert [page_of(item) in form for item, form in zip((second, first), forms, strict=True)]
@@ -88,7 +88,7 @@ class TestSeveralInterruptsOfARun:
         Interrupt.objects.filter(pk__in=others).update(thread=item.thread_id, run=item.run_id)
         Interrupt.objects.update(version=3)
         with django_assert_max_num_queries(25):
-            assert "15 questions of one run" in text_of(reviewer.get(page_of(item)))
+            assert "15 requests from one run" in text_of(reviewer.get(page_of(item)))
 
 
 class TestAListOfObjects:
@@ -165,7 +165,7 @@ class TestWhatIsTooLarge:
         }
         item = make_interrupt({"note": "x" * 300_000}, schema)
         page = text_of(reviewer.get(page_of(item)))
-        assert "The answer, which repeats what was asked, is 300027 bytes large" in page
+        assert "The response, including the original request, is 300027 bytes large" in page
         assert 'value="approve"' not in page
         response = press(reviewer, item, "approve")
         assert "262144 are allowed" in text_of(response)
@@ -184,12 +184,15 @@ class TestTheLineThatFollowsARun:
     ) -> None:
         item = asked()
         [message] = told(press(reviewer, item, "approve"))
-        assert "Waiting for a worker." in message
-        assert self.status_of(reviewer, item) == {"text": "Waiting for a worker.", "again": 1.5}
-        assert "Waiting for a worker." in text_of(reviewer.get(page_of(item)))
+        assert "Queued, waiting for a worker." in message
+        assert self.status_of(reviewer, item) == {
+            "text": "Queued, waiting for a worker.",
+            "again": 1.5,
+        }
+        assert "Queued, waiting for a worker." in text_of(reviewer.get(page_of(item)))
         advance()
-        assert self.status_of(reviewer, item) == {"text": "The run came to its end."}
-        assert "The run came to its end." in text_of(reviewer.get(page_of(item)))
+        assert self.status_of(reviewer, item) == {"text": "Succeeded."}
+        assert "Succeeded." in text_of(reviewer.get(page_of(item)))
 
     def test_says_when_the_run_asks_again(
         self, reviewer: Client, asked: Asked, advance: Advance
@@ -197,7 +200,7 @@ class TestTheLineThatFollowsARun:
         item = asked("interview")
         press(reviewer, item, "approve")
         advance()
-        assert self.status_of(reviewer, item)["text"] == "The run waits for an answer."
+        assert self.status_of(reviewer, item)["text"] == "Age review."
 
     def test_leads_who_sees_no_runs_to_the_interrupt(
         self, browse: Callable[[str], Client], person: Any, asked: Asked
@@ -220,7 +223,9 @@ class TestTheLineThatFollowsARun:
 
 
 def test_what_each_decision_leads_to_is_said_before(reviewer: Client, asked: Asked) -> None:
-    assert "The run goes on with a no." in text_of(reviewer.get(page_of(asked("approval"))))
+    assert "Rejects the request. The run resumes." in text_of(
+        reviewer.get(page_of(asked("approval")))
+    )
     typed = text_of(reviewer.get(page_of(asked())))
     assert "with a yes and with the answer as it stands above" in typed
     assert "where it was told to stop" in text_of(reviewer.get(page_of(asked("gated", text="x"))))
@@ -232,20 +237,20 @@ def test_the_page_takes_few_queries_from_who_may_see_everything(
     item = asked("panel")
     with django_assert_max_num_queries(25):
         page = text_of(admin_client.get(page_of(item)))
-    for part in ("What happened before", "Where this is in its graph", "Comments", "Assign"):
+    for part in ("Previous steps", "Position in the graph", "Comments", "Assign"):
         assert part in page
 
 
 def test_what_comes_next_is_told_and_drawn(reviewer: Client, asked: Asked) -> None:
     page = text_of(reviewer.get(page_of(asked())))
-    assert re.search(r"<dt>Then comes</dt><dd><bdi>the end of the run<", page)
+    assert re.search(r"<dt>Then comes</dt><dd><bdi>end of the run<", page)
     assert 'class="hitl-graph"' in page
 
 
 def test_of_a_graph_that_is_no_longer_there_is_still_decided(reviewer: Client) -> None:
     page = text_of(reviewer.get(page_of(make_interrupt({"n": 1}, graph="long gone"))))
     assert 'value="approve"' in page
-    assert "Then comes" not in page
+    assert "Next node" not in page
     assert 'class="hitl-graph"' not in page
 
 

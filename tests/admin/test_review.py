@@ -30,7 +30,7 @@ class TestTheList:
         assert "Refund Dana?" in page
         assert page_of(item) in page
         assert "<bdi>typed</bdi> ▸ <bdi>ask</bdi>" in page
-        assert "1 question waits" in page
+        assert "1 pending request" in page
 
     def test_shows_only_what_is_pending_the_oldest_first(self, reviewer: Client) -> None:
         now = timezone.now()
@@ -43,7 +43,7 @@ class TestTheList:
         assert "It is" not in page
 
     def test_says_so_in_words_when_nothing_waits(self, reviewer: Client) -> None:
-        assert "Nothing waits for a decision." in text_of(reviewer.get(list_of()))
+        assert "No pending requests." in text_of(reviewer.get(list_of()))
         make_interrupt({})
         nothing = text_of(reviewer.get(list_of(), {"q": "no such title"}))
         assert "Nothing here matches" in nothing
@@ -75,26 +75,26 @@ class TestTheList:
         assert not any('"payload", "' in query["sql"] for query in counted.captured_queries)
 
     def test_says_that_no_worker_reports_while_one_is_missed(self, reviewer: Client) -> None:
-        assert "No worker reports" not in text_of(reviewer.get(list_of()))
+        assert "No worker is running" not in text_of(reviewer.get(list_of()))
         worker = WorkerHeartbeat.objects.create(owner="host:7", host="host", pid=7)
-        assert "No worker reports" not in text_of(reviewer.get(list_of()))
+        assert "No worker is running" not in text_of(reviewer.get(list_of()))
         WorkerHeartbeat.objects.update(at=timezone.now() - timedelta(hours=1))
         page = text_of(reviewer.get(list_of()))
-        assert "No worker reports" in page
+        assert "No worker is running" in page
         assert "One last reported:" in page
         worker.delete()
         make_interrupt({})
         Run.objects.update(state="queued", queued_at=timezone.now() - timedelta(hours=1))
         page = text_of(reviewer.get(list_of()))
-        assert "No worker reports" in page
+        assert "No worker is running" in page
         assert "One last reported:" not in page
 
     def test_turns_its_pages(self, reviewer: Client) -> None:
         for _ in range(60):
             make_interrupt({})
         page = text_of(reviewer.get(list_of(), {"p": "2"}))
-        assert "60 questions wait" in page
-        assert "Question" in page
+        assert "60 pending requests" in page
+        assert "Request" in page
 
 
 class TestAInterrupt:
@@ -133,7 +133,7 @@ class TestAInterrupt:
     ) -> None:
         item = asked("gated", text="x")
         page = text_of(reviewer.get(page_of(item)))
-        assert "Go on" in page
+        assert "Continue" in page
         assert 'value="reject"' not in page
         assert press(reviewer, item, "approve").status_code == 302
         advance()
@@ -167,8 +167,8 @@ class TestADecision:
         assert decision.value == {"amount": 12.5, "note": "", "approved": True}
         assert decision.by_label == "reviewer"
         [message] = told(response)
-        assert message.startswith("Recorded: you approved “Refund Dana?”.")
-        assert "Waiting for a worker." in message
+        assert message.startswith("You approved “Refund Dana?”.")
+        assert "Queued, waiting for a worker." in message
         assert page_of(item.run_id, "run") in message
         advance()
         assert Run.objects.get(pk=item.run_id).state == "succeeded"
@@ -220,7 +220,7 @@ class TestADecision:
         self, reviewer: Client, asked: Asked
     ) -> None:
         first = asked()
-        make_interrupt({}, title="Another graph's")
+        make_interrupt({}, title="Choose another graph's")
         second = asked()
         query = "?_changelist_filters=graph%3Dtyped"
         posted = {**sheet_of(reviewer, first), "decision": ["approve"]}
@@ -240,7 +240,7 @@ class TestARefusal:
         assert "Enter a number" in page
         assert 'value="lots"' in page
         assert "Because." in page
-        assert "Nothing was sent yet." in page
+        assert "Not submitted." in page
         assert not Decision.objects.exists()
 
     def test_of_what_fails_the_schema_stands_at_the_field(self, reviewer: Client) -> None:
@@ -270,7 +270,7 @@ class TestARefusal:
     def test_of_an_answer_too_large_says_so(self, reviewer: Client, asked: Asked) -> None:
         response = press(reviewer, asked("approval"), "respond", reply="x" * 300_000)
         assert response.status_code == 200
-        assert "Nothing was sent yet." in text_of(response)
+        assert "Not submitted." in text_of(response)
         assert not Decision.objects.exists()
 
     @pytest.mark.parametrize("button", ["", "delete", "edit2", "respond"])
@@ -291,7 +291,7 @@ class TestARefusal:
         page = text_of(response)
         assert response.status_code == 409
         assert "system rejected this" in page
-        assert "Nothing of yours was sent." in page
+        assert "Your input was not submitted." in page
         assert "I would pay." in page
         assert "99" in page
         # Who takes the next from there holds it; the page itself took nothing.
@@ -346,7 +346,7 @@ class TestARefusal:
         user.user_permissions.remove(user.user_permissions.get(codename="decide_interrupt"))
         response = press(reviewer, item, "approve", sheet, reason="Kept.")
         assert response.status_code == 403
-        assert "You may not decide this question" in text_of(response)
+        assert "You can't decide this request" in text_of(response)
         assert "Kept." in text_of(response)
         assert not Decision.objects.exists()
 
@@ -362,9 +362,9 @@ class TestAClosedInterrupt:
     @pytest.mark.parametrize(
         ("status", "words"),
         [
-            ("expired", "This question expired"),
-            ("superseded", "This question was superseded"),
-            ("cancelled", "This question was withdrawn"),
+            ("expired", "This request has expired"),
+            ("superseded", "This request was superseded"),
+            ("cancelled", "This request was withdrawn"),
         ],
     )
     def test_says_what_became_of_it(self, reviewer: Client, status: str, words: str) -> None:
@@ -396,7 +396,7 @@ def test_an_answer_that_could_not_be_used_is_told_with_the_reason(
     press(reviewer, item, "respond", seats="3")
     advance()
     page = text_of(reviewer.get(page_of(item)))
-    assert "The last answer could not be used" in page
+    assert "The last response was rejected by the graph" in page
     assert "seats are sold in pairs" in page
     assert "reviewer had answered" in page
 
@@ -404,9 +404,9 @@ def test_an_answer_that_could_not_be_used_is_told_with_the_reason(
     advance()
     item.refresh_from_db()
     assert item.status == "decided"
-    assert "could not be used" not in text_of(reviewer.get(page_of(item)))
+    assert "rejected by the graph" not in text_of(reviewer.get(page_of(item)))
     run = text_of(reviewer.get(f"/admin/hitl_django/run/{item.run_id}/change/"))
-    assert "An answer could not be used" in run
+    assert "A response was rejected by the graph" in run
 
 
 def test_an_answer_that_was_used_for_another_interrupt_says_so(
@@ -419,7 +419,7 @@ def test_an_answer_that_was_used_for_another_interrupt_says_so(
     Interrupt.objects.update(changed_at=timezone.now())
     assert "asked something else" in text_of(reviewer.get(page_of(item)))
     run = text_of(reviewer.get(f"/admin/hitl_django/run/{item.run_id}/change/"))
-    assert "then asked otherwise" in run
+    assert "changed after decision" in run
 
 
 def test_an_interrupt_that_expired_says_what_became_of_its_run(
@@ -438,9 +438,9 @@ def test_an_interrupt_that_expired_says_what_became_of_its_run(
         response = press(reviewer, item, "approve", sheet)
         assert response.status_code == 409
         page = text_of(response)
-        assert "This question expired" in page
+        assert "This request has expired" in page
         assert said in page
-        assert "Nothing of yours was sent." in page
+        assert "Your input was not submitted." in page
 
 
 def test_an_interrupt_that_was_erased_says_so_on_every_page(

@@ -57,7 +57,7 @@ def test_a_failed_run_is_tried_again_by_one_button(
     client = browse("operator")
     page = client.get(page_of(failed.pk, "run")).content.decode()
     assert f'action="{url_of("retry", failed.pk)}"' in page
-    assert "Try again" in page
+    assert "Retry" in page
     graphs.FAILING.clear()
 
     response = client.post(url_of("retry", failed.pk), follow=True)
@@ -73,14 +73,14 @@ def test_a_failed_run_is_tried_again_by_one_button(
 def test_a_parked_run_is_let_go_on(browse: Browse, failed: Run) -> None:
     Run.objects.update(state="parked")
     client = browse("operator")
-    assert "Let it go on" in client.get(page_of(failed.pk, "run")).content.decode()
+    assert "Retry" in client.get(page_of(failed.pk, "run")).content.decode()
     client.post(url_of("retry", failed.pk))
     assert Run.objects.get().state == "queued"
 
 
 def test_a_run_that_cannot_be_tried_again_says_so(browse: Browse, waiting: Run) -> None:
     client = browse("operator")
-    assert "Try again" not in client.get(page_of(waiting.pk, "run")).content.decode()
+    assert "Retry" not in client.get(page_of(waiting.pk, "run")).content.decode()
     response = client.post(url_of("retry", waiting.pk))
     assert response.status_code == 302
     assert "only a failed or parked one" in told(response)
@@ -100,7 +100,7 @@ def test_before_a_run_is_cancelled_it_is_said_what_that_withdraws(
 ) -> None:
     client = browse("operator")
     page = client.get(url_of("cancel", waiting.pk)).content.decode()
-    assert "This withdraws what it still asks" in page
+    assert "This withdraws its pending requests" in page
     assert Interrupt.objects.get().title in page
 
     response = client.post(url_of("cancel", waiting.pk), {"reason": "a duplicate"}, follow=True)
@@ -129,7 +129,7 @@ def test_a_thread_goes_on_from_a_step(browse: Browse, waiting: Run, advance: Adv
     link = url_of("fork", waiting.pk, after(waiting, 0))
     assert link in client.get(page_of(waiting.pk, "run")).content.decode()
     page = client.get(link).content.decode()
-    assert "This cancels the thread's present run" in page
+    assert "This cancels the thread's current run" in page
     assert "What it still asks is withdrawn with it" in page
     assert Interrupt.objects.get().title in page
 
@@ -140,7 +140,7 @@ def test_a_thread_goes_on_from_a_step(browse: Browse, waiting: Run, advance: Adv
     assert response.redirect_chain[-1][0] == page_of(new.pk, "run")
     old = client.get(page_of(waiting.pk, "run")).content.decode()
     assert page_of(new.pk, "run") in old
-    assert "left behind" not in old or "superseded" in old
+    assert "superseded" not in old or "superseded" in old
     assert "Rita" in Interrupt.objects.get(run=new).title
     assert Interrupt.objects.get(run=waiting).status == "superseded"
 
@@ -240,13 +240,13 @@ def test_steps_are_shown_to_those_who_may_see_the_state(browse: Browse, waiting:
         role: browse(role).get(page_of(waiting.pk, "run")).content.decode()
         for role in ("reader", "operator", "engineer")
     }
-    assert "What each step changed" in pages["engineer"]
-    assert "What each step changed" not in pages["reader"] + pages["operator"]
+    assert "Changes by step" in pages["engineer"]
+    assert "Changes by step" not in pages["reader"] + pages["operator"]
 
 
 def test_the_picture_shows_where_the_thread_waits(browse: Browse, waiting: Run) -> None:
     page = browse("reader").get(page_of(waiting.pk, "run")).content.decode()
-    assert "It waits at: ask." in page
+    assert "Waiting at: ask." in page
     assert "hitl_django/graph.css" in page
 
 
@@ -260,7 +260,13 @@ def test_a_threads_page_tells_what_happened(
     services.decide(item.pk, "approve")
     advance()
     page = browse("engineer").get(page_of(item.thread_id, "thread")).content.decode()
-    for said in ("Run started", "Run ended: succeeded", "Asked", "Decided: approve", "Step 1"):
+    for said in (
+        "Run started",
+        "Run ended: succeeded",
+        "Review requested",
+        "Decided: approve",
+        "Step 1",
+    ):
         assert said in page
     assert page_of(item.run_id, "run") in page
     assert page_of(item) in page

@@ -27,7 +27,7 @@ Browse = Callable[[str], Client]
 def test_the_list_shows_states_in_words(browse: Browse, asked: Callable[..., Interrupt]) -> None:
     asked()
     page = browse("reader").get(list_of("run")).content.decode()
-    assert "waiting for an answer" in page
+    assert "waiting for review" in page
 
 
 def test_a_run_shows_its_interrupts_with_their_decisions(
@@ -47,10 +47,10 @@ def test_a_run_that_nobody_works_on_says_so(browse: Browse) -> None:
     run = services.start("approval", {"text": "the news"})
     worker = WorkerHeartbeat.objects.create(owner="host:7", host="host", pid=7)
     page = browse("operator").get(page_of(run.id, "run")).content.decode()
-    assert "It waits for a worker." in page
+    assert "Queued, waiting for a worker." in page
     WorkerHeartbeat.objects.filter(pk=worker.pk).update(at=timezone.now() - timedelta(hours=1))
     page = browse("operator").get(page_of(run.id, "run")).content.decode()
-    assert "Waiting for a worker; none reports at the moment." in page
+    assert "Queued, but no worker is running." in page
 
 
 def test_a_run_needs_few_queries(
@@ -165,7 +165,7 @@ def test_who_decided_an_interrupt_of_a_reserved_graph_is_for_its_group_alone(
     for page in pages:
         html = browse("reader").get(page).content.decode()
         assert [word for word in hidden if word in html] == [], page
-        assert "Asked for a run" in html
+        assert "Started a run" in html
     person("reader").groups.add(Group.objects.create(name="finance"))
     for page in pages:
         html = browse("reader").get(page).content.decode()
@@ -250,16 +250,16 @@ def test_a_run_that_waits_for_its_turn_says_so_and_can_be_cancelled(browse: Brow
         for text in ("one", "two")
     )
     page = browse("operator").get(page_of(second.id, "run")).content.decode()
-    assert "waiting for its turn" in page
-    assert "It begins when the runs of its thread before it have ended." in page
-    assert "The thread has gone on in a newer run." not in page
-    assert "Cancel the run…" in page
+    assert "waiting for earlier runs" in page
+    assert "Starts when the earlier runs of this thread have ended." in page
+    assert "This thread has a newer run." not in page
+    assert "Cancel run…" in page
     page = browse("operator").get(page_of(first.id, "run")).content.decode()
-    assert "The thread has gone on in a newer run." not in page
+    assert "This thread has a newer run." not in page
     page = browse("engineer").get(page_of(Thread.objects.get().pk, "thread")).content.decode()
-    assert "waiting for its turn" in page
+    assert "waiting for earlier runs" in page
     assert '<span class="hitl-state hitl-state-queued">queued</span>' in page.partition("<h2")[0]
-    assert (page.count("Run waits for its turn"), page.count("Run started")) == (1, 1)
+    assert (page.count("Run waiting for earlier runs"), page.count("Run started")) == (1, 1)
 
 
 def test_no_sentence_of_the_admin_ends_in_two_full_stops(browse: Browse) -> None:
@@ -288,7 +288,7 @@ def test_times_have_one_style_and_pages_say_their_zone_once(
     for page in pages:
         shown = browse("engineer").get(page).content.decode()
         assert "March 5, 2026, 5:06 a.m." in shown, page
-        assert shown.count("Times are those of Asia/Tokyo.") == 1, page
+        assert shown.count("Time zone: Asia/Tokyo") == 1, page
         for other in ("03/05/2026", "2026-03-05 05:06", "05:06:07 "):
             assert other not in shown, page
 

@@ -82,11 +82,11 @@ def test_sharing_is_offered_and_taken_from_who_may(
     reviewer: Client, person: Callable[[str], Any], browse: Callable[[str], Client]
 ) -> None:
     given = {"query": "show=mine", "name": "Ours", "shared": "on"}
-    assert "For everybody" not in text_of(reviewer.get(f"{list_of()}?show=mine"))
+    assert "Share with everyone" not in text_of(reviewer.get(f"{list_of()}?show=mine"))
     assert reviewer.post(SAVE, given).status_code == 403
     person("reviewer").user_permissions.add(Permission.objects.get(codename="share_savedfilter"))
     client = browse("reviewer")
-    assert "For everybody" in text_of(client.get(f"{list_of()}?show=mine"))
+    assert "Share with everyone" in text_of(client.get(f"{list_of()}?show=mine"))
     client.post(SAVE, given)
     other = browse("reader")
     (link,) = saved(other, "show=mine")

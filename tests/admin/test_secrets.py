@@ -159,7 +159,7 @@ def test_form_without_required_secret_is_refused(
     item = opening(advance)
     body = sheet_of(reviewer, item)
     page = reviewer.post(page_of(item), {**body, "answer/note": "n", "decision": "respond"})
-    assert "This is needed." in page.content.decode()
+    assert "This field is required." in page.content.decode()
     assert not Decision.objects.exists()
 
 

@@ -147,7 +147,7 @@ def test_where_no_site_has_the_page_there_is_no_link(
     html = page.content.decode()
     assert page.status_code == 200
     assert "Publish the news?" in html
-    assert "Runs and open reviews" in html
+    assert "Runs and pending reviews" in html
     assert not [url for url in links(html) if "hitl_django" in url]
     assert find_admin_page(Run, "changelist") == ""
 
@@ -168,7 +168,7 @@ def test_nobody_is_led_to_a_site_that_does_not_let_them_in(
     desk.unregister(Run)
     try:
         page = client.get(f"/desk/hitl_django/reviewitem/{item.pk}/change/")
-        assert "See the run" not in page.content.decode()
+        assert "View run" not in page.content.decode()
     finally:
         desk.register(Run, ours.RunAdmin)
 

@@ -238,7 +238,7 @@ def test_a_key_and_a_thread_can_be_named(starter: Client, advance: Advance) -> N
     page = starter.post(
         form_of("approval"), opened(starter, "approval") | terms | {"input/text": "y"}
     )
-    assert "Another run was started with this key before." in words(page)
+    assert "This key was already used for a different run." in words(page)
     advance()
     page = starter.post(
         form_of("approval"), opened(starter, "approval") | terms | {"run_key": "news 8"}
@@ -279,7 +279,7 @@ def test_a_thread_that_one_may_not_see_is_no_way_in(
     page = client.post(
         form_of("approval"), opened(client, "approval") | {"input/text": "x", "thread_id": "hidden"}
     )
-    assert "You can’t continue this thread." in words(page)
+    assert "You don’t have permission to continue this thread." in words(page)
     assert Run.objects.count() == 1
     # What they started themselves they are led to.
     page = client.post(form_of("approval"), opened(client, "approval"), follow=True)
@@ -315,7 +315,7 @@ def test_a_graph_that_cannot_be_built_says_so_and_why_to_operators(
     page, other = starter.get(CHOOSE), browse("reader").get(CHOOSE)
     assert "broken &lt;b&gt;" in text_of(page)
     assert "no such &lt;module&gt;" in text_of(page)
-    assert "It can’t be built." in words(other)
+    assert "This graph can’t be loaded." in words(other)
     assert "no such" not in text_of(other)
     assert form_of("broken <b>") not in text_of(page)
     assert starter.get(form_of("broken <b>")).headers["Location"] == CHOOSE

@@ -55,10 +55,10 @@ def test_an_objects_page_shows_its_runs_and_what_they_ask(
 
     page = show("reader", group)
 
-    assert "Runs and open reviews" in page
+    assert "Runs and pending reviews" in page
     assert page_of(mine) in page
     assert page_of(mine.run_id, "run") in page
-    assert "waiting for an answer" in page
+    assert "waiting for review" in page
     assert page_of(theirs) not in page
 
 
@@ -71,7 +71,7 @@ def test_an_interrupt_that_was_answered_waits_no_more(
     advance()
     page = show("reader", group)
     assert page_of(item) not in page
-    assert "Nothing about this waits for a decision." in page
+    assert "No pending requests for this object." in page
     assert "succeeded" in page
 
 
@@ -81,7 +81,7 @@ def test_who_may_not_see_runs_sees_no_section(
 ) -> None:
     group = Group.objects.create(name="a")
     item = about(group, advance)
-    assert "Runs and open reviews" not in show("nobody", group)
+    assert "Runs and pending reviews" not in show("nobody", group)
     page = show("asker", group)
     assert page_of(item) in page
     assert page_of(item.run_id, "run") not in page

@@ -93,7 +93,7 @@ def test_forms_and_lists_have_what_they_are_used_with(root: Client, rows: dict[s
     for control in ('name="decision" value="approve"', 'name="reason"', 'value="claim"'):
         assert control in page
     queue = root.get(list_of()).content.decode()
-    for part in ('name="item"', 'id="searchbar"', 'id="result_list"', "Take next", "Approve…"):
+    for part in ('name="item"', 'id="searchbar"', 'id="result_list"', "Review next", "Approve…"):
         assert part in queue
     runs = root.get(list_of("run")).content.decode()
     for part in ('class="hitl-filters"', "?state__exact=failed", 'class="hitl-title"'):

@@ -54,9 +54,9 @@ def test_exactly_what_one_run_asks_is_selected(
     posted = forms_of(page)[decision]
     assert {*posted["item"]} == {get_checkbox_value(item) for item in five}
     asked = reviewer.post(BULK, posted)
-    assert "5 questions to decide, each on its own" in words(asked)
+    assert "5 requests to decide" in words(asked)
     done = reviewer.post(BULK, confirmed(asked, reason="All the same."))
-    assert "5 were recorded." in words(done)
+    assert "5 decisions saved." in words(done)
     assert set(Decision.objects.values_list("type", "reason")) == {(decision, "All the same.")}
 
 

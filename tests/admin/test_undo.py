@@ -117,7 +117,7 @@ def test_somebody_else_undoes_nothing(
     form = undo_form(decide(reviewer, item))
     page = browse("operator").post(undo_of(item), form)
     assert page.status_code == 403
-    assert "You may not undo this decision" in words(page)
+    assert "You can't undo this decision" in words(page)
     assert browse("nobody").post(undo_of(item), form).status_code == 404
     assert now(item).status == "decided"
 

@@ -263,7 +263,7 @@ class TestFiles:
             assert 'href="https://shop.example/orders/7"' in page
             assert '<img class="hitl-image"' in page
             # The question's own pages say who approved.
-            assert "/reviewitem/" not in page[page.index("What was asked") : page.index("Raw")]
+            assert "/reviewitem/" not in page[page.index("Request") : page.index("Raw")]
             file = url.removesuffix("change/") + "file/"
             assert f"{file}?at=%2Fpaper" in page
             assert read(reviewer.get(f"{file}?at=/paper")) == b"%PDF"

@@ -61,7 +61,7 @@ def test_says_who_decided_and_that_another_version_is_asked(
     shown = [f"{one.pk}.1" for one in (decided, changed)]
     assert watch(browse("engineer"), changed, *shown)["interrupts"] == {
         str(decided.pk): "reviewer approved this",
-        str(changed.pk): "The question has changed since you opened it",
+        str(changed.pk): "This request has changed since you opened it",
     }
     assert watch(reviewer, decided, shown[0])["interrupts"][str(decided.pk)] == "You approved this"
 
@@ -72,7 +72,7 @@ def test_names_the_others_who_look_and_forgets_them_after_a_while(
     item = make_interrupt({})
     watch(browse("reader"), item)
     watch(browse("engineer"), item)
-    assert watch(reviewer, item)["text"] == "Also looking at this: engineer and reader."
+    assert watch(reviewer, item)["text"] == "Also viewing: engineer and reader."
     assert watch(reviewer, make_interrupt({}))["text"] == ""
     later = time.time() + 31
     monkeypatch.setattr("hitl_django.admin.request.presence.time.time", lambda: later)
@@ -126,7 +126,7 @@ class TestTheList:
             "counts": {
                 "": "1", "mine": "0", "free": "1", "held": "0", "overdue": "0", "snoozed": "0",
             },
-            "total": "1 question waits",
+            "total": "1 pending request",
         }  # fmt: skip
 
     def test_counts_what_has_come_and_leads_to_it(self, reviewer: Client) -> None:
@@ -136,9 +136,9 @@ class TestTheList:
             make_interrupt({}, title=f"Later {number}?")
         news = reviewer.get(address).json()
         assert news["text"] == "3 new"
-        assert news["lead"] == {"url": f"{list_of()}?show=free", "label": "Show"}
+        assert news["lead"] == {"url": f"{list_of()}?show=free", "label": "Apply"}
         assert news["counts"]["free"] == "4"
-        assert news["total"] == "4 questions wait"
+        assert news["total"] == "4 pending requests"
         assert text_of(reviewer.get(news["lead"]["url"])).count("Later") == 2 * 3
         # Once they are shown they are new no more.
         assert reviewer.get(open_list(reviewer, show="free")).json()["text"] == ""
@@ -175,7 +175,7 @@ class TestTheList:
         news = reviewer.get(address).json()
         assert news["interrupts"] == {
             str(asked["decided"].pk): "public rejected this",
-            str(asked["changed"].pk): "The question has changed since you opened it",
+            str(asked["changed"].pk): "This request has changed since you opened it",
         }
         assert news["counts"][""] == "2"
 

@@ -95,10 +95,10 @@ def test_a_test_is_sent_and_a_message_sent_again_by_actions(integrator: Client) 
     message = Delivery.objects.get()
     assert (message.event, message.state) == ("webhook.test", "pending")
 
-    Delivery.objects.update(state="dead", attempts=12, fault="It answered <b>500</b>.")
+    Delivery.objects.update(state="dead", attempts=12, fault="The receiver returned <b>500</b>.")
     for url in (list_of("delivery"), page_of(message, "delivery")):
         page = integrator.get(url).content.decode()
-        assert "It answered &lt;b&gt;500&lt;/b&gt;." in page
+        assert "The receiver returned &lt;b&gt;500&lt;/b&gt;." in page
     other = made()
     query = "?endpoint__id__exact="
     for pk, count in ((hook.pk, 1), (other.pk, 0)):

@@ -102,7 +102,7 @@ def test_what_may_not_be_edited_is_not_edited_by_deciding_each_action_on_its_own
         infer_decision,
         lambda asked, resume: make_resume_value(asked, "respond", resume["decisions"]),
     ):
-        with pytest.raises(InvalidAnswerError, match="may not be changed"):
+        with pytest.raises(InvalidAnswerError, match="can’t be changed"):
             give(interrupt, {"decisions": [edit, {"type": "respond", "message": "No."}]})
 
 

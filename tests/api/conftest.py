@@ -33,7 +33,7 @@ ROLES: dict[str, list[str]] = {
     "operator": [*VIEW, "operate_run"],
     "integrator": ["view_webhookendpoint", "manage_webhooks"],
     "auditor": [*VIEW, "view_thread_state"],
-    "keeper": [*VIEW, "export_decisions", "view_reviewer_figures"],
+    "keeper": [*VIEW, "export_decisions", "view_reviewer_insights"],
 }
 
 _numbers = itertools.count(1)

@@ -126,9 +126,9 @@ def test_a_body_in_chunks_is_what_it_says(server: Server, interrupt: Interrupt) 
 BROKEN = [
     ("it ends without its last chunk", chunked(b'{"type": "approve"}'), IN_CHUNKS),
     ("it ends within a chunk", b"ff\r\n" + b'{"type": "approve"}', IN_CHUNKS),
-    ("a size is no number", b'zz\r\n{"type": "approve"}\r\n' + END, IN_CHUNKS),
+    ("a size is not a number", b'zz\r\n{"type": "approve"}\r\n' + END, IN_CHUNKS),
     ("a size is negative", b'-13\r\n{"type": "approve"}\r\n' + END, IN_CHUNKS),
-    ("a chunk is longer than it says", b'2\r\n{"type": "approve"}\r\n' + END, IN_CHUNKS),
+    ("a chunk is longer than it says characters", b'2\r\n{"type": "approve"}\r\n' + END, IN_CHUNKS),
     (
         "two lengths",
         chunked(b'{"type": "approve"}') + END,

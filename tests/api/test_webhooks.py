@@ -55,7 +55,7 @@ def test_what_is_wrong_is_named(api: Any, body: Any, status: int, pointers: list
 
 def test_a_change_leaves_alone_what_it_does_not_name(api: Any, invoice: str) -> None:
     hook = webhook_services.create_webhook(URL, events=["run.failed"], description="CRM")
-    WebhookEndpoint.objects.update(failures=7, stopped="It answered 410: it is gone.")
+    WebhookEndpoint.objects.update(failures=7, stopped="The receiver returned 410 Gone.")
     body = {"graphs": [invoice], "active": True}
     changed = api.call("PATCH", "webhook", hook.id, body=body).json()
     assert changed["graphs"] == [invoice]
@@ -68,12 +68,14 @@ def test_a_message_is_tried_listed_and_sent_again(api: Any) -> None:
     tried = api.post("webhook-test", hook.id, body={})
     assert (tried.status_code, tried["Location"]) == (202, tried.json()["url"])
     first = Delivery.objects.get()
-    Delivery.objects.update(state="dead", attempts=12, fault="It answered 500.", status=500)
+    Delivery.objects.update(
+        state="dead", attempts=12, fault="The receiver returned 500.", status=500
+    )
     api.post("webhook-test", hook.id, body={})
 
     page = api.get("deliveries", hook.id, query="state=dead").json()
     assert [row["id"] for row in page["results"]] == [str(first.pk)]
-    assert page["results"][0]["fault"] == "It answered 500."
+    assert page["results"][0]["fault"] == "The receiver returned 500."
     everything = api.get("deliveries", hook.id, query="page_size=1").json()
     assert everything["next"]
     assert len(everything["results"]) == 1

@@ -44,5 +44,5 @@ def drawn(cls: type[BaseException]) -> bool:
 
 
 def test_a_message_is_the_docstring_unless_one_is_given() -> None:
-    assert str(errors.ThreadNotFound()) == "There is no such thread."
+    assert str(errors.ThreadNotFound()) == "Thread not found."
     assert str(errors.ThreadNotFound("No thread 7.")) == "No thread 7."

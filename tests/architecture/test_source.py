@@ -183,7 +183,7 @@ def test_the_package_says_that_it_is_typed() -> None:
 COUNTED = r"(?:decisions|events|links|lines|messages|migrations|nodes|questions|rows|runs)"
 COUNTED += r"|(?:steps|tasks|threads|times|webhooks|workers)"
 #: Of these there are always several.
-SEVERAL = ("%(count)d questions of one run", "More than %(n)s questions wait", "{n} times)")
+SEVERAL = ("%(count)d requests from one run", "More than %(n)s pending requests", "{n} times)")
 
 
 def test_one_of_a_thing_is_not_spoken_of_as_several() -> None:

@@ -386,7 +386,7 @@ def _reserved_interrupt(target: Target) -> Answer:
     assert events.status == 200
     answer = target.ask("GET", f"runs/{run}/events/", by=READER)
     for text in (events.text, answer.text):
-        assert "__interrupt__" in text, "there is no such event"
+        assert "__interrupt__" in text, "such event does not exist"
         assert "zqreservedqz" not in text, "the question is there"
     return answer
 
@@ -564,7 +564,7 @@ def _length_and_chunks(target: Target) -> Answer:
     return smuggled(target, "Content-Length: 300\r\nTransfer-Encoding: chunked", b"0\r\n\r\n")
 
 
-@attack("chunks whose length is no number", CLOSED, 400, 411, 413)
+@attack("chunks whose length is not a number", CLOSED, 400, 411, 413)
 def _no_number(target: Target) -> Answer:
     path = f"/hitl/api/v1/interrupts/{target.interrupt().pk}/claim/"
     told = {**target.basic(), "Content-Type": "application/json", "Transfer-Encoding": "chunked"}

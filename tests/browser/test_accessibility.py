@@ -121,7 +121,7 @@ def test_no_page_that_answers_a_form_has_a_fault(
         page.click(".hitl-bar .default")
     look("somebody holds it")
     page.goto(f"{base}/reviewitem/{held.pk}/change/")
-    page.get_by_text("Change something and send the edited version").click()
+    page.get_by_text("Edit and approve").click()
     page.get_by_label("Text:").fill("the ebb")
     with leads_on(page):
         page.click("button:has-text('Preview')")
@@ -131,7 +131,7 @@ def test_no_page_that_answers_a_form_has_a_fault(
     with mock.patch("hitl_django.services.decide", side_effect=OperationalError("gone")):
         with leads_on(page):
             page.click(".hitl-bar .hitl-reject")
-        page.wait_for_selector("text=The database can’t be reached")
+        page.wait_for_selector("text=Database unavailable")
     look("the database is away")
     page.goto(f"{base}/reviewitem/{held.pk}/change/")
     page.evaluate(
@@ -139,7 +139,7 @@ def test_no_page_that_answers_a_form_has_a_fault(
     )
     with leads_on(page):
         page.click(".hitl-bar .default")
-    assert "This was not sent" in page.inner_text("h1")
+    assert "Your submission was rejected" in page.inner_text("h1")
     look("not from this site")
     settings.DATA_UPLOAD_MAX_NUMBER_FIELDS = 2
     page.goto(f"{base}/run/{run.pk}/cancel/")

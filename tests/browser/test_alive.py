@@ -28,9 +28,9 @@ def test_who_else_looks_at_an_interrupt_is_named(log_in: Callable[..., Any], sta
     rita.clock.install()
     open_interrupt(rita)
     open_interrupt(ravi)
-    ravi.get_by_text("Also looking at this: rita.").wait_for()
+    ravi.get_by_text("Also viewing: rita.").wait_for()
     rita.clock.fast_forward(15_000)
-    rita.get_by_text("Also looking at this: ravi.").wait_for()
+    rita.get_by_text("Also viewing: ravi.").wait_for()
 
 
 def test_that_somebody_has_just_decided_is_said_and_nothing_typed_is_lost(
@@ -47,7 +47,7 @@ def test_that_somebody_has_just_decided_is_said_and_nothing_typed_is_lost(
     rita.get_by_text("ravi rejected this").wait_for()
     assert rita.get_by_label("Reason:").input_value() == "I was about to say yes."
     with leads_on(rita):
-        rita.get_by_role("link", name="Look at it as it is now").click()
+        rita.get_by_role("link", name="View the current version").click()
     rita.get_by_role("heading", name="ravi rejected this").wait_for()
 
 
@@ -56,7 +56,7 @@ def test_nothing_is_said_without_a_script(log_in: Callable[..., Any], start: Sta
     page = log_in(**WITHOUT_JAVASCRIPT)
     open_interrupt(page)
     services.cancel(run.pk)
-    assert not page.get_by_text("Look at it as it is now").is_visible()
+    assert not page.get_by_text("View the current version").is_visible()
 
 
 LIST = "/admin/hitl_django/reviewitem/"
@@ -101,9 +101,9 @@ def test_the_open_list_says_what_is_new_and_moves_nothing(
     rita.get_by_text("2 new").wait_for()
     assert rita.title().startswith("(3) Review queue |")
     assert rita.get_by_role("link", name="Waiting 3").is_visible()
-    assert rita.get_by_text("3 questions wait").is_visible()
+    assert rita.get_by_text("3 pending requests").is_visible()
     with leads_on(rita):
-        rita.get_by_role("link", name="Show", exact=True).click()
+        rita.get_by_role("link", name="Apply", exact=True).click()
     rows = rita.locator("#result_list tbody tr")
     assert [rows.filter(has_text=name).count() for name in ("Dana", "Kim", "Lena", "Noor")] == [
         0, 1, 1, 1,

@@ -34,7 +34,7 @@ def test_two_who_go_on_after_each_decision_never_meet(
     for page in (rita, ravi):
         page.goto("/admin/hitl_django/reviewitem/")
         with leads_on(page):
-            button(page, "Take next").click()
+            button(page, "Review next").click()
     for _ in range(2):
         for page in (rita, ravi):
             with leads_on(page):
@@ -61,7 +61,7 @@ def test_who_was_too_late_is_led_to_one_that_nobody_else_is_at(
         button(rita, "Approve").click()
     assert "ravi approved this" in rita.inner_text("#content")
     with leads_on(rita):
-        button(rita, "Take next").click()
+        button(rita, "Review next").click()
     assert (ravi.inner_text("h1"), rita.inner_text("h1")) == ("Refund Sam?", "Refund Kim?")
     assert "You hold this" in rita.inner_text(".hitl-handling")
 
@@ -77,14 +77,14 @@ def test_the_line_after_a_decision_says_why_it_is_asked_again_and_leads_to_it(
     article = page.locator("article").first
     article.get_by_label("Seats:").fill("3")
     with leads_on(page):
-        article.get_by_role("button", name="Send answer", exact=True).click()
+        article.get_by_role("button", name="Send response", exact=True).click()
     runner.advance(str(run.pk))
-    page.get_by_text("The answer could not be used: ").wait_for()
+    page.get_by_text("The answer rejected by the graph: ").wait_for()
     assert "seats are sold in pairs" in page.inner_text(".messagelist")
     with leads_on(page):
-        page.get_by_role("link", name="It is asked again. Open it").click()
+        page.get_by_role("link", name="The request is pending again. Open it").click()
     assert str(item.pk) in page.url
-    assert "The last answer could not be used" in page.inner_text("#content")
+    assert "The last response was rejected by the graph" in page.inner_text("#content")
 
 
 @WAYS
@@ -112,4 +112,4 @@ def test_a_decision_over_a_claim_takes_a_second_step_in_a_tab_that_was_open_befo
     with leads_on(rita):
         button(rita, "Reject").click()
     assert "ravi approved this" in rita.inner_text("#content")
-    assert "Held by then" in rita.inner_text("#content")
+    assert "Claimed by" in rita.inner_text("#content")

@@ -202,33 +202,33 @@ def test_a_comment_is_kept_until_it_is_added_and_apart_from_the_decision(
     item = Interrupt.objects.get(run=start("typed", customer="Dana", amount=120.0))
     page = log_in()
     open_interrupt(page)
-    page.get_by_label("Your comment:").fill("I call her first.")
+    page.get_by_label("Comment:").fill("I call her first.")
     page.goto("/admin/")
     open_interrupt(page)
-    assert page.get_by_label("Your comment:").input_value() == "I call her first."
+    assert page.get_by_label("Comment:").input_value() == "I call her first."
     with leads_on(page):
         button(page, "Approve").click()
     # What was decided is recorded, the comment isn't.
     open_interrupt(page, item)
-    assert page.get_by_label("Your comment:").input_value() == "I call her first."
+    assert page.get_by_label("Comment:").input_value() == "I call her first."
     with leads_on(page):
-        button(page, "Comment").click()
+        button(page, "Add comment").click()
     assert Comment.objects.get().text == "I call her first."
-    assert page.get_by_label("Your comment:").input_value() == ""
+    assert page.get_by_label("Comment:").input_value() == ""
     assert page.evaluate("sessionStorage.length") == 0
 
 
 def test_what_is_typed_beside_a_comment_stays_when_that_is_added(page: Any) -> None:
     typed(page)
-    page.get_by_label("Your comment:").fill("I call her first.")
+    page.get_by_label("Comment:").fill("I call her first.")
     with leads_on(page):
-        button(page, "Comment").click()
+        button(page, "Add comment").click()
     assert page.get_by_label("Reason:").input_value() == "Half a thought"
-    assert page.get_by_label("Your comment:").input_value() == ""
+    assert page.get_by_label("Comment:").input_value() == ""
     page.goto("/admin/")
     open_interrupt(page)
     assert_it_comes_back(page)
-    assert page.get_by_label("Your comment:").input_value() == ""
+    assert page.get_by_label("Comment:").input_value() == ""
 
 
 def test_without_a_script_it_stays_through_claim_release_and_comment(
@@ -239,14 +239,14 @@ def test_without_a_script_it_stays_through_claim_release_and_comment(
     open_interrupt(page)
     typed(page)
     page.get_by_label("Amount:").fill("99.5")
-    comment = page.get_by_label("Your comment:")
-    for verb in ("Claim", "Release", "Comment"):
+    comment = page.get_by_label("Comment:")
+    for verb in ("Claim", "Release", "Add comment"):
         comment.fill("I call her first.")
         with leads_on(page):
             button(page, verb).click()
         assert page.get_by_label("Reason:").input_value() == "Half a thought", verb
         assert page.get_by_label("Amount:").input_value() == "99.5", verb
-        assert comment.input_value() == ("" if verb == "Comment" else "I call her first.")
+        assert comment.input_value() == ("" if verb == "Add comment" else "I call her first.")
         item.refresh_from_db()
         assert item.claimed_label == ("rita" if verb == "Claim" else "")
     assert Comment.objects.get().text == "I call her first."
@@ -323,11 +323,11 @@ def test_who_has_logged_in_again_since_gets_back_what_they_wrote(
     sign_in(tab, "rita")
     with leads_on(page):
         button(page, "Reject").click()
-    assert "This was not sent" in page.inner_text("h1")
+    assert "Your submission was rejected" in page.inner_text("h1")
     assert page.get_by_label("Reason").input_value() == "Half a <thought>"
     assert not Decision.objects.exists()
     with leads_on(page):
-        page.get_by_role("link", name="Open the page again").click()
+        page.get_by_role("link", name="Reopen the page").click()
     if not window:
         assert_it_comes_back(page, "Half a <thought>")
 
@@ -344,4 +344,4 @@ def test_a_form_with_a_field_called_action_is_sent_without_a_complaint(
     page.locator("select[name=action]").select_option("try_them")
     with leads_on(page):
         button(page, "Run").or_(button(page, "Go")).click()
-    assert "A worker sends the test now." in page.inner_text(".messagelist")
+    assert "Test event queued." in page.inner_text(".messagelist")

@@ -45,11 +45,11 @@ def test_a_reviewer_chooses_another_kind_and_changes_the_rows(
     phone.fill("0171 23")
     cell(page, "Count", 1).fill("5")
     cell(page, "Remove", 2).check()
-    cell(page, "Sku", "One more").fill("C-3")
-    cell(page, "Count", "One more").fill("7")
+    cell(page, "Sku", "Add row").fill("C-3")
+    cell(page, "Count", "Add row").fill("7")
     with leads_on(page):
-        button(page, "More rows").click()
-    assert cell(page, "Sku", "One more").count() == 4
+        button(page, "Add rows").click()
+    assert cell(page, "Sku", "Add row").count() == 4
     assert phone.input_value() == "0171 23"
 
     with leads_on(page):

@@ -154,7 +154,7 @@ class TestKeys:
         assert dialog.is_visible()
         page.keyboard.press("a")
         assert focused(page) != "Approve"
-        page.get_by_label("Use these keys in this browser").uncheck()
+        page.get_by_label("Enable shortcuts in this browser").uncheck()
         page.keyboard.press("Escape")
         assert not dialog.is_visible()
         page.reload()
@@ -162,7 +162,7 @@ class TestKeys:
         assert focused(page) == "BODY"
         # The way back needs no key.
         button(page, "Keyboard shortcuts ?").click()
-        page.get_by_label("Use these keys in this browser").check()
+        page.get_by_label("Enable shortcuts in this browser").check()
         page.keyboard.press("Escape")
         page.evaluate("document.activeElement.blur()")
         page.keyboard.press("a")
@@ -181,14 +181,14 @@ class TestSeveralInterrupts:
         boxes = [article.bounding_box() for article in (left, right)]
         assert boxes[0]["y"] == boxes[1]["y"], "side by side"
         for article, text in ((right, "from the right"), (left, "from the left")):
-            article.get_by_text("Answer in your own words").click()
-            article.get_by_label("Your answer:").fill(text)
+            article.get_by_text("Respond").click()
+            article.get_by_label("Your response:").fill(text)
         with leads_on(page):
-            button(left, "Send answer").click()
+            button(left, "Send response").click()
         assert page.inner_text("h1").strip() == "Question to right"
-        assert page.get_by_label("Your answer:").input_value() == "from the right"
+        assert page.get_by_label("Your response:").input_value() == "from the right"
         with leads_on(page):
-            button(page, "Send answer").click()
+            button(page, "Send response").click()
         assert {d.value for d in Decision.objects.all()} == {"from the left", "from the right"}
         runner.advance(str(run.pk))
         assert Run.objects.get(pk=run.pk).state == "succeeded"
@@ -211,9 +211,9 @@ def test_the_line_follows_the_run_to_its_end(log_in: Callable[..., Any], start: 
     with leads_on(page):
         button(page, "Approve").click()
     line = page.locator(".messagelist .hitl-follow")
-    assert line.inner_text() == "Waiting for a worker."
+    assert line.inner_text() == "Queued, waiting for a worker."
     runner.advance(str(run.pk))
-    page.get_by_text("The run came to its end.").wait_for()
+    page.get_by_text("Succeeded.").wait_for()
     assert line.get_attribute("role") == "status"
 
 
@@ -226,10 +226,10 @@ def test_rows_are_added_changed_and_taken_out(
     Interrupt.objects.update(payload={"title": "Ship this?", "lines": lines})
     page = log_in(**window)
     open_interrupt(page)
-    page.get_by_text("Change something and send the edited version").click()
+    page.get_by_text("Edit and approve").click()
     page.get_by_label("Sku, ").nth(0).fill("A-9")
     with leads_on(page):
-        button(page, "More rows").click()
+        button(page, "Add rows").click()
     # Still open, with what was typed and with more rows to fill.
     assert page.get_by_label("Sku, ").nth(0).input_value() == "A-9"
     assert page.get_by_label("Sku, ").count() == 6
@@ -237,7 +237,7 @@ def test_rows_are_added_changed_and_taken_out(
     page.get_by_label("Sku, ").nth(4).fill("C-3")
     page.get_by_label("Count, ").nth(4).fill("3")
     with leads_on(page):
-        button(page, "Send edited version").click()
+        button(page, "Approve with changes").click()
     assert Decision.objects.get().value["lines"] == [
         {"sku": "A-9", "count": 1},
         {"sku": "C-3", "count": 3},
@@ -266,18 +266,18 @@ def test_several_actions_are_decided_one_by_one_and_sent_at_once(
     page = log_in(**window)
     open_interrupt(page)
     first, second = page.locator(".hitl-action").all()
-    first.get_by_label("Don't carry it out, but answer").check()
+    first.get_by_label("Don't run it, send a response instead").check()
     second.get_by_label("Approve with the changes below").check()
-    second.get_by_text("Change the arguments").click()
+    second.get_by_text("Edit arguments").click()
     second.get_by_label("Cents:").fill("900")
     with leads_on(page):
-        button(page, "Send decisions").click()
+        button(page, "Submit decisions").click()
     # The answer is missing, and nothing that was chosen is lost.
-    assert "Write an answer first." in page.locator(".hitl-action").first.inner_text()
+    assert "Enter a response." in page.locator(".hitl-action").first.inner_text()
     assert page.get_by_label("Cents:").input_value() == "900"
     page.locator(".hitl-action").first.get_by_label("Message:").fill("Call her.")
     with leads_on(page):
-        button(page, "Send decisions").click()
+        button(page, "Submit decisions").click()
     edited = {"name": "pay", "args": {"cents": 900, "currency": "EUR"}}
     assert Decision.objects.get().value == {
         "decisions": [
@@ -299,16 +299,16 @@ def test_without_javascript_an_interrupt_is_held_discussed_and_followed(
     with leads_on(page):
         button(page, "Claim").click()
     assert "You hold this for 1" in page.inner_text(".hitl-handling")
-    page.get_by_label("Your comment:").fill("I call her first.")
+    page.get_by_label("Comment:").fill("I call her first.")
     with leads_on(page):
-        button(page, "Comment").click()
+        button(page, "Add comment").click()
     assert "I call her first." in page.inner_text(".hitl-comments")
     with leads_on(page):
         button(page, "Approve").click()
-    assert "Waiting for a worker." in page.inner_text(".messagelist")
+    assert "Queued, waiting for a worker." in page.inner_text(".messagelist")
     runner.advance(str(run.pk))
     with leads_on(page):
-        page.get_by_role("link", name="See how it goes on").click()
+        page.get_by_role("link", name="View run").click()
     assert "succeeded" in page.inner_text(".hitl-meta")
 
 
@@ -331,10 +331,10 @@ def test_a_page_left_open_and_the_back_button_change_nothing(
         button(tab, "Reject").click()
     tab.get_by_text("You approved this").wait_for()
     told = tab.inner_text("#content")
-    assert "What you sent now was not recorded." in told
+    assert "Your latest submission was not saved." in told
     assert "On second thoughts." in told
     with leads_on(tab):
-        button(tab, "Take next").click()
+        button(tab, "Review next").click()
     assert tab.inner_text("h1").strip() == "Refund Sam?"
     assert Decision.objects.get().type == "approve"
 
@@ -356,7 +356,7 @@ def test_a_themed_admin_keeps_the_page_whole(
     page.keyboard.type("9")
     with leads_on(page):
         button(page, "Approve").click()
-    page.get_by_text("Recorded: you approved “Refund Dana?” with changes.").wait_for()
+    page.get_by_text("You approved “Refund Dana?” with changes.").wait_for()
     assert Decision.objects.get().type == "edit"
 
 
@@ -379,12 +379,12 @@ def test_what_is_too_large_to_be_sent_stays_where_it_was_written(
     start("approval", text="the news")
     page = log_in()
     open_interrupt(page)
-    page.get_by_text("Answer in your own words").click()
+    page.get_by_text("Respond").click()
     # Each line end is sent as six characters.
     page.fill("[name=reply]", "\n" * 700)
-    button(page, "Send answer").click()
+    button(page, "Send response").click()
     assert page.get_by_text("This is more than can be sent at once.").is_visible()
     page.fill("[name=reply]", "\n" * 400 + "Later.")
     with leads_on(page):
-        button(page, "Send answer").click()
+        button(page, "Send response").click()
     assert Decision.objects.get().value == "\n" * 400 + "Later."

@@ -83,7 +83,7 @@ def test_the_admin_opens_on_the_queue_and_home_is_the_index(
         with leads_on(page):
             page.get_by_role("link", name="Home").click()
         assert urlsplit(page.url).path == "/admin/"
-        assert "1 question waits for you" in page.content()
+        assert "1 request needs your review" in page.content()
     page.reload()
     assert urlsplit(page.url).path == "/admin/"
 
@@ -105,7 +105,8 @@ def test_nothing_of_a_list_is_cut_off_however_long_it_is(
     for state in Delivery.State.values:
         Delivery.objects.create(
             endpoint=mail, event="interrupt.created", state=state, attempts=3,
-            data={"user": str(rita.pk)}, fault=f"The recipient was refused ({word[:150]}).",
+            data={"user": str(rita.pk)},
+            fault=f"The mail server rejected the recipient ({word[:150]}).",
         )  # fmt: skip
     page = log_in("rita", **look)
     for url in (
@@ -146,7 +147,8 @@ def test_why_a_message_did_not_arrive_has_room_in_the_list(log_in: Callable[...,
     Delivery.objects.create(
         endpoint=mail, event="interrupt.created", attempts=3,
         data={"user": str(rita.pk)},
-        fault="The recipient was refused (550 5.1.1 <dana@example.com>: User unknown in table).",
+        fault="The mail server rejected the recipient (550 5.1.1 <dana@example.com>: User "
+        "unknown in table).",
     )  # fmt: skip
     page = log_in("rita", **DESK)
     page.goto("/admin/hitl_webhooks/delivery/")
@@ -176,10 +178,10 @@ def test_the_bar_for_many_is_in_sight_and_says_how_many_are_ticked(
     wait_until(page, "!document.querySelector('[data-hitl-all]').hidden")  # the script is in
     box = bar.bounding_box()
     assert box["y"] + box["height"] <= look["viewport"]["height"] + 1
-    assert bar.locator(".hitl-many-label").inner_text() == "With the selected:"
+    assert bar.locator(".hitl-many-label").inner_text() == "With selected:"
     for tick in page.locator("#result_list input[name=item]").all()[:3]:
         tick.check()
-    assert bar.locator(".hitl-many-label").inner_text() == "With the selected (3):"
+    assert bar.locator(".hitl-many-label").inner_text() == "With selected (3):"
     page.click("[data-hitl-all]")
     assert "(31)" in bar.locator(".hitl-many-label").inner_text()
     with leads_on(page):

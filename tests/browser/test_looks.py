@@ -144,12 +144,12 @@ def test_the_list_stands_beside_the_interrupt_where_there_is_room(
     wait_until(page, "document.querySelector('h1').innerText === 'Refund Sam?'")
     assert page.get_by_text("2 of 2").is_visible()
     with leads_on(page):
-        beside.get_by_role("button", name="Hide this list").click()
-    page.get_by_role("button", name="Show the list beside the question").wait_for()
+        beside.get_by_role("button", name="Hide list").click()
+    page.get_by_role("button", name="Show list").wait_for()
     assert not page.get_by_role("link", name="Refund Dana?").is_visible()
     assert page.get_by_role("link", name="Previous").is_visible()
     with leads_on(page):
-        page.get_by_role("button", name="Show the list beside the question").click()
+        page.get_by_role("button", name="Show list").click()
     page.get_by_role("link", name="Refund Dana?").wait_for()
     page.set_viewport_size(DESKTOP["viewport"])
     assert not page.get_by_role("link", name="Refund Dana?").is_visible()

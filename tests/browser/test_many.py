@@ -66,7 +66,7 @@ def test_several_are_claimed_assigned_and_put_off(
 
     select(page, "Dana", "Sam")
     press(page, "Claim")
-    assert "Held by you now: 2" in page.inner_text(".messagelist")
+    assert "Requests claimed: 2" in page.inner_text(".messagelist")
     look()
     held = Interrupt.objects.filter(claimed_label="rita").values_list("title", flat=True)
     assert sorted(held) == ["Refund Dana?", "Refund Sam?"]
@@ -77,19 +77,19 @@ def test_several_are_claimed_assigned_and_put_off(
     look()
     page.get_by_label("User name:").fill("nobody of this name")
     press(page, "Assign")
-    assert "There is no user of this name." in page.inner_text(".errorlist")
+    assert "No user with this username." in page.inner_text(".errorlist")
     look()
     page.get_by_label("User name:").fill("ravi")
     page.get_by_label("Group:").select_option("Night shift")
     press(page, "Assign")
-    assert "Assigned: 2" in page.inner_text(".messagelist")
+    assert "Requests assigned: 2" in page.inner_text(".messagelist")
     assert Interrupt.objects.filter(assignee_label="ravi", group=group).count() == 2
 
     select(page, "Dana", "Kim")
-    press(page, "Put off…")
+    press(page, "Snooze…")
     look()
-    page.get_by_label("Put off until:").select_option("in three days")
-    press(page, "Put off")
+    page.get_by_label("Snooze until:").select_option("in 3 days")
+    press(page, "Snooze")
     assert "Put off: 2" in page.inner_text(".messagelist")
     assert Interrupt.objects.filter(snoozed_until__isnull=False).count() == 2
     assert page.locator("#result_list tbody tr").count() == 1
@@ -107,7 +107,7 @@ def test_several_that_were_decided_are_undone_together(
     assert Interrupt.objects.filter(status="pending").count() == 1
     with leads_on(page):
         page.get_by_role("button", name="Undo").click()
-    assert "2 were undone." in page.inner_text(".messagelist")
+    assert "2 decisions undone." in page.inner_text(".messagelist")
     assert page.locator("#result_list tbody tr").count() == 3
     assert not Decision.objects.filter(effective=True).exists()
 
@@ -133,8 +133,8 @@ def test_usual_words_are_chosen_and_a_comment_is_laid_out(
     first, second = (Interrupt.objects.get(run=start(worded)) for _ in range(2))
     page = log_in(**window)
     open_interrupt(page, first)
-    page.get_by_label("Your comment:").fill("It is **hers**, see <b>the</b> `invoice`.")
-    press(page, "Comment")
+    page.get_by_label("Comment:").fill("It is **hers**, see <b>the</b> `invoice`.")
+    press(page, "Add comment")
     comment = page.locator(".hitl-comment")
     assert comment.locator("strong").last.inner_text() == "hers"
     assert comment.locator("code").inner_text() == "invoice"
@@ -145,9 +145,9 @@ def test_usual_words_are_chosen_and_a_comment_is_laid_out(
     press(page, "Reject")
     assert Decision.objects.get().reason == "Too late\nBy a week."
     open_interrupt(page, second)
-    page.get_by_text("Answer in your own words").click()
+    page.get_by_text("Respond").click()
     page.locator("[name$=usual_reply]").select_option("Ask the customer again.")
-    press(page, "Send answer")
+    press(page, "Send response")
     assert Decision.objects.get(interrupt=second).value == "Ask the customer again."
 
 
@@ -159,7 +159,7 @@ def test_decisions_are_downloaded_as_a_file(
     page = log_in("rita")
     page.goto("/admin/hitl_insights/spotcheck/reports/")
     with page.expect_download() as found:
-        page.get_by_role("link", name="Download the decisions (CSV)").click()
+        page.get_by_role("link", name="Export decisions (CSV)").click()
     assert found.value.suggested_filename.startswith("decisions-")
     with open(found.value.path(), encoding="utf-8-sig", newline="") as file:
         [row] = csv.DictReader(file)
@@ -199,7 +199,7 @@ def test_three_who_take_the_next_never_meet(
     for page in pages:
         page.goto(QUEUE)
     for page in pages:
-        press(page, "Take next")
+        press(page, "Review next")
     assert len({page.inner_text("h1") for page in pages}) == 3
     for page in pages:
         press(page, "Approve")
@@ -226,7 +226,7 @@ def test_of_three_who_have_to_agree_each_is_counted_while_others_watch(
         page = pages[name]
         with leads_on(page):
             page.get_by_role("link", name="Publish?").click()
-        said = page.get_by_role("region", name="Agreement").inner_text()
+        said = page.get_by_role("region", name="Approvals").inner_text()
         assert ("nobody has yet" if count == 1 else f"{count - 1} of 3") in said
         assert all(other in said for other in names[: count - 1])
         if count == 3:

@@ -84,8 +84,8 @@ def test_who_is_mentioned_and_assigned_is_told_and_ends_it_without_a_log_in(
 
     send()
     mention, assignment = mails.next(), mails.next()
-    assert mention["Subject"].startswith("rita mentions you: ")
-    assert assignment["Subject"].startswith("rita assigns you a question: ")
+    assert mention["Subject"].startswith("rita mentioned you: ")
+    assert assignment["Subject"].startswith("rita assigned a request to you: ")
     assert [mail["To"] for mail in (mention, assignment, *mails.all())] == ["ravi@shop.example"] * 2
     found = re.search(r"http\S+/change/", text_of(mention))
     assert found is not None
@@ -97,19 +97,19 @@ def test_who_is_mentioned_and_assigned_is_told_and_ends_it_without_a_log_in(
     assert stop is not None
     ravi.context.clear_cookies()
     ravi.goto(stop[0])
-    assert "Somebody assigns a question to me" in ravi.inner_text("main")
+    assert "A request is assigned to me" in ravi.inner_text("main")
     if way.get("java_script_enabled", True):
         assert faults(ravi) == []
     with leads_on(ravi):
         ravi.click("button[value=this]")
-    assert "You get no more of these mails" in ravi.inner_text("main")
+    assert "You are unsubscribed" in ravi.inner_text("main")
 
     rita.goto(f"/admin/hitl_django/reviewitem/{item.pk}/change/")
     rita.fill("[name=text]", "@ravi, once more.")
     with leads_on(rita):
         rita.click("button:has-text('Comment')")
     send()
-    assert mails.next()["Subject"].startswith("rita mentions you")
+    assert mails.next()["Subject"].startswith("rita mentioned you")
 
 
 @pytest.mark.parametrize("way", [*WAYS, {"java_script_enabled": False}])
@@ -118,14 +118,14 @@ def test_one_says_what_one_wants_to_be_told_of(
 ) -> None:
     page = log_in("rita", **way)
     page.goto("/admin/hitl_notifications/notificationpreferences/")
-    page.get_by_label("A comment mentions me").select_option("off")
-    page.get_by_label("A question is asked of me or of a group of mine").select_option("daily")
+    page.get_by_label("I am mentioned in a comment").select_option("off")
+    page.get_by_label("A request is addressed to me or one of my groups").select_option("daily")
     if way.get("java_script_enabled", True):
         assert faults(page) == []
     with leads_on(page):
         page.click("button:has-text('Save')")
     page.wait_for_selector(".messagelist .success")
-    assert page.get_by_label("A comment mentions me").input_value() == "off"
+    assert page.get_by_label("I am mentioned in a comment").input_value() == "off"
     width = page.evaluate("document.documentElement.scrollWidth - innerWidth")
     assert width <= 0
 

@@ -65,29 +65,29 @@ def test_a_thread_goes_on_from_a_step_and_its_run_is_cancelled(
     if options.get("java_script_enabled", True):
         assert fits(page)
     with leads_on(page):
-        page.click("text=Go on from step 0…")
+        page.click("text=Fork from step 0…")
     page.wait_for_selector("text=What it still asks is withdrawn with it", state="attached")
     page.fill("textarea[name=values]", "{oops")
     with leads_on(page):
-        page.click("button:has-text('Go on from here')")
+        page.click("button:has-text('Fork')")
     page.wait_for_selector("text=This is not JSON", state="attached")
     assert page.input_value("textarea[name=values]") == "{oops"
     page.fill("textarea[name=values]", "")
     with leads_on(page):
-        page.click("button:has-text('Go on from here')")
+        page.click("button:has-text('Fork')")
     page.wait_for_selector("text=this is the new run", state="attached")
 
     new = Run.objects.exclude(pk=run.pk).get()
     runner.advance(str(new.pk))
     page.goto(f"/admin/hitl_django/run/{new.pk}/change/")
     with leads_on(page):
-        page.click("text=Cancel the run…")
+        page.click("text=Cancel run…")
     page.fill("textarea[name=reason]", "a mistake")
     with leads_on(page):
-        page.click("button:has-text('Cancel the run')")
+        page.click("button:has-text('Cancel run')")
     page.wait_for_selector("text=The run is cancelled", state="attached")
     page.goto(f"/admin/hitl_django/thread/{run.thread_id}/change/")
-    page.wait_for_selector("text=Went on from an earlier step", state="attached")
+    page.wait_for_selector("text=Forked from an earlier step", state="attached")
     page.wait_for_selector("text=Cancelled the run", state="attached")
     assert set(Interrupt.objects.values_list("status", flat=True)) == {"superseded", "cancelled"}
     assert Checkpoint.objects.filter(source="fork").count() == 1

@@ -154,7 +154,7 @@ def test_a_node_has_its_own_template_and_its_own_form(
     if window.get("java_script_enabled", True):
         assert faults(page) == []
     with leads_on(page):
-        button(page, "Approve").or_(button(page, "Send answer")).click()
+        button(page, "Approve").or_(button(page, "Send response")).click()
     said = page.locator(".errorlist").all_inner_texts()
     assert "Seats are sold in pairs." in said
     assert "Ensure this value is greater than or equal to 1." in said
@@ -164,5 +164,5 @@ def test_a_node_has_its_own_template_and_its_own_form(
     if window.get("java_script_enabled", True):
         assert faults(page) == []
     with leads_on(page):
-        button(page, "Approve").or_(button(page, "Send answer")).click()
+        button(page, "Approve").or_(button(page, "Send response")).click()
     assert Decision.objects.get().value == {"amount": "12.50", "seats": 4}

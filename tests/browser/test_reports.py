@@ -41,14 +41,14 @@ def lead(
 
 def test_each_number_leads_to_its_rows(lead: Any) -> None:
     with leads_on(lead):
-        lead.click("text=1 question waits for you")
+        lead.click("text=1 request needs your review")
     assert lead.url.endswith("/reviewitem/")
     with leads_on(lead):
         lead.click("text=Reports")
     tiles = lead.locator(".hitl-tiles > div")
     labels, numbers = (tiles.locator(tag).all_inner_texts() for tag in ("dt", "dd"))
     said = dict(zip(labels, numbers, strict=True))
-    assert (said["Asked"], said["Decided"], said["Waiting now"]) == ("4", "3", "1")
+    assert (said["Review requested"], said["Decided"], said["Pending now"]) == ("4", "3", "1")
     plot = lead.locator("figure svg").first
     assert plot.get_attribute("role") == "img"
     assert plot.bounding_box()["width"] > 250
@@ -61,7 +61,7 @@ def test_each_number_leads_to_its_rows(lead: Any) -> None:
     lead.fill("[name=last]", "2020-02-01")
     with leads_on(lead):
         lead.click("text=Show >> visible=true")
-    assert "Nothing was decided on these days." in lead.inner_text("#content-main")
+    assert "No decisions in this period." in lead.inner_text("#content-main")
 
 
 def test_what_colours_say_is_said_by_a_dash_and_a_table_too(lead: Any) -> None:

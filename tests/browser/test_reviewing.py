@@ -38,7 +38,7 @@ def test_a_reviewer_approves_one_edits_one_and_rejects_one(
     page = log_in(**window)
 
     page.goto("/admin/hitl_django/reviewitem/")
-    assert "3 questions wait" in page.inner_text("#content")
+    assert "3 pending requests" in page.inner_text("#content")
     with leads_on(page):
         page.get_by_role("link", name="Refund Dana?").click()
     assert page.inner_text("h1").strip() == "Refund Dana?"
@@ -46,7 +46,7 @@ def test_a_reviewer_approves_one_edits_one_and_rejects_one(
 
     with leads_on(page):
         button(page, "Approve").click()
-    assert "Recorded: you approved “Refund Dana?”." in page.inner_text(".messagelist")
+    assert "You approved “Refund Dana?”." in page.inner_text(".messagelist")
 
     # The next question came up by itself.
     assert page.inner_text("h1").strip() == "Refund Sam?"
@@ -59,7 +59,7 @@ def test_a_reviewer_approves_one_edits_one_and_rejects_one(
     with leads_on(page):
         button(page, "Reject").click()
     assert "you rejected “Refund Kim?”" in page.inner_text(".messagelist")
-    assert "Nothing waits for a decision." in page.inner_text("#content")
+    assert "No pending requests." in page.inner_text("#content")
 
     decided = {d.interrupt.run_id: d for d in Decision.objects.select_related("interrupt")}
     assert [decided[run.pk].type for run in runs] == ["approve", "edit", "reject"]
@@ -67,12 +67,12 @@ def test_a_reviewer_approves_one_edits_one_and_rejects_one(
     assert decided[runs[2].pk].reason == "Not within 30 days."
 
     with leads_on(page):
-        page.get_by_role("link", name="See how it goes on").click()
+        page.get_by_role("link", name="View run").click()
     assert "queued" in page.inner_text(".hitl-meta")
     for run in runs:
         runner.advance(str(run.pk))
     with leads_on(page):
-        page.get_by_role("link", name="Look again").click()
+        page.get_by_role("link", name="Refresh").click()
     assert "succeeded" in page.inner_text(".hitl-meta")
     assert set(Run.objects.values_list("state", flat=True)) == {"succeeded"}
 
@@ -113,7 +113,7 @@ def test_two_reviewers_race_and_the_second_is_told(
         button(rita, "Approve").click()
     told = rita.inner_text("#content")
     assert "ravi rejected this" in told
-    assert "Nothing of yours was sent." in told
+    assert "Your input was not submitted." in told
     assert "I would pay most of it." in told
     assert "80" in told
     assert Decision.objects.get().by_label == "ravi"
@@ -140,14 +140,14 @@ def test_an_edited_payload_is_sent_and_a_change_is_never_dropped(
     page.goto("/admin/hitl_django/reviewitem/")
     with leads_on(page):
         page.locator(".hitl-title").click()
-    page.get_by_text("Change something and send the edited version").click()
+    page.get_by_text("Edit and approve").click()
     page.get_by_label("Text:").fill("another text")
     with leads_on(page):
         button(page, "Approve").click()
     assert "You changed something" in page.get_by_role("alert").inner_text()
     assert not Decision.objects.exists()
     with leads_on(page):
-        button(page, "Send edited version").click()
+        button(page, "Approve with changes").click()
     assert Decision.objects.get().value["text"] == "another text"
     runner.advance(str(run.pk))
     assert Run.objects.get(pk=run.pk).state == "succeeded"
@@ -186,7 +186,7 @@ def test_a_reviewer_takes_the_next_and_rejects_the_others_together(
     page = log_in(**window)
     page.goto("/admin/hitl_django/reviewitem/")
     with leads_on(page):
-        button(page, "Take next").click()
+        button(page, "Review next").click()
     assert page.inner_text("h1").strip() == "Refund Dana?"
 
     page.goto("/admin/hitl_django/reviewitem/")
@@ -205,10 +205,10 @@ def test_a_reviewer_takes_the_next_and_rejects_the_others_together(
     page.get_by_label("Reason:").fill("Not within 30 days.")
     with leads_on(page):
         button(page, "Reject 2").click()
-    assert "2 were recorded." in page.inner_text("#content")
+    assert "2 decisions saved." in page.inner_text("#content")
     with leads_on(page):
         page.get_by_role("link", name="Back to the queue").click()
-    assert "1 question waits" in page.inner_text("#content")  # the list is filtered as before
+    assert "1 pending request" in page.inner_text("#content")  # the list is filtered as before
     assert sorted(Decision.objects.values_list("type", flat=True)) == ["reject", "reject"]
 
 

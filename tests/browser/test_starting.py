@@ -76,12 +76,12 @@ def test_a_run_is_started_from_the_list_of_runs(
         page.get_by_role("link", name="typed", exact=True).click()
     page.get_by_label("Amount:").fill("twelve")
     page.get_by_label("Customer:").fill("Dana K.")
-    press(page, "Start the run")
+    press(page, "Start run")
     assert "Nothing was started." in page.inner_text(".errornote")
     assert page.get_by_label("Amount:").input_value() == "twelve"
     assert looks(page, options) == []
     page.get_by_label("Amount:").fill("12.50")
-    press(page, "Start the run")
+    press(page, "Start run")
     run = Run.objects.get()
     assert page.url.endswith(f"{RUNS}{run.pk}/change/")
     assert "The run is queued." in page.inner_text(".messagelist")
@@ -101,7 +101,7 @@ def test_what_was_typed_into_the_form_comes_back(
     # Enter in a field starts nothing, and of what was started nothing is unsent.
     page.get_by_label("Customer:").press("Enter")
     assert not Run.objects.exists()
-    press(page, "Start the run")
+    press(page, "Start run")
     assert Run.objects.count() == 1
     page.goto(f"{RUNS}start/typed/")
     assert page.get_by_label("Customer:").input_value() == ""
@@ -118,23 +118,23 @@ def test_several_runs_are_tried_again_and_cancelled(
         page.locator(f"[name=item][value='{run.pk}']").check()
     if has_script:
         assert page.inner_text("[data-hitl-ticked]").strip() == "(2)"
-    press(page, "Try again…")
+    press(page, "Retry…")
     assert looks(page, options) == []
     services.retry(failed[0].pk)
-    press(page, "Try 2 again")
-    assert "1 run is queued again." in page.inner_text("[role=status]")
+    press(page, "Retry 2 run")
+    assert "1 run queued." in page.inner_text("[role=status]")
     assert "Only a failed or parked run" in page.inner_text("section[aria-labelledby=failed]")
     assert looks(page, options) == []
 
     with leads_on(page):
-        page.get_by_role("link", name="Back to the runs").click()
+        page.get_by_role("link", name="Back to runs").click()
     for tick in page.locator("[name=item]").all():
         tick.check()
     press(page, "Cancel…")
     page.get_by_label("Reason:").fill("All of them by mistake.")
     assert looks(page, options) == []
     press(page, "Cancel 3 runs")
-    assert "3 runs were cancelled." in page.inner_text("[role=status]")
+    assert "3 runs cancelled." in page.inner_text("[role=status]")
     assert set(Run.objects.values_list("state", flat=True)) == {"cancelled"}
 
 
@@ -149,10 +149,10 @@ def test_all_interrupts_of_a_run_are_decided_at_once(
         f"/admin/hitl_django/reviewitem/{Interrupt.objects.filter(run=run)[0].pk}/change/",
     ):
         page.goto(address)
-        press(page, "Approve 2 together…")
+        press(page, "Approve 2 requests…")
         listed = page.locator(".hitl-chosen .hitl-title").all_inner_texts()
         assert sorted(listed) == ["Question to left", "Question to right"]
     press(page, "Approve 2")
-    assert "2 were recorded." in page.inner_text("[role=status]")
+    assert "2 decisions saved." in page.inner_text("[role=status]")
     left = Interrupt.objects.filter(status="pending")
     assert list(left.values_list("run", flat=True)) == [other.pk]

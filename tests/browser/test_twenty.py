@@ -103,7 +103,7 @@ def test_take_one_click_each_and_no_scrolling(
     open_queue(queue)
     began = time.monotonic()
     with leads_on(queue):
-        button(queue, "Take next").click()
+        button(queue, "Review next").click()
     for number in range(MANY):
         chosen = button(queue, "Reject" if number % 5 == 4 else "Approve")
         assert queue.evaluate("scrollY") == 0

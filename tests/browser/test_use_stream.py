@@ -203,7 +203,7 @@ def test_a_page_shows_what_is_said_and_asked_and_answers_itself(
     page = open_chat("olga", "decide_interrupt")
     press(page, "Begin", work)
     await_interrupt(page, speech)
-    press(page, "Go on", work)
+    press(page, "Continue", work)
     await_thanks(page, speech)
     assert Run.objects.get().state == Run.State.SUCCEEDED
 
@@ -218,7 +218,7 @@ def test_a_page_that_is_loaded_anew_follows_the_run_on(
     await_interrupt(page, speech)
     page.reload()
     await_text(page, INTERRUPT)
-    press(page, "Go on", work)
+    press(page, "Continue", work)
     await_text(page, "It")
     page.reload()
     await_thanks(page, speech)

@@ -71,7 +71,7 @@ def test_moments_and_names_are_a_persons_and_said_in_one_way_on_every_page(
         assert "March 5, 2026, 5:06 a.m." in text, url
         assert OTHER_STYLES.findall(text) == [], url
         assert TWO_STOPS.findall(text) == [], url
-        assert text.count("Times are those of Asia/Tokyo.") == 1, url
+        assert text.count("Time zone: Asia/Tokyo") == 1, url
         assert "tep -1" not in text, url
         assert "⟨U+200D⟩" not in text, url
     queue, interrupt, _, runs, run = (said[url] for url in pages[:5])

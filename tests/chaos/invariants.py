@@ -244,9 +244,9 @@ def rest(record: Record) -> Iterator[str]:
         yield f"the thread ended at {record.thread.ended_at}, and {len(live)} runs are live"
     leased = record.thread.lease_until is not None or record.thread.lease_owner != ""
     if leased and not [run for run in live if run.state == Run.State.RUNNING]:
-        yield "a lease, and no run is under way"
+        yield "a lease, and no active run"
     if [run for run in live if run.state == Run.State.RUNNING] and not leased:
-        yield "a run is under way without a lease"
+        yield "a active run without a lease"
     waiting = by([row for row in record.interrupts if row.status == "pending"], "run_id")
     for run in record.runs:
         if run.state in ENDED and waiting.get(run.pk):

@@ -119,7 +119,7 @@ def test_runs_under_way_go_on_from_a_backup(
     assert restored.read(STATES).count(("succeeded",)) < len(runs)
     workers.stop()
     checked = check(restored.url)
-    assert (checked.returncode, checked.stdout) == (0, "5 threads read: all is there.\n")
+    assert (checked.returncode, checked.stdout) == (0, "5 threads checked: no problems found.\n")
 
     again = cluster("hitl", "worker", DATABASE_URL=restored.url)
     again.wait_for(

@@ -334,7 +334,7 @@ def test_a_worker_that_stands_still_is_started_anew(supervised: Queue, book: Pat
     workers = supervised.work()
     os.kill(supervised.worker(), signal.SIGSTOP)
     workers.wait_for(all_succeeded(start_laps(book, 3, laps=1, seconds=0)))
-    assert "a run waits, and no worker takes it up" in workers.log.read_text()
+    assert "a run is queued, but no worker picks it up" in workers.log.read_text()
 
 
 @pytest.mark.promise("P7")
@@ -405,6 +405,6 @@ def test_a_redis_that_is_away_undoes_nothing(rq_queue: DjangoTasksOverRedis, boo
 
 
 def test_no_message_calls_anything_else() -> None:
-    with pytest.raises(ValueError, match=r"No message is for 'os\.system'\."):
+    with pytest.raises(ValueError, match=r"No handler for messages to 'os\.system'\."):
         messages.perform("os.system", "true")
     assert not Run.objects.exists()

@@ -52,7 +52,7 @@ def test_a_cluster_that_stands_still_is_started_anew(cluster: Start, book: Path)
     os.kill(supervised.last("worker"), signal.SIGKILL)
     runs = start_laps(book, 3, laps=1)
     supervised.wait_for(all_succeeded(runs))
-    assert "a run waits, and no worker takes it up" in supervised.log.read_text()
+    assert "a run is queued, but no worker picks it up" in supervised.log.read_text()
 
 
 @pytest.mark.any_database

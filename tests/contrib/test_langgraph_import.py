@@ -201,7 +201,7 @@ def check_import(source: Any, graph: str) -> None:
     """Imports threads of all kinds, and has them go on to their ends."""
     said = Import(source, graph=graph)
     assert (said.failure, said.err) == ("", "")
-    assert said.out == "1 ended, 5 waiting, 1 stopped, 0 there before, 0 left."
+    assert said.out == "1 ended, 5 waiting, 1 stopped, 0 already imported, 0 not imported."
     advance_all()
     # What was asked is known here; LangGraph asks once more.
     assert set(write.ran) == (set() if graph == "ported" else {"ask", "ask_below", "sent"})
@@ -243,8 +243,8 @@ def test_what_a_release_of_other_ids_has_half_done_is_left(
     if kind == "postgresql":
         source = restore("langgraph-0.2.60", request.getfixturevalue("foreign_database"))
     said = Import(source)
-    assert said.out == "1 ended, 1 waiting, 0 stopped, 0 there before, 5 left."
-    assert said.failure == "5 of 7 threads are left."
+    assert said.out == "1 ended, 1 waiting, 0 stopped, 0 already imported, 5 not imported."
+    assert said.failure == "5 of 7 threads threads could not be imported."
     assert said.err.count("an old release of LangGraph stored them") == 5
     assert {each.thread_id for each in Thread.objects.all()} == {"ended", "alone"}
     advance_all()
@@ -296,7 +296,7 @@ def test_a_second_import_finds_nothing_new(written: Path) -> None:
     advance_all()
     before = Checkpoint.objects.count(), Run.objects.count(), AuditEntry.objects.count()
     said = Import(written)
-    assert said.out == "0 ended, 0 waiting, 0 stopped, 7 there before, 0 left."
+    assert said.out == "0 ended, 0 waiting, 0 stopped, 7 already imported, 0 not imported."
     assert (Checkpoint.objects.count(), Run.objects.count(), AuditEntry.objects.count()) == before
     for kind in KINDS:
         for pending in find_waiting(kind)[:1]:
@@ -307,7 +307,7 @@ def test_a_second_import_finds_nothing_new(written: Path) -> None:
             assert (said.err, said.failure) == ("", "")
         answer_all(kind)
     said = Import(written)
-    assert said.out == "0 ended, 0 waiting, 0 stopped, 7 there before, 0 left."
+    assert said.out == "0 ended, 0 waiting, 0 stopped, 7 already imported, 0 not imported."
     assert log_of("asks") == ["first", "one to two?", "beside"]
 
 
@@ -340,7 +340,7 @@ def test_a_thread_that_was_brought_while_it_ran_waits_once_it_does_there(tmp_pat
         assert Import(path).out.startswith("0 ended, 0 waiting, 1 stopped")
         assert (run_of("t").state, run_of("t").error) == (
             "parked",
-            "LangGraph had not run ask, beside.",
+            "LangGraph had not yet run ask, beside.",
         )
         graph.invoke(None, at("t"))
     assert Import(path).out.startswith("0 ended, 1 waiting")
@@ -358,7 +358,7 @@ def test_a_thread_that_went_on_here_and_there_stays_as_it_is_here(paused: Path) 
         graph.invoke(TheirCommand(resume="yes"), at("t"))
     said = Import(paused)
     assert "thread t: The thread 't' has gone on both here and there" in said.err
-    assert said.failure == "1 of 1 thread are left."
+    assert said.failure == "1 of 1 thread threads could not be imported."
     assert log_of("t") == ["first", "to one? to two?", "beside"]
 
 
@@ -381,7 +381,7 @@ def test_nothing_is_added_to_a_thread_that_a_worker_advances(paused: Path) -> No
 def test_a_dry_run_says_the_same_and_stores_nothing(written: Path) -> None:
     said = Import(written, "--dry-run")
     assert said.out == (
-        "1 ended, 5 waiting, 1 stopped, 0 there before, 0 left. Nothing was stored."
+        "1 ended, 5 waiting, 1 stopped, 0 already imported, 0 not imported. Nothing was stored."
     )
     assert not Thread.objects.exists()
     assert not Checkpoint.objects.exists()
@@ -400,12 +400,12 @@ def test_a_thread_that_cannot_be_stored_is_left_and_the_others_are_taken(tmp_pat
         file.execute("UPDATE checkpoints SET checkpoint_ns = 'n:1' WHERE thread_id LIKE 'subgr%'")
     file.close()
     said = Import(path)
-    assert said.out.startswith("1 ended, 0 waiting, 0 stopped, 0 there before, 4 left.")
+    assert said.out.startswith("1 ended, 0 waiting, 0 stopped, 0 already imported, 4 not imported.")
     reasons = dict(line.removeprefix("thread ").split(": ", 1) for line in said.err.splitlines())
     assert "Unknown" in reasons["strange"]
-    assert "is not 1 to 255 characters long" in reasons["l" * 300]
+    assert "must be 1 to 255 characters" in reasons["l" * 300]
     assert "can't be read" in reasons["broken"]
-    assert reasons["subgraphs only"] == "It has checkpoints of subgraphs only."
+    assert reasons["subgraphs only"] == "The thread has only subgraph checkpoints."
     assert [each.thread_id for each in Thread.objects.all()] == ["fine"]
 
 
@@ -435,8 +435,10 @@ def test_import_of_object_that_is_not_registered_names_thread_and_calls_nothing(
             saver.serde = JsonPlusSerializer()
     for options in (["--dry-run"], []):
         said = Import(url or path, *options)
-        assert said.out.startswith("1 ended, 0 waiting, 0 stopped, 0 there before, 2 left.")
-        assert said.failure == "2 of 3 threads are left."
+        assert said.out.startswith(
+            "1 ended, 0 waiting, 0 stopped, 0 already imported, 2 not imported."
+        )
+        assert said.failure == "2 of 3 threads threads could not be imported."
         assert re.findall("^thread ([a-z]+): .* holds posix.system", said.err, re.M) == [
             "answer",
             "value",
@@ -528,8 +530,8 @@ def test_the_graph_is_the_one_that_the_metadata_name(tmp_path: Path) -> None:
     assert "thread unknown: No graph named 'gone' is registered" in said.err
     assert [(each.graph, each.graph_version) for each in Run.objects.all()] == [("ported", "3")]
     said = Import(path)
-    assert said.out.startswith("0 ended, 2 waiting, 0 stopped, 1 there before, 1 left.")
-    assert said.err == "thread another: Its metadata name another graph, 'other'."
+    assert said.out.startswith("0 ended, 2 waiting, 0 stopped, 1 already imported, 1 not imported.")
+    assert said.err == "thread another: The thread's metadata names another graph, 'other'."
     assert "No graph named 'nobody'" in Import(path, graph="nobody").failure
 
 
@@ -610,7 +612,10 @@ def test_an_agent_that_waits_there_is_answered_here(
         graph.invoke(given, at("t"))
     assert sorted(agents.done) == before
     said = Import(path, graph="agent")
-    assert (said.err, said.out) == ("", "0 ended, 1 waiting, 0 stopped, 0 there before, 0 left.")
+    assert (said.err, said.out) == (
+        "",
+        "0 ended, 1 waiting, 0 stopped, 0 already imported, 0 not imported.",
+    )
     advance_all()
     with testing.inline() as go_on:
         while found := find_waiting("t"):
@@ -749,7 +754,7 @@ def test_threads_are_taken_from_postgresql(foreign_database: str) -> None:
         write.write_threads(graph, lambda value: TheirCommand(resume=value))
         write.ran.clear()
         said = Import(foreign_database)
-        assert said.out == "1 ended, 5 waiting, 1 stopped, 0 there before, 0 left."
+        assert said.out == "1 ended, 5 waiting, 1 stopped, 0 already imported, 0 not imported."
         advance_all()
         assert write.ran == []
         for kind in KINDS:
@@ -757,7 +762,7 @@ def test_threads_are_taken_from_postgresql(foreign_database: str) -> None:
         assert log_of("asks-again") == ["first", "yes to two?", "beside"]
         said = Import(foreign_database)
         assert (said.err, said.failure) == ("", "")
-        assert said.out == "0 ended, 0 waiting, 0 stopped, 7 there before, 0 left."
+        assert said.out == "0 ended, 0 waiting, 0 stopped, 7 already imported, 0 not imported."
 
 
 def test_the_page_of_a_run_shows_what_was_imported(written: Path, admin_client: Client) -> None:
@@ -766,6 +771,6 @@ def test_the_page_of_a_run_shows_what_was_imported(written: Path, admin_client: 
     url = reverse("admin:hitl_django_run_change", args=[run_of("below").pk])
     page = admin_client.get(url).content.decode()
     text = " ".join(re.sub(r"<[^>]+>", " ", page).split())
-    assert "Visited: first, beside and below. It waits at: below and ask_below." in text
-    assert "Brought the thread from LangGraph" in text
+    assert "Visited: first, beside and below. Waiting at: below and ask_below." in text
+    assert "Imported the thread from LangGraph" in text
     assert "Step 1 first" in text

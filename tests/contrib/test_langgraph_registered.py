@@ -629,7 +629,7 @@ def test_a_graph_that_changed_under_a_waiting_thread_parks_it(advance: Advance) 
     decide(pending.pk, "approve")
     advance()
     row = Run.objects.get(pk=run.id)
-    assert (row.state, "node 'b' is gone" in row.error) == ("parked", True)
+    assert (row.state, "node 'b' was removed" in row.error) == ("parked", True)
 
 
 def test_open_interrupts_are_not_lost_to_another_input(advance: Advance) -> None:

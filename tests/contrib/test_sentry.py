@@ -116,7 +116,7 @@ def test_what_the_worker_logs_of_a_run_has_its_tags(
     assert len(sent) > 0
     for event in sent:
         assert event["tags"] == {"run": str(run.id), "graph": "reported"}
-        assert event["logentry"]["message"] == "run %s stopped: %s"
+        assert event["logentry"]["message"] == "run %s failed to continue: %s"
         assert event["extra"]["thread_id"] == run.thread_id
         assert SECRET not in str(event)
 

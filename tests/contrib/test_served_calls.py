@@ -49,7 +49,9 @@ def test_who_asks_a_thread_that_a_signal_has_ended_is_told_so() -> None:
         signal.signal(signal.SIGUSR1, before)
     has_left.set()
     workers[0].join(60)
-    assert [str(error) for error in told] == ["The thread that has the connections has left."]
+    assert [str(error) for error in told] == [
+        "The thread that owns the database connections has ended."
+    ]
 
 
 def test_who_no_longer_waits_for_a_call_leaves_the_others_served() -> None:

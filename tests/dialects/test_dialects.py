@@ -364,7 +364,7 @@ def test_each_action_takes_the_configuration_of_its_name() -> None:
     edit = {"type": "edit", "edited_action": {"name": "send", "args": {"to": "b"}}}
     with pytest.raises(InvalidAnswerError) as caught:
         make_resume_value(interrupt, "respond", [edit, edit, edit])
-    assert caught.value.faults == (("/1/type", "is none of approve, respond"),)
+    assert caught.value.faults == (("/1/type", "must be one of: approve, respond"),)
 
 
 @pytest.mark.parametrize(
@@ -419,7 +419,7 @@ def test_fewer_decisions_than_actions_are_refused() -> None:
         (REQUEST, "hitl_request", "Allow send?", "reject", UNSET,
          {"decisions": [{"type": "reject", "message": "Not today."}]}),
         (CALL, "tool_call", "Allow f?", "edit", {"x": 2}, ["update", {"x": 2}]),
-        ({"a": 1}, "raw", "ask asks for a decision", "approve", UNSET, True),
+        ({"a": 1}, "raw", "ask requests a review", "approve", UNSET, True),
     ],
 )  # fmt: skip
 def test_an_interrupt_is_stored_with_its_dialect_and_answered_in_it(
@@ -473,4 +473,4 @@ def test_an_edit_of_an_agents_action_is_kept_as_what_it_changes(
 
 
 def test_a_title_of_no_dialect_is_the_payloads_own() -> None:
-    assert make_title(HUMAN, "ask") == "ask asks for a decision"
+    assert make_title(HUMAN, "ask") == "ask requests a review"

@@ -109,7 +109,7 @@ def test_what_waits_and_the_record_move_along(manage: Manage, tmp_path: Path) ->
     manage(moving, "migrate", "-v0")
     manage(moving, "shell", "-c", "from move import copy_rows; copy_rows('old', 'default')")
 
-    assert manage(after, "hitl", "verify-backup") == "2 threads read: all is there.\n"
-    assert manage(after, "hitl", "verify-audit") == "The record holds.\n"
+    assert manage(after, "hitl", "verify-backup") == "2 threads checked: no problems found.\n"
+    assert manage(after, "hitl", "verify-audit") == "The audit log is intact.\n"
     manage(after, "shell", "-c", GO_ON)
-    assert manage(after, "hitl", "verify-audit") == "The record holds.\n"
+    assert manage(after, "hitl", "verify-audit") == "The audit log is intact.\n"

@@ -61,7 +61,7 @@ class Trial:
             await self.graph.ainvoke(None, CONFIG)
         except Exception as error:
             return error
-        raise AssertionError("The run came to its end.")
+        raise AssertionError("Succeeded.")
 
     def mend(self) -> None:
         self.fault = says("fine")

@@ -46,7 +46,7 @@ def test_a_refused_call_names_its_thread() -> None:
         assert told == {"pending_ids": open_ids, "thread_id": "thread"}
     changed = saved(line(b=says("b")), graph.checkpointer)
     told = refused(GraphChangedError, lambda: changed.invoke(None, CONFIG))
-    assert told == {"changes": ("node 'a' is gone",), "thread_id": "thread"}
+    assert told == {"changes": ("node 'a' was removed",), "thread_id": "thread"}
     graph.invoke(Command(resume="yes"), CONFIG)
     told = refused(NothingPendingError, lambda: graph.invoke(Command(resume="yes"), CONFIG))
     assert told == {"thread_id": "thread"}
@@ -75,7 +75,7 @@ def test_a_step_that_cannot_be_taken_names_who_wrote() -> None:
     graph = saved(side_by_side(a=says("a", x=1), b=says("b", x=2)))
     with pytest.raises(InvalidUpdateError, match="At key 'x'") as raised:
         graph.invoke({"x": 0}, CONFIG)
-    assert raised.value.__notes__ == ["While applying what 'a', 'b' wrote in step 1"]
+    assert raised.value.__notes__ == ["While applying the writes of 'a', 'b' in step 1"]
 
 
 class Terse(Exception):

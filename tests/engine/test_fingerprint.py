@@ -148,16 +148,16 @@ EDITS: dict[str, tuple[Edit, str | None]] = {
     "a new node in the graph below": (lambda plan: plan.inner.update(tell=says("tell")), None),
     "the payload node renamed": (
         lambda plan: renamed(plan, "review", "check"),
-        "node 'review' is gone",
+        "node 'review' was removed",
     ),
-    "the payload node gone": (lambda plan: without(plan, "review"), "node 'review' is gone"),
+    "the payload node gone": (lambda plan: without(plan, "review"), "node 'review' was removed"),
     "the payload node waits for others": (
         lambda plan: plan.edges.append((["audit", "prepare"], "review")),
-        "node 'review' is started by other edges now",
+        "node 'review' is triggered by different edges",
     ),
     "the payload node deferred": (
         lambda plan: plan.deferred.add("review"),
-        "node 'review' is started at another time now",
+        "node 'review' has a different trigger condition",
     ),
     "a join of other nodes": (
         lambda plan: plan.edges.__setitem__(-1, (["audit", "review"], "done")),
@@ -165,23 +165,23 @@ EDITS: dict[str, tuple[Edit, str | None]] = {
     ),
     "a channel gone that holds a value": (
         lambda plan: plan.state.pop("amount"),
-        "channel 'amount', which holds a value, is gone",
+        "channel 'amount', which has a value, was removed",
     ),
     "another reducer": (
         lambda plan: plan.state.update(log=Annotated[list[str], keep]),
-        "channel 'log', which holds a value, was reduced by add and is by keep now",
+        "channel 'log', which has a value, changed its reducer from add to keep",
     ),
     "no reducer": (
         lambda plan: plan.state.update(log=list[str]),
-        "channel 'log', which holds a value, was BinaryOperatorAggregate and is LastValue now",
+        "channel 'log', which has a value, changed from BinaryOperatorAggregate to LastValue",
     ),
     "a type that the value is not of": (
         lambda plan: plan.state.update(amount=str),
-        "channel 'amount' was int, and what it holds is no str",
+        "channel 'amount' changed from int, and its value is not a valid str",
     ),
     "the payload node renamed in the graph below": (
         lambda plan: rename(plan.inner, "ask", "query"),
-        "node 'ask' in 'inner' is gone",
+        "node 'ask' in 'inner' was removed",
     ),
     "a function where the graph was": (
         lambda plan: (plan.inner.clear(), plan.nodes.update(inner=says("inner"))),
@@ -189,7 +189,7 @@ EDITS: dict[str, tuple[Edit, str | None]] = {
     ),
     "what was sent to is gone": (
         lambda plan: (renamed(plan, "each", "every"), setattr(plan, "sent_to", "every")),
-        "node 'each' is gone",
+        "node 'each' was removed",
     ),
 }
 

@@ -360,7 +360,7 @@ def test_a_failure_without_words_of_its_own_is_told_all_the_same() -> None:
     graph = saved(StateGraph(State).add_node("a", node, error_handler=handler).add_edge(START, "a"))
     graph.invoke({"x": 1}, CONFIG)
     log = graph.invoke(Command(resume="go on"), CONFIG)["log"]
-    assert log == ["go on", "Unprintable(), which can't be shown"]
+    assert log == ["go on", "Unprintable(), which can't be displayed"]
 
 
 def test_a_drain_below_is_no_failure_to_handle() -> None:

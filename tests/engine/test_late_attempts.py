@@ -19,8 +19,8 @@ from .test_timeouts import AGAIN, WAYS, Run, ainvoked, for_ever, limited, saved
 pytestmark = pytest.mark.usefixtures("leaping")
 
 SAID = (
-    "Attempt 1 at node 'a' has reached its timeout: it may not call once(), tasks or graphs any "
-    "more. Nothing was called or stored."
+    "Attempt 1 of node 'a' has timed out: it may no longer call once(), tasks or graphs. "
+    "Nothing was called or stored."
 )
 done: list[str] = []
 

@@ -84,7 +84,11 @@ def test_two_threads_that_do_the_same_at_once_are_told_so() -> None:
 
     assert line(a=node).compile(InMemorySaver()).invoke({"x": 1}, CONFIG)["log"] == ["sent"] * 2
     assert calls == []
-    assert told == ["Node 'a' calls once('mail') while it is under way: give each its own key."]
+    message = (
+        "Node 'a' called once('mail') while a call with that key is still running. Use a "
+        "different key."
+    )
+    assert told == [message]
 
 
 def test_two_that_are_awaited_together_need_a_key_each() -> None:

@@ -57,7 +57,7 @@ def test_it_is_refused_with_the_nodes_name_and_goes_on_where_the_node_is_back(
     changed = saved(after, graph.checkpointer)
     with pytest.raises(GraphChangedError, match=f"stopped before '{gone}'") as raised:
         way(changed, asked.values())
-    assert raised.value.changes == (f"node '{gone}' is gone",)
+    assert raised.value.changes == (f"node '{gone}' was removed",)
     assert open_interrupts(graph) == asked
     answers = dict.fromkeys(asked.values(), "yes")
     assert graph.invoke(Command(resume=answers), CONFIG)["log"][-1] == "yes"

@@ -345,7 +345,7 @@ def test_two_names_of_one_stored_shape_that_became_one_are_a_change() -> None:
     graph = graph_of(old).add_node("one", asks(old, "?")).add_edge(START, "one")
     merged = graph.compile(saver, renamed={"left": "one", "right": "one"})
     found = list_changes(describe_shape(first), merged, lambda ns: saver.get_tuple(CONFIG))
-    assert found == ["nodes 'left', 'right' have become one, 'one'"]
+    assert found == ["nodes 'left', 'right' were renamed to the same name, 'one'"]
 
 
 def test_channels_of_a_graph_that_is_no_state_graph_are_renamed_with_what_they_start() -> None:

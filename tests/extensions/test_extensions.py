@@ -83,7 +83,7 @@ def test_setting_of_an_extension_is_a_checked_key_of_hitl(settings: Any) -> None
     [fault] = check_settings(None)
     assert (fault.id, fault.msg) == (
         "hitl_django.E003",
-        "HITL['STARS'] is not a positive number.",
+        "HITL['STARS'] must be a positive number.",
     )
 
 

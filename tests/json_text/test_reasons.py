@@ -18,7 +18,7 @@ from hitl_django.json_text.reasons import ValidationMessage, describe_limits, sa
 @pytest.mark.parametrize(
     ("schema", "value", "english", "german"),
     [
-        ({"type": "integer"}, "x", "must be a whole number", "Muss eine ganze Zahl sein."),
+        ({"type": "integer"}, "x", "must be an integer", "Muss eine ganze Zahl sein."),
         (
             {"minimum": 1, "maximum": 99},
             100,
@@ -29,27 +29,27 @@ from hitl_django.json_text.reasons import ValidationMessage, describe_limits, sa
         (
             {"minItems": 2},
             [1],
-            "must have at least 2 entries, and has 1",
+            "must have at least 2 items, but has 1",
             "Muss mindestens 2 Einträge haben und hat 1.",
         ),
         (
             {"minLength": 1},
             "",
-            "must have at least 1 character, and has 0",
+            "must have at least 1 character, but has 0",
             "Muss mindestens 1 Zeichen haben und hat 0.",
         ),
-        ({"enum": ["a", 1]}, 2, "must be one of these: a, 1", "Muss eines von diesen sein: a, 1."),
+        ({"enum": ["a", 1]}, 2, "must be one of: a, 1", "Muss eines von diesen sein: a, 1."),
         ({"multipleOf": 5}, 7, "must be a multiple of 5", "Muss ein Vielfaches von 5 sein."),
         (
             {"uniqueItems": True},
             [1, 1],
-            "has the same entry twice",
+            "contains duplicates",
             "Hat denselben Eintrag doppelt.",
         ),
         (
             {"format": "email"},
             "dana",
-            "must be an e-mail address, such as dana@example.com",
+            "must be an email address, for example dana@example.com",
             "Muss eine E-Mail-Adresse sein, etwa dana@example.com.",
         ),
     ],
@@ -89,7 +89,7 @@ def test_of_a_union_the_faults_are_those_of_the_branch_that_is_meant() -> None:
     )
     assert found == [("/seats", "must be between 1 and 9")]
     found = find_faults(Payment.model_json_schema(), {"by": 7})
-    assert found == [("/by", "fits nothing that is allowed here")]
+    assert found == [("/by", "does not match any allowed schema")]
 
 
 def test_limits_that_say_nothing_are_not_told() -> None:

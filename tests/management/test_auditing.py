@@ -41,8 +41,8 @@ def verify(*arguments: Any) -> tuple[str, str]:
 
 
 def test_a_record_holds_here_and_in_a_file(record: Path) -> None:
-    assert verify() == ("", "The record holds.\n")
-    assert verify("--file", record) == ("", "The record holds.\n")
+    assert verify() == ("", "The audit log is intact.\n")
+    assert verify("--file", record) == ("", "The audit log is intact.\n")
     entries = [json.loads(line) for line in record.read_text().splitlines()]
     assert {entry["verb"] for entry in entries} >= {"start", "decide"}
 
@@ -89,7 +89,7 @@ def test_a_changed_row_is_found(record: Path) -> None:
     broken, forged = faults.splitlines()
     assert broken == f"{first.thread.thread_id}: entry 2"
     assert "isn't in the record" in forged  # the decision that the entry was about
-    assert said == "The record of 1 thread is broken."
+    assert said == "The audit log of 1 thread is broken."
 
 
 def test_a_program_reads_the_faults(record: Path) -> None:
@@ -107,7 +107,7 @@ def test_a_program_reads_the_faults(record: Path) -> None:
 
 def test_a_file_that_is_no_record_is_refused(tmp_path: Path) -> None:
     (tmp_path / "a").write_text("{}\n")
-    assert verify("--file", tmp_path / "a")[1] == "Line 1 is no entry of a record."
+    assert verify("--file", tmp_path / "a")[1] == "Line 1 is not an audit log entry."
     assert "can't be read" in verify("--file", tmp_path / "b")[1]
 
 

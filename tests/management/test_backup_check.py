@@ -37,7 +37,7 @@ def threads() -> None:
 
 
 def test_a_whole_database_is_said_to_be_whole() -> None:
-    assert check() == ("2 threads read: all is there.\n", "")
+    assert check() == ("2 threads checked: no problems found.\n", "")
     assert check("--json") == ("", "")
 
 
@@ -64,11 +64,11 @@ def change_the_record() -> None:
 @pytest.mark.parametrize(
     ("damage", "thread", "words"),
     [
-        (damage_a_blob, "waits", "its state can't be read: CorruptPayloadError"),
-        (damage_a_checkpoint, "waits", "its state can't be read: CorruptPayloadError"),
+        (damage_a_blob, "waits", "can't read its state: CorruptPayloadError"),
+        (damage_a_checkpoint, "waits", "can't read its state: CorruptPayloadError"),
         (lose_the_interrupt, "waits", " waits, and nothing is asked"),
         (ask_after_the_end, "ended", " is open, and its run has ended"),
-        (change_the_record, "waits", "its record is broken at entry 1"),
+        (change_the_record, "waits", "audit log is broken at entry 1"),
     ],
 )
 def test_what_is_missing_or_damaged_is_named(
@@ -79,7 +79,7 @@ def test_what_is_missing_or_damaged_is_named(
     (line,) = said.splitlines()
     assert line.startswith(f"{thread}: ")
     assert words in line
-    assert failure == "Of 2 threads 1 can't go on as they were."
+    assert failure == "threads 1 of 2 have problems."
 
     found = json.loads(check("--json")[0])
     assert found["thread"] == thread

@@ -83,7 +83,7 @@ def test_of_what_is_well_it_says_so(worker: WorkerHeartbeat) -> None:
     assert code == 0
     for words in ("answers", "migrations are applied", "nothing that is known to hurt"):
         assert words in said
-    assert "1 worker reports, 0 runs are under way" in said
+    assert "1 active worker, 0 active runs" in said
     assert "while they wait for events: 1 (of one user: 1)" in said
     assert "Every audit trail holds" in said
     assert "error" not in said
@@ -255,8 +255,8 @@ def test_runs_that_wait_or_are_parked_are_counted(worker: WorkerHeartbeat) -> No
     Run.objects.filter(pk=Run.objects.first().pk).update(state="parked")  # type: ignore[union-attr]
     code, said = examined()
     assert code == 0
-    assert "2 runs wait for a worker. The oldest was queued 2\xa0hours ago." in said
-    assert "1 run is parked: it can't get on by itself" in said
+    assert "2 runs waiting for a worker. Oldest queued 2 hours ago." in said
+    assert "1 parked run get on by itself" in said
 
 
 def test_links_that_lead_nowhere_are_a_warning(worker: WorkerHeartbeat, settings: Any) -> None:

@@ -30,7 +30,7 @@ def build(node: str, shape: str = "plain", state: Any = State) -> StateGraph[Any
     """Builds a graph that asks at the node: at once, of several, further down, before a join."""
 
     def ask(state: Any) -> Any:
-        return {"answer": interrupt("Go on?")}
+        return {"answer": interrupt("Continue?")}
 
     graph = StateGraph(state).add_node(node, ask)
     if shape == "plain":
@@ -61,7 +61,9 @@ def deploy() -> Iterator[Any]:
         if node is None:
             return
         if shape == "below" and renamed:
-            inner = StateGraph(state).add_node(node, lambda state: {"answer": interrupt("Go on?")})
+            inner = StateGraph(state).add_node(
+                node, lambda state: {"answer": interrupt("Continue?")}
+            )
             below = inner.add_edge(START, node).compile(renamed=renamed)
             outer = StateGraph(state).add_node("outer", below).add_edge(START, "outer")
             registry.register("deployed", **terms)(lambda: outer)
@@ -96,13 +98,13 @@ def test_runs_that_wait_at_a_node_that_is_gone_are_named(deploy: Any) -> None:
         run = hitl.start("deployed", {})
         over = hitl.start("deployed", {})
         hitl.decide(run=over, type="respond", value="yes")
-        assert preflight() == ("All runs under way can go on.\n", "")
+        assert preflight() == ("All active runs are compatible.\n", "")
         deploy("review")
         said, failure = preflight()
         assert said.startswith(f"{run.id}  deployed: ")
         assert "ask" in said
         assert str(over.id) not in said
-        assert failure == "1 run could not go on."
+        assert failure == "1 run would be parked."
         line = json.loads(preflight("--json", "--graph", "deployed")[0])
         assert (line["run"], line["graph"]) == (str(run.id), "deployed")
         assert preflight("--graph", "approval")[1] == ""
@@ -121,7 +123,7 @@ def test_runs_of_a_graph_that_isn_t_there_are_named(deploy: Any) -> None:
     first, second, summary = said.splitlines()
     assert first.split()[1] == second.split()[1] == "deployed:"
     assert summary.startswith("2 runs of deployed 1: No graph named 'deployed'")
-    assert failure == "2 runs could not go on."
+    assert failure == "2 runs would be parked."
     assert set(Run.objects.values_list("state", flat=True)) == {"interrupted"}
 
 
@@ -136,12 +138,12 @@ def test_runs_are_counted_by_reason_and_named_up_to_a_limit(
     deploy("review")
     said, failure = preflight("--limit", "1")
     named, summary = said.splitlines()
-    assert named.endswith("deployed: node 'ask' is gone")
-    assert summary == "5 runs of deployed 1: node 'ask' is gone"
-    assert failure == "5 runs could not go on."
+    assert named.endswith("deployed: node 'ask' was removed")
+    assert summary == "5 runs of deployed 1: node 'ask' was removed"
+    assert failure == "5 runs would be parked."
     assert preflight("--summary")[0] == f"{summary}\n"
     assert json.loads(preflight("--summary", "--json")[0]) == {
-        "graph": "deployed", "version": "1", "reason": "node 'ask' is gone", "runs": 5,
+        "graph": "deployed", "version": "1", "reason": "node 'ask' was removed", "runs": 5,
     }  # fmt: skip
     monkeypatch.setattr(module, "REASONS", 0)
     assert preflight("--summary")[0] == "5 runs of deployed 1: other reasons\n"
@@ -217,11 +219,11 @@ def test_parked_runs_are_retried_by_a_command(deploy: Any) -> None:
         runs = [hitl.start("deployed", {}) for _ in range(3)]
         Run.objects.filter(pk__in=[run.id for run in runs]).update(state="parked", error="x")
         said = retry("--state", "parked", "--graph", "deployed", "--limit", "2")
-        assert said == ("2 runs are queued again.\n", "")
+        assert said == ("2 runs queued.\n", "")
         assert Run.objects.filter(state="queued").count() == 2
         said = retry("--state", "parked", "--json")
         assert json.loads(said[0]) == {"run": str(runs[2].id), "error": None}
-        assert retry("--state", "failed")[0] == "0 runs are queued again.\n"
+        assert retry("--state", "failed")[0] == "0 runs queued.\n"
 
 
 def test_a_run_that_can_not_be_retried_is_named(
@@ -230,6 +232,6 @@ def test_a_run_that_can_not_be_retried_is_named(
     gone = uuid4()
     monkeypatch.setattr(services, "list_retryable", lambda *args, **options: iter([gone]))
     said, failure = retry("--state", "parked")
-    assert said == "0 runs are queued again.\n"
-    assert failure == "1 run could not be queued again."
+    assert said == "0 runs queued.\n"
+    assert failure == "1 run could not be queued."
     assert str(gone) in capsys.readouterr().err

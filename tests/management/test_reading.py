@@ -34,7 +34,7 @@ def lines(*arguments: Any) -> list[dict[str, Any]]:
 
 
 def test_interrupts_that_wait_are_listed_the_longest_asked_first(hitl: GraphEnvironment) -> None:
-    assert call("list") == "There are none.\n"
+    assert call("list") == "No results.\n"
     first = hitl.start("approval", {"text": "A"})
     hitl.start("approval", {"text": "B"})
     hitl.decide(hitl.make_interrupt("C"), "respond", "yes")
@@ -61,7 +61,9 @@ def test_runs_are_listed_the_newest_first_and_by_state(hitl: GraphEnvironment) -
         (str(first.id), "interrupted", "k-1"),
     ]
     assert [row["id"] for row in lines("list", "runs", "--state", "interrupted")] == [str(first.id)]
-    with pytest.raises(CommandError, match=r"The state is one of waiting, queued, .*, not 'open'"):
+    with pytest.raises(
+        CommandError, match=r"The state must be one of waiting, queued, .*, not 'open'"
+    ):
         call("list", "runs", "--state", "open")
 
 
@@ -102,11 +104,11 @@ def test_an_interrupt_is_decided_for_nobody_or_for_a_user(
     django_user_model.objects.create_user("eve")
     one, other = hitl.make_interrupt("A?"), hitl.make_interrupt("B?")
     assert call("decide", one.pk, "respond", "--value", '{"n": 1}', "--reason", "So.") == (
-        f"Decided: respond. Run {one.run_id} goes on.\n"
+        f"Decided: respond. Run {one.run_id} resumes.\n"
     )
     hitl.advance()
     assert hitl.assert_finished(one.run_id)["answer"] == {"n": 1}
-    with pytest.raises(CommandError, match=r"There is no user 'nobody'\."):
+    with pytest.raises(CommandError, match=r"Unknown user 'nobody'\."):
         call("decide", other.pk, "respond", "--value", "1", "--by", "nobody")
     with pytest.raises(CommandError):
         call("decide", other.pk, "respond", "--value", "1", "--by", "eve")
@@ -129,7 +131,7 @@ def test_one_approval_of_several_says_how_many_are_missing(
     django_user_model.objects.create_superuser("rita")
     interrupt = hitl.make_interrupt({"n": 1}, quorum=3)
     said = call("decide", interrupt.pk, "approve", "--by", "rita")
-    assert said == "Recorded: approve. 2 more have to approve.\n"
+    assert said == "Recorded: approve. 2 more approvals required.\n"
 
 
 def test_a_claim_of_somebody_else_s_is_respected_where_that_is_asked(

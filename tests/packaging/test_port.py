@@ -33,7 +33,7 @@ KEPT = {
     "from langgraph.checkpoint.postgres import PostgresSaver": "runs are stored by the ORM",
     "from langgraph.prebuilt import ToolNode, ToolCallTransformer": "no ToolCallTransformer here",
     "from langgraph.store.postgres import PostgresStore": "hitl_django.contrib.store.DjangoStore",
-    "from langgraph.nowhere import x": "langgraph.nowhere has no counterpart here",
+    "from langgraph.nowhere import x": "langgraph.nowhere has no counterpart",
     "import langgraph.graph": "has to be renamed too",
 }
 LEFT_ALONE = [

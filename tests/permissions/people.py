@@ -25,7 +25,7 @@ HANDLING = (
     "link_interrupt",
 )
 EVERY = (*VIEW, *ENGINE, *HANDLING, "start_run", "operate_run", "view_webhookendpoint",
-         "manage_webhooks", "view_archivedthread", "view_reviewer_figures", "export_decisions",
+         "manage_webhooks", "view_archivedthread", "view_reviewer_insights", "export_decisions",
          "share_savedfilter", "view_schedule", "manage_schedules")  # fmt: skip
 #: Threads whose ids begin like this aren't there for people with a blindfold.
 SHUT = "shut-"
@@ -128,7 +128,7 @@ class Person:
         if what == "list runs":  # who starts some sees those
             return self.may("view_run") or self.may("start_run")
         if what == "read the record":  # all of it
-            return self.may("export_decisions", "view_reviewer_figures") and self._is_asked(area)
+            return self.may("export_decisions", "view_reviewer_insights") and self._is_asked(area)
         if what == "undo":  # of what somebody else decided
             return self.decides(area) and self.is_superuser
         if what == "link":

@@ -346,7 +346,7 @@ _ADMIN: dict[str, Page] = {
     "spotcheck_file": Page("question", answer=MOVED, at=of("look.pk")),
     "spotcheck_reports": Page(lists=()),
     "spotcheck_csv": Page(lists=("export_decisions",)),
-    "spotcheck_record": Page(lists=("export_decisions", "view_reviewer_figures")),
+    "spotcheck_record": Page(lists=("export_decisions", "view_reviewer_insights")),
     "run_retry": Page("run", "operate_run", MOVED, at=of("failed.pk"), posts="operate_run"),
     "run_changelist": Page(lists=(), needs="list runs"),
     "run_start": Page(lists=("start_run",)),

@@ -108,7 +108,7 @@ class Demo:
         self.process.send_signal(number)
         code = self.process.wait(PATIENCE)
         _, left = psutil.wait_procs(family, timeout=PATIENCE)
-        assert left == [], "processes were left behind"
+        assert left == [], "processes were superseded"
         return code
 
     def child(self, word: str) -> psutil.Process:
@@ -149,7 +149,7 @@ def test_it_fills_the_queue_runs_what_is_decided_and_carries_on_the_next_time(
 ) -> None:
     demo = start().ready()
     assert f"http://127.0.0.1:{demo.port}/" in demo.said
-    assert "201 started, 0 there before, 0 refused." in demo.said
+    assert "201 started, 0 already existed, 0 failed." in demo.said
     for name in ("admin", "rita", "ravi", "olga", "vik"):
         assert f"  {name} " in demo.said
 
@@ -174,7 +174,7 @@ def test_it_fills_the_queue_runs_what_is_decided_and_carries_on_the_next_time(
     assert demo.said.rstrip().endswith("Stopped.")
 
     again = start().ready()
-    assert "0 started, 201 there before, 0 refused." in again.said
+    assert "0 started, 201 already existed, 0 failed." in again.said
     assert again.call(f"runs/{interrupt['run']}/")["state"] == "succeeded"
     assert again.end(signal.SIGTERM) == 0
 
@@ -204,7 +204,7 @@ def test_hosts_that_are_left_go_on_when_others_are_killed(
     for process, _ in killed:
         os.kill(int(process), signal.SIGKILL)
     for _, name in killed:
-        eventually(lambda name=name: f"The {name} ended with code -9." in demo.said, name)
+        eventually(lambda name=name: f"The {name} exited with code -9." in demo.said, name)
 
     demo.port += 2
     interrupt = eventually(

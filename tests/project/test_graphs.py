@@ -69,7 +69,7 @@ def test_a_large_refund_asks_and_pays_what_the_reviewer_says() -> None:
 def test_a_rejected_refund_is_declined() -> None:
     thread = Thread(refund.refund, ORDER)
     thread.answer({"approved": False, "amount": 12000})
-    assert thread.state["outcome"] == "Declined the refund of A-1."
+    assert thread.state["outcome"] == "Refund of A-1 declined."
 
 
 @pytest.mark.parametrize(
@@ -79,7 +79,7 @@ def test_a_rejected_refund_is_declined() -> None:
         ({"days_since_purchase": 15}, "15 days old"),
         ({"days_since_purchase": 31}, "returns end after 30"),
         ({"earlier_refunds": 1}, "not this customer's first"),
-        ({"reason": "  "}, "no reason is given"),
+        ({"reason": "  "}, "no reason was given"),
     ],
 )
 def test_each_doubt_asks_and_is_named(change: dict[str, Any], doubt: str) -> None:
@@ -120,7 +120,7 @@ def test_a_text_that_can_not_be_sent_is_asked_again_as_edited() -> None:
     thread = Thread(newsletter.newsletter, {**LETTER, "limit": 50})
     thread.answer({"approved": True, "text": "x" * 51})
     (second,) = thread.interrupts
-    assert second.value["why"] == "It can't be sent yet: the text has 51 characters, 1 too many."
+    assert second.value["why"] == "Not ready to send: the text has 51 characters, 1 too many."
     assert second.value["text"] == "x" * 51
 
     thread.answer({"approved": True, "text": "See [LINK]"})
@@ -148,7 +148,7 @@ def test_each_tool_call_asks_by_itself_and_the_report_keeps_their_order() -> Non
     thread.answer({first.id: {**first.value, "args": {"to": "ann@example.com"}}})
     assert thread.state["report"].splitlines() == [
         'send_email was called with {"to": "ann@example.com"}.',
-        "delete_files was refused.",
+        "delete_files was rejected.",
     ]
 
 
@@ -175,4 +175,4 @@ def test_an_agent_of_langchains_refunds_what_is_approved() -> None:
         decide(interrupt.pk, "approve")
         advance()
         said = run_result(run.id)["messages"][-1]["content"]
-    assert said == "Order A-7: 49.90 EUR are paid back."
+    assert said == "Order A-7: 49.90 EUR refunded."

@@ -168,7 +168,7 @@ def test_a_reader_comes_to_a_reviewed_refund(shop: Shop, page: Page) -> None:
     page.goto("/admin/orders/order/")
     expect(page.locator("td.field-refunded_cents")).to_have_text("5000")
     page.click("th.field-number a")
-    expect(page.get_by_role("heading", name="Runs and open reviews")).to_be_visible()
+    expect(page.get_by_role("heading", name="Runs and pending reviews")).to_be_visible()
     expect(page.get_by_text("succeeded")).to_be_visible()
 
 
@@ -200,4 +200,4 @@ def answer(page: Page) -> None:
     page.get_by_label("Amount in cents").fill("5000")
     page.get_by_label("Note to the customer").fill("Half, as agreed.")
     page.get_by_role("button", name="Approve").click()
-    expect(page.get_by_text("The run came to its end.")).to_be_visible()
+    expect(page.get_by_text("Succeeded.")).to_be_visible()

@@ -270,7 +270,7 @@ def test_admin_asks_for_the_configurable(
     given = {"start": "1", "context/user_id": "ann"}
     for wrong, reason in (
         ("{", "This is not JSON"),
-        ('["t1"]', "Has to be a JSON object."),
+        ('["t1"]', "Must be a JSON object."),
         ('{"thread_id": "x"}', "configurable.thread_id: is the engine"),
     ):
         page = admin_client.post(address, {**given, "configurable": wrong})

@@ -114,7 +114,7 @@ def test_a_parked_run_asks_again_when_it_is_let_go_on(
     assert told == [(str(run.pk), "parked")]
     assert (run.state, run.error) == (
         "parked",
-        "The question 'How many?' expired, and nobody had answered it.",
+        "The interrupt 'How many?' expired without a decision.",
     )
     assert advance() == 0
     services.retry(run.pk)

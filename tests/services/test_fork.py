@@ -318,7 +318,7 @@ def test_a_graph_that_has_changed_since_is_refused_with_the_reason(
 
         unchanged()
         # What would run next is gone ...
-        with pytest.raises(GraphChangedError, match="node 'c' is gone"):
+        with pytest.raises(GraphChangedError, match="node 'c' was removed"):
             services.fork(thread, after(thread, 2))
         unchanged()
         # ... but further back there is a way on.

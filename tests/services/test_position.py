@@ -215,7 +215,7 @@ def test_a_picture_says_where_the_thread_waits(advance: Callable[[], int]) -> No
     image = services.thread_picture(name)
 
     assert ">Approval</title>" in image
-    assert "It waits at: ask." in image
+    assert "Waiting at: ask." in image
 
 
 def test_a_graph_that_is_gone_has_no_picture(trip: None, advance: Callable[[], int]) -> None:

@@ -272,7 +272,7 @@ def test_bad_days_of_a_graph_are_an_error_that_names_it(
 def test_the_events_of_all_graphs_are_kept_equally_long(settings: Any) -> None:
     settings.HITL = {**settings.HITL, "EVENT_RETENTION_DAYS": {"chat": 30}}
     (found,) = [one for one in run_checks(tags=["hitl_django"]) if "RETENTION_DAYS" in one.msg]
-    assert found.msg == "HITL['EVENT_RETENTION_DAYS'] is neither None nor a positive number."
+    assert found.msg == "HITL['EVENT_RETENTION_DAYS'] must be None or a positive number."
 
 
 def test_threads_that_can_not_be_deleted_keep_no_run_from_being_hinted(

@@ -62,7 +62,8 @@ def test_a_node_that_writes_something_else_each_time_is_named_by_step(order: Any
     with pytest.raises(NondeterminismError) as told:
         assert_deterministic(buy)
     assert str(told.value) == (
-        "When it ran again, threads[0].steps[2].values.total was 3, not 2 as before."
+        "Nondeterministic on the second run: threads[0].steps[2].values.total was 3, before it "
+        "was 2."
     )
     assert assert_deterministic(buy, ignore=["total"]) >= 8
 

@@ -81,7 +81,7 @@ def test_who_describes_none_or_several_is_told_what_is_open(hitl: GraphEnvironme
     with pytest.raises(AssertionError) as told:
         hitl.decide(node="ask", type="approve")
     assert str(told.value).splitlines() == [
-        "More than one open question has node 'ask'. Open are:",
+        "More than one pending interrupt matches node 'ask'. Open are:",
         "  'Give Ann 2 days off?' (leave, ask)",
         "  'Give Bob 9 days off?' (leave, ask)",
     ]

@@ -174,7 +174,7 @@ def test_what_a_thread_leaves_is_added_up_beside_what_it_has_in_the_archive() ->
         ("search in payloads", 2.0, 1),
         ("search in payloads", 1.4, 0),
         # A search of what is over looks at ten thousand rows, where there are as many.
-        ("all questions, search", 2.0, 0),
+        ("all requests, search", 2.0, 0),
     ],
 )
 def test_the_queue_fails_where_a_row_is_over_its_target(

@@ -77,8 +77,8 @@ def test_a_thread_whose_pending_node_is_gone_is_parked_in_words_and_goes_on_afte
     run = Run.objects.get()
     assert (run.state, run.fingerprint) == ("parked", before)
     assert run.error == (
-        "GraphChangedError: The thread was stored under another shape of the graph 'evolving': "
-        "node 'review' is gone."
+        "GraphChangedError: The stored thread is incompatible with the current structure of "
+        "graph 'evolving': node 'review' was removed."
     )
     interrupt.refresh_from_db()
     assert interrupt.status == "decided"
@@ -127,7 +127,7 @@ def test_the_shape_is_noted_before_anything_runs_under_it(deploy: Deploy, advanc
     services.decide(Interrupt.objects.get(status="pending").pk, "approve")
     advance()
     run.refresh_from_db()
-    assert "node 'more' is gone" in run.error
+    assert "node 'more' was removed" in run.error
 
 
 @pytest.mark.promise("P10")

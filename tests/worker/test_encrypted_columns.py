@@ -364,9 +364,9 @@ def test_without_its_key_a_page_says_so(keys: Any, ended: Any, client: Client, c
         with caplog.at_level(logging.ERROR):
             answer = client.get(page)
         assert answer.status_code == 503
-        assert "What is stored can’t be read" in answer.content.decode()
+        assert "The stored data can’t be read" in answer.content.decode()
         assert words in answer.content.decode()
-        assert "the admin can't read what is stored" in caplog.text
+        assert "the admin can't read the stored data" in caplog.text
         caplog.clear()
 
 
@@ -379,7 +379,7 @@ def test_an_old_key_can_be_dropped_afterwards(keys: Any, ended: Any) -> None:
     with pytest.raises(CorruptPayloadError):
         Decision.objects.get()
     keys(NEW, OLD)
-    assert reencrypt().endswith("No row needs another key than the first.\n")
+    assert reencrypt().endswith("All rows use the first key.\n")
     assert reencrypt().startswith("0 rows rewritten.")
     keys(NEW)
     assert {name: rows for name, rows in rows_of(thread).items() if name in names} == before
@@ -397,14 +397,14 @@ def test_rows_from_before_the_first_key_are_read_encrypted_and_found_by_no_more_
     keys(NEW)
     assert rows_of(thread) == before
     found = [each.words for each in examine_installation(audited=True)]
-    assert any("not encrypted, 0 under another key than the first" in words for words in found)
+    assert any("not encrypted, 0 under a key other than the first" in words for words in found)
     reencrypt()
     assert find_readable() == set()
     (was,), (now,) = before.pop("Interrupt"), rows_of(thread)["Interrupt"]
     assert [column for column in now if column not in was] == [" publish it ask"]
     assert reencrypt().startswith("0 rows rewritten.")
     found = [each.words for each in examine_installation(audited=True)]
-    assert "Every row is encrypted with the first of ENCRYPTION_KEYS." in found
+    assert "All rows are encrypted with the first of ENCRYPTION_KEYS." in found
     restore_thread(archived.thread_id)
     assert find_readable() == set()
 

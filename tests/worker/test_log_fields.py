@@ -46,7 +46,7 @@ def test_each_record_of_a_run_names_run_thread_and_graph(
     records = [one for one in list_records(caplog) if one.getMessage().startswith("run ")]
     assert [one.msg for one in records] == [
         "run %s claimed: epoch %s, attempt %s",
-        "run %s left: %s",
+        "run %s released: %s",
     ] * 2
     ids = {"run_id": str(run.id), "thread_id": run.thread_id, "graph": "approval"}
     assert [read_fields(one) for one in records] == [ids] * 4
@@ -61,7 +61,7 @@ def test_no_record_of_a_failure_holds_what_the_run_works_on(
     caplog.set_level(logging.DEBUG, "hitl_django")
     monkeypatch.setattr(run_leases, "keep_renewed", refuse)
     run = hitl.start("approval", {"text": SECRET})
-    stopped = [one for one in list_records(caplog) if one.msg == "run %s stopped: %s"]
+    stopped = [one for one in list_records(caplog) if one.msg == "run %s failed to continue: %s"]
     assert read_fields(stopped[0])["run_id"] == str(run.id)
     for record in list_records(caplog):
         assert set(read_fields(record)) <= FIELDS

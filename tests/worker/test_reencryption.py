@@ -73,11 +73,11 @@ def test_an_old_key_can_be_dropped_afterwards(keys: Any, ended: Ended) -> None:
     keys(NEW, OLD)
     said, sound = reencrypt("--check")
     assert not sound
-    assert "rows need another key than the first." in said
+    assert "rows need a key other than the first." in said
     said, sound = reencrypt()
     assert sound
-    assert said.endswith("No row needs another key than the first.\n")
-    assert reencrypt("--check") == ("No row needs another key than the first.\n", True)
+    assert said.endswith("All rows use the first key.\n")
+    assert reencrypt("--check") == ("All rows use the first key.\n", True)
     assert reencrypt()[0].startswith("0 rows rewritten.")
 
     keys(NEW)
@@ -98,7 +98,7 @@ def test_without_it_the_old_key_is_still_needed(keys: Any, ended: Ended) -> None
     said, sound = reencrypt()
     assert not sound
     assert said.startswith("0 rows rewritten.")
-    assert said.endswith(" rows need another key than the first.")
+    assert said.endswith(" rows need a key other than the first.")
 
 
 def test_rows_from_before_the_first_key_are_encrypted(keys: Any, ended: Ended) -> None:
@@ -185,4 +185,4 @@ def test_a_document_of_the_archive_is_read_for_what_its_rows_are_under(
 
 def test_without_a_key_there_is_nothing_to_do(keys: Any) -> None:
     keys()
-    assert reencrypt() == ("HITL['ENCRYPTION_KEYS'] has no key.", False)
+    assert reencrypt() == ("HITL['ENCRYPTION_KEYS'] is empty.", False)

@@ -256,9 +256,9 @@ def test_each_later_version_is_told_which_one_it_comes_from(
     ("migrate", "reason"),
     [
         (lambda state, version: state["gone"], "KeyError: 'gone'"),
-        (lambda state, version: None, "it returned NoneType, no dict"),
-        (lambda state, version: {"euros": "much"}, "what 'euros' is to hold is no float"),
-        (lambda state, version: {"cents": 1}, "'cents' is no key of the state"),
+        (lambda state, version: None, "it returned NoneType instead of a dict"),
+        (lambda state, version: {"euros": "much"}, "the new value of 'euros' is not a valid float"),
+        (lambda state, version: {"cents": 1}, "'cents' is not a key of the state"),
     ],
 )
 def test_a_migration_that_fails_parks_the_run_and_stores_nothing(

@@ -26,7 +26,7 @@ def format_recorded(message: Any, key: str, part: str = "answer") -> str:
 
 def format_undone(item: Interrupt) -> str:
     """Says that a decision was undone; a script fills in what was sent with it."""
-    words = str(_("Undone: “{title}” is open again."))
+    words = str(_("Decision undone. “{title}” is pending again."))
     message = format_html(words, title=escape_hidden(item.title))
     return format_html('{} <span data-hitl-undone="{}"></span>', message, item.pk)
 
@@ -58,5 +58,5 @@ def format_confirmation(
         status_url if line.moves else "",
         line.text,
         run_url,
-        _("See how it goes on"),
+        _("View run"),
     )

@@ -32,32 +32,32 @@ PAGE_SIZE = 60
 
 #: An entry of the record in words, by its verb; one that isn't here stands as it is.
 VERB_TEXTS: dict[str, Any] = {
-    "start": gettext_lazy("Asked for a run"),
+    "start": gettext_lazy("Started a run"),
     "decide": gettext_lazy("Decided"),
-    "vote": gettext_lazy("Agreed, or proposed another version"),
+    "vote": gettext_lazy("Approved, or proposed an edited version"),
     "undo": gettext_lazy("Undid a decision"),
     "cancel": gettext_lazy("Cancelled the run"),
-    "retry": gettext_lazy("Let the run go on"),
-    "fork": gettext_lazy("Went on from an earlier step"),
-    "import": gettext_lazy("Brought the thread from LangGraph"),
-    "create_thread": gettext_lazy("Made the thread"),
-    "copy_thread": gettext_lazy("Made the thread as a copy"),
+    "retry": gettext_lazy("Retried the run"),
+    "fork": gettext_lazy("Forked from an earlier step"),
+    "import": gettext_lazy("Imported the thread from LangGraph"),
+    "create_thread": gettext_lazy("Created the thread"),
+    "copy_thread": gettext_lazy("Copied the thread"),
     "thread_copied": gettext_lazy("Copied the thread"),
-    "change_metadata": gettext_lazy("Changed the metadata"),
-    "update_state": gettext_lazy("Wrote to the state"),
-    "discard": gettext_lazy("Discarded the run before"),
-    "expire": gettext_lazy("A question's time was up"),
-    "supersede": gettext_lazy("Withdrew questions"),
-    "reopen": gettext_lazy("An answer could not be used"),
-    "interrupt_changed": gettext_lazy("Asked otherwise than was answered"),
-    "claim": gettext_lazy("Claimed a question"),
-    "release": gettext_lazy("Released a question"),
-    "assign": gettext_lazy("Assigned a question"),
-    "snooze": gettext_lazy("Put a question off"),
+    "change_metadata": gettext_lazy("Changed metadata"),
+    "update_state": gettext_lazy("Updated the state"),
+    "discard": gettext_lazy("Discarded the previous run"),
+    "expire": gettext_lazy("A request expired"),
+    "supersede": gettext_lazy("Withdrew requests"),
+    "reopen": gettext_lazy("A response was rejected by the graph"),
+    "interrupt_changed": gettext_lazy("Request changed after it was decided"),
+    "claim": gettext_lazy("Claimed a request"),
+    "release": gettext_lazy("Released a claim"),
+    "assign": gettext_lazy("Assigned a request"),
+    "snooze": gettext_lazy("Snoozed a request"),
     "comment": gettext_lazy("Commented"),
-    "refuse": gettext_lazy("Was refused"),
-    "erase": gettext_lazy("Erased what the thread said"),
-    "pseudonymize_user": gettext_lazy("Put a pseudonym in a person's place"),
+    "refuse": gettext_lazy("Permission denied"),
+    "erase": gettext_lazy("Erased the thread's contents"),
+    "pseudonymize_user": gettext_lazy("Replaced a person with a pseudonym"),
 }
 
 
@@ -124,7 +124,7 @@ def _runs(request: HttpRequest, thread: Thread, until: datetime | None) -> Itera
     for run in _bounded(rows, "created_at", until):
         url = find_admin_page(Run, "change", run.pk, request=request)
         waits = run.state == Run.State.WAITING
-        label = _("Run waits for its turn") if waits else _("Run started")
+        label = _("Run waiting for earlier runs") if waits else _("Run started")
         yield HistoryEntry(run.created_at, "run", label, "", run.started_by_label, url)
     ended = rows.filter(finished_at__isnull=False)
     for run in _bounded(ended, "finished_at", until):
@@ -140,12 +140,12 @@ def _interrupts(
     rows = select_visible(rows, request.user)
     for item in _bounded(rows, "created_at", until):
         url = find_admin_page(ReviewItem, "change", item.pk, request=request)
-        yield HistoryEntry(item.created_at, "interrupt", _("Asked"), item.title, "", url)
+        yield HistoryEntry(item.created_at, "interrupt", _("Review requested"), item.title, "", url)
     # A decision stands in the record; what else closes a question is nobody's doing.
     closed = rows.filter(closed_at__isnull=False).exclude(status=Interrupt.Status.DECIDED)
     for item in _bounded(closed, "closed_at", until):
         url = find_admin_page(ReviewItem, "change", item.pk, request=request)
-        label = _("Question closed: %(status)s") % {"status": item.get_status_display()}
+        label = _("Request closed: %(status)s") % {"status": item.get_status_display()}
         yield HistoryEntry(item.closed_at, "closed", label, item.title, "", url)
 
 
@@ -199,7 +199,7 @@ def describe_entry(entry: AuditEntry) -> str:
     words, claimed_by = f"{label}: {kinds.get(kind, kind)}", entry.detail.get("claimed_by")
     if not isinstance(claimed_by, str):
         return words
-    return _("%(decided)s, while %(who)s held it") % {"decided": words, "who": claimed_by}
+    return _("%(decided)s, while claimed by %(who)s") % {"decided": words, "who": claimed_by}
 
 
 def list_steps(request: HttpRequest, thread: Thread, *, limit: int = 20) -> services.History | None:

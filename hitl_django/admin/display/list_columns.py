@@ -49,11 +49,11 @@ def format_interrupt(item: Any) -> str:
 def list_marks(item: Any) -> Iterator[str]:
     """Gives what makes a question unlike others."""
     if item.run_state not in Run.ANSWERABLE:
-        yield _("on hold: its run has stopped")
+        yield _("on hold: run stopped")
     if item.quorum > 1:
         yield _("%(n)s of %(needed)s approvals") % {"n": item.approvals, "needed": item.quorum}
     if item.escalated_at is not None:
-        yield _("its time is up")
+        yield _("expired")
     if item.priority > 0:
         yield _("priority %(n)s") % {"n": item.priority}
 
@@ -77,13 +77,13 @@ def format_due(item: Any) -> str:
     lines: list[str] = []
     if item.due_at is not None and item.due_at <= now:
         late = format_age(item.due_at) or _("less than a minute")
-        words = _("overdue: %(time)s") % {"time": late}
+        words = _("overdue by %(time)s") % {"time": late}
         lines.append(format_html('<strong class="hitl-late">{}</strong>', words))
     elif item.due_at is not None:
         words = _("in %(time)s") % {"time": _until(item.due_at)}
         lines.append(_moment(item.due_at, words))
     if item.expires_at is not None and item.expires_at <= now:
-        lines.append(_moment(item.expires_at, _("its time is up")))
+        lines.append(_moment(item.expires_at, _("expired")))
     elif item.expires_at is not None:
         words = _("expires in %(time)s") % {"time": _until(item.expires_at)}
         lines.append(_moment(item.expires_at, words))
@@ -104,7 +104,7 @@ def format_claimed_by(item: Any) -> str:
         bdis = format_html_join(", ", "<bdi>{}</bdi>", ((escape_hidden(name),) for name in names))
         lines.append(format_html("{} {}", _("assigned to"), bdis))
     if item.snoozed_until is not None and item.snoozed_until > now:
-        words = _("put off for %(time)s") % {"time": _until(item.snoozed_until)}
+        words = _("snoozed for %(time)s") % {"time": _until(item.snoozed_until)}
         lines.append(_moment(item.snoozed_until, words))
     return _lines(lines)
 

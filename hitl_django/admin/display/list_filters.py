@@ -29,12 +29,12 @@ TAB_PARAMETER = "show"
 #: Its values, the count that goes with each, and what a reader calls it. The first is the list as
 #: it opens.
 TABS: dict[str, tuple[str, Any]] = {
-    "": ("awake", _("Waiting")),
+    "": ("awake", _("Pending")),
     "mine": ("mine", _("Mine")),
-    "free": ("free", _("Free")),
-    "held": ("held", _("Held by others")),
+    "free": ("free", _("Unclaimed")),
+    "held": ("held", _("Claimed by others")),
     "overdue": ("overdue", _("Overdue")),
-    "snoozed": ("snoozed", pgettext_lazy("of questions", "Put off")),
+    "snoozed": ("snoozed", pgettext_lazy("of questions", "Snooze")),
 }
 
 

@@ -57,5 +57,5 @@ class RecentRowsSearch(ReadOnlyAdmin):
     def list_context(self, changes: ChangeList) -> dict[str, Any]:
         if not isinstance(changes, NewestChangeList) or not changes.is_cut_short:
             return {}
-        words = _("The search looked at the newest %(n)s. Narrow the list to search the others.")
+        words = _("Searched the newest %(n)s entries only. Filter the list to search the rest.")
         return {"search_limit": words % {"n": localize(queue_filters.SCANNED)}}

@@ -144,8 +144,8 @@ class _Layout:
 
     def more(self, count: int) -> list[DisplayedValue]:
         """Says how many there are besides."""
-        text = _("%(n)d more values are not shown.") % {"n": count}
-        return [DisplayedValue(_("And more"), text)] if count > 0 else []
+        text = _("%(n)d more values not shown.") % {"n": count}
+        return [DisplayedValue(_("More"), text)] if count > 0 else []
 
     def decided(self, one: JSON) -> list[DisplayedValue]:
         """Returns what became of one action, with the words or the arguments that went along."""
@@ -162,7 +162,7 @@ class _Layout:
             return self.list(label, value, way)
         if isinstance(value, dict | list):
             if not value:
-                return DisplayedValue(label, _("(nothing)"), style="none")
+                return DisplayedValue(label, _("(empty)"), style="none")
             return self.text(label, to_json(value, indent=2), style="code")
         return self.scalar(label, value, way)
 

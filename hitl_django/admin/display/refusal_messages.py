@@ -34,64 +34,64 @@ class Notice:
     tone: str = "warning"
 
 
-NOTHING_SENT = _("Nothing of yours was sent.")
-NOT_RECORDED = _("What you sent now was not recorded.")
+NOTHING_SENT = _("Your input was not submitted.")
+NOT_RECORDED = _("Your latest submission was not saved.")
 
 CHANGED = _(
-    "When the run went on, its node asked something else than what stands here. This answer may "
-    "have been used for that."
+    "The node asked something different when the run resumed. This response may have "
+    "been used for the new request."
 )
 
 CLOSED = {
     Interrupt.Status.EXPIRED: Notice(
-        _("This question expired"), (_("Nobody decided it in time."),)
+        _("This request has expired"), (_("No one decided it in time."),)
     ),
     Interrupt.Status.SUPERSEDED: Notice(
-        _("This question was superseded"),
-        (_("Its run went on without the answer, or a new run took its place."),),
+        _("This request was superseded"),
+        (_("The run continued without a response, or a newer run replaced it."),),
     ),
     Interrupt.Status.CANCELLED: Notice(
-        _("This question was withdrawn"), (_("Its run was cancelled, so no answer is needed."),)
+        _("This request was withdrawn"), (_("The run was cancelled, so no response is needed."),)
     ),
-    Interrupt.Status.DECIDED: Notice(_("This question was decided")),
+    Interrupt.Status.DECIDED: Notice(_("This request has been decided")),
 }
 
 #: What became of the run of a question that expired.
 EXPIRED = {
-    "answer": (_("The run went on with the answer that was named for this case."),),
-    "cancel": (_("Its run was cancelled."),),
-    "park": (_("Its run waits until somebody lets it go on, and then asks again."),),
+    "answer": (_("The run resumed with the default response."),),
+    "cancel": (_("The run was cancelled."),),
+    "park": (_("The run is parked. Retrying it sends a new request."),),
 }
 
 CONFLICTS: dict[type[Exception], Notice] = {
     NotAllowedError: Notice(
-        _("You may not decide this question"),
-        (_("You can look at it, but deciding needs a permission that you don't have."),),
+        _("You can't decide this request"),
+        (_("You can view it, but you don't have permission to decide it."),),
         "error",
     ),
     StaleInterruptError: Notice(
-        _("The question has changed since you opened it"),
-        (_("Look at what it asks now, and decide on that."),),
+        _("This request has changed since you opened it"),
+        (_("Review the current version before you decide."),),
     ),
     RunStateError: Notice(
-        _("The question can't be decided right now"),
-        (_("Its run has stopped. It can be decided once somebody lets the run go on."),),
+        _("This request can't be decided right now"),
+        (_("The run has stopped. Retry the run before deciding this request."),),
     ),
     SelfApprovalError: Notice(
-        _("You may not approve this"),
-        (_("You started its run, so somebody else has to approve what it asks."),),
+        _("You can't approve this request"),
+        (_("You started this run, so someone else has to approve the request."),),
         "error",
     ),
     AlreadyApprovedError: Notice(
-        _("You have approved this version"),
-        (_("Others have to agree before it counts. You can still reject it."),),
+        _("You already approved this version"),
+        (_("More approvals are needed. You can still reject it."),),
     ),
     ClaimRequiredError: Notice(
-        _("Claim this question before you decide it"),
+        _("Claim this request before you decide"),
         (
             _(
-                "Only the person who holds it can decide it, so that no two people work on it at "
-                "once."
+                "Only the reviewer who has claimed it can decide it, so that two people "
+                "don't work on it at the same time."
             ),
         ),
     ),
@@ -104,15 +104,15 @@ def describe_claim(error: ClaimedError) -> str:
     moment = time_format(until) if until.date() == now.date() else localize(until)
     # The sentence has a full stop of its own, behind "p.m." too.
     texts = {"who": escape_hidden(error.claimed_by_label), "until": moment.removesuffix(".")}
-    return _("%(who)s holds this until %(until)s. Decide anyway?") % texts
+    return _("Claimed by %(who)s until %(until)s. Decide anyway?") % texts
 
 
 def describe_conflict(error: Exception) -> Notice:
     """Says why something could not be done."""
     if isinstance(error, ClaimedError):
         texts = {"who": error.claimed_by_label, "until": format_moment(error.until)}
-        lines = (_("They hold it until %(until)s, or until they release it.") % texts,)
-        return Notice(_("%(who)s holds this question") % texts, lines)
+        lines = (_("Claimed until %(until)s, or until released.") % texts,)
+        return Notice(_("Claimed by %(who)s") % texts, lines)
     return CONFLICTS[type(error)]
 
 
@@ -120,11 +120,11 @@ def describe_undo_refusal(error: Exception) -> Notice:
     """Says why a decision could not be undone."""
     if isinstance(error, NotAllowedError):
         return Notice(
-            _("You may not undo this decision"), (_("Only who decided can undo it."),), "error"
+            _("You can't undo this decision"),
+            (_("Only the person who made the decision can undo it."),),
+            "error",
         )
-    return Notice(
-        _("This can't be undone any more"), (_("The run goes on with what was decided."),)
-    )
+    return Notice(_("This decision can no longer be undone"), (_("The run has resumed."),))
 
 
 def describe_outcome(item: Interrupt, decision: Decision | None, user: Any) -> Notice:
@@ -168,9 +168,11 @@ def add_nothing_sent(notice: Notice) -> Notice:
 
 def describe_worker_outage(silence: WorkerOutage) -> Notice:
     """Says to those who decide that nobody carries it out."""
-    lines: list[Any] = [_("What you decide is recorded. Runs go on when a worker does.")]
+    lines: list[Any] = [_("Decisions are saved, but runs won't resume until a worker is running.")]
     if silence.last_seen is not None:
         moment = format_moment(silence.last_seen)
         # At the end, since moments may end in a full stop of their own.
-        lines.append(_("See whether one runs. One last reported: %(moment)s") % {"moment": moment})
-    return Notice(_("No worker reports"), tuple(lines))
+        lines.append(
+            _("Check that a worker is running. Last worker seen: %(moment)s") % {"moment": moment}
+        )
+    return Notice(_("No worker is running"), tuple(lines))

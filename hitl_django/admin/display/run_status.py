@@ -13,20 +13,20 @@ from hitl_django.models import Decision, Run
 from hitl_django.services import WorkerHealth
 
 LINES = {
-    Run.State.WAITING: _("The run waits for those of its thread before it."),
-    Run.State.QUEUED: _("Waiting for a worker."),
-    Run.State.RUNNING: _("A worker advances the run now."),
-    Run.State.INTERRUPTED: _("The run waits for an answer."),
-    Run.State.SUCCEEDED: _("The run came to its end."),
-    Run.State.FAILED: _("The run stopped with an error. What was decided is kept."),
-    Run.State.PARKED: _("The run can't get on by itself. What was decided is kept."),
-    Run.State.CANCELLED: _("The run was cancelled."),
+    Run.State.WAITING: _("Waiting for earlier runs of this thread."),
+    Run.State.QUEUED: _("Queued, waiting for a worker."),
+    Run.State.RUNNING: _("Running."),
+    Run.State.INTERRUPTED: _("Waiting for review."),
+    Run.State.SUCCEEDED: _("Succeeded."),
+    Run.State.FAILED: _("Failed with an error. Decisions are kept."),
+    Run.State.PARKED: _("Parked: needs an operator. Decisions are kept."),
+    Run.State.CANCELLED: _("Cancelled."),
 }
 #: Of a run that waits for an undo.
-UNDOABLE = _("The run goes on in a moment, unless that is undone.")
-NOBODY_WORKS = _("Waiting for a worker; none reports at the moment.")
+UNDOABLE = _("The run resumes shortly unless you undo the decision.")
+NOBODY_WORKS = _("Queued, but no worker is running.")
 #: What leads to a question whose answer could not be used.
-ASKED_AGAIN = _("It is asked again. Open it")
+ASKED_AGAIN = _("The request is pending again. Open it")
 #: Characters of the reason on the line; the question's own page has all of them.
 MAX_WHY = 200
 #: In these states a worker, and nobody else, has the next move.
@@ -44,7 +44,7 @@ class RunStatusLine:
 def describe_refused_answer(decision: Decision) -> str:
     """Says why an answer could not be used, so that its question is open again."""
     why = escape_hidden(" ".join(decision.refusal.split()))
-    return _("The answer could not be used: %(why)s") % {"why": Truncator(why).chars(MAX_WHY)}
+    return _("The graph rejected the response: %(why)s") % {"why": Truncator(why).chars(MAX_WHY)}
 
 
 def describe_run(run: Run, health: WorkerHealth | None = None) -> RunStatusLine:

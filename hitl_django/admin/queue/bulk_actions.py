@@ -28,9 +28,9 @@ from .bulk_decide import GONE, BulkPages, describe_problem
 
 #: What can be done with many: how the page is headed that asks for more, and what it has come to.
 ACTIONS: dict[str, tuple[Any, Any]] = {
-    "claim": ("", _("Held by you now: %(n)s")),
-    "snooze": (_("Put off several questions"), _("Put off: %(n)s")),
-    "assign": (_("Assign several questions"), _("Assigned: %(n)s")),
+    "claim": ("", _("Requests claimed: %(n)s")),
+    "snooze": (_("Snooze requests"), _("Requests snoozed: %(n)s")),
+    "assign": (_("Assign requests"), _("Requests assigned: %(n)s")),
 }
 #: Problems that are named one by one.
 NAMED = 10
@@ -53,7 +53,7 @@ class BulkActionPages(BulkPages):
             return HttpResponseRedirect(self.url("changelist", request))
         choices = self.read_choices(request)
         if not choices:
-            self.message_user(request, _("Nothing was selected."), level=messages.WARNING)
+            self.message_user(request, _("No requests selected."), level=messages.WARNING)
             return HttpResponseRedirect(self.url("changelist", request))
         found = self.find_rows(request, choices)
         rows = [found.get(choice.pk) for choice in choices]
@@ -101,7 +101,9 @@ class BulkActionPages(BulkPages):
             done = run_action(request, row, verb, form)
         except HitlError as error:
             denied = type(error) is NotAllowedError
-            problem = _("You may not do this.") if denied else describe_problem(error)
+            problem = (
+                _("You don't have permission to do this.") if denied else describe_problem(error)
+            )
         else:
             # A form that has become faulty says why this one can't be assigned to them.
             faults = [] if done or form is None else form.errors.get_json_data().values()
@@ -115,7 +117,7 @@ class BulkActionPages(BulkPages):
             self.message_user(request, problem, messages.WARNING)
         if (more := len(problems) - NAMED) > 0:
             self.message_user(
-                request, _("Not done, besides: %(n)s") % {"n": more}, messages.WARNING
+                request, _("Requests not changed: %(n)s") % {"n": more}, messages.WARNING
             )
 
 

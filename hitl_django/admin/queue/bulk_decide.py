@@ -50,9 +50,9 @@ from hitl_django.permissions import select_visible
 #: No list shows more at once.
 MOST = 200
 
-STALE = _("It has changed since it was listed. Look at what it asks now.")
-CLAIMED_BY = _("%(who)s holds it.")
-GONE = _("It isn't there any more.")
+STALE = _("This request has changed since you opened the list. Review the new version.")
+CLAIMED_BY = _("Claimed by %(who)s.")
+GONE = _("This request no longer exists.")
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,7 +112,7 @@ class BulkPages(RequestController):
         choices = self.read_choices(request)
         decision = request.POST.get("decision", "")
         if not choices or decision not in BULK:
-            self.message_user(request, _("Nothing was selected."), level=messages.WARNING)
+            self.message_user(request, _("No requests selected."), level=messages.WARNING)
             return HttpResponseRedirect(self.url("changelist", request))
         rows = self.find_rows(request, choices)
         form = ReasonForm(
@@ -133,11 +133,13 @@ class BulkPages(RequestController):
             raise PermissionDenied
         if request.method == "POST":
             undone = [self._undo_one(request, one) for one in request.POST.getlist("made")[:MOST]]
-            words = ngettext("%(n)d was undone.", "%(n)d were undone.", sum(undone))
+            words = ngettext("%(n)d decision undone.", "%(n)d decisions undone.", sum(undone))
             self.message_user(request, words % {"n": sum(undone)}, level=messages.SUCCESS)
             if left := undone.count(False):
                 words = ngettext(
-                    "%(n)d can't be undone any more.", "%(n)d can't be undone any more.", left
+                    "%(n)d decision can no longer be undone.",
+                    "%(n)d decisions can no longer be undone.",
+                    left,
                 )
                 self.message_user(request, words % {"n": left}, level=messages.WARNING)
         return HttpResponseRedirect(self.url("changelist", request))
@@ -196,7 +198,7 @@ class BulkPages(RequestController):
         ]
         closed = [made for _done, _problem, made in found if made is not None and made.complete]
         made = [line for line in lines if line.done]
-        words = ngettext("%(n)d was recorded.", "%(n)d were recorded.", len(made))
+        words = ngettext("%(n)d decision saved.", "%(n)d decisions saved.", len(made))
         return self._bulk_page(
             request,
             "bulk_done.html",
@@ -241,7 +243,7 @@ class BulkPages(RequestController):
             return "", describe_problem(error), None
         if not made.complete:
             counted = {"n": made.approvals, "needed": made.quorum}
-            return _("Recorded: %(n)s of %(needed)s approvals.") % counted, "", made
+            return _("Saved: %(n)s of %(needed)s approvals.") % counted, "", made
         return BULK[decision].done, "", made
 
     def _obstacle(
@@ -332,20 +334,20 @@ def describe_problem(error: HitlError) -> Any:
     for kind, words in PROBLEMS.items():
         if isinstance(error, kind):
             return words
-    return _("It could not be recorded.")
+    return _("The decision could not be saved.")
 
 
 PROBLEMS: dict[type[HitlError], Any] = {
-    AlreadyApprovedError: _("You approved it before. Others have to agree."),
-    ClaimRequiredError: _(
-        "Only the person who holds it can decide it. Open it and claim it first."
-    ),
+    AlreadyApprovedError: _("You have already approved it. It needs more approvals."),
+    ClaimRequiredError: _("This request has to be claimed first. Open it and claim it."),
     StaleInterruptError: STALE,
     InterruptNotFound: GONE,
     SelfApprovalError: SELF_APPROVAL,
-    NotAllowedError: _("You may not decide it."),
-    RunStateError: _("Its run has stopped. It can be decided once somebody lets the run go on."),
-    InvalidAnswerError: _("It needs an answer that only its own page can take."),
+    NotAllowedError: _("You don't have permission to decide this request."),
+    RunStateError: _("The run has stopped. Retry the run before deciding this request."),
+    InvalidAnswerError: _(
+        "This request needs a response that can only be entered on its own page."
+    ),
 }
 
 

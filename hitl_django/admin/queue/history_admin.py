@@ -35,7 +35,7 @@ class InterruptAdmin(RecentRowsSearch):
     list_display = ("request", "status", "created_at", "closed_at")
     list_filter = ("status", GraphFilter, "created_at")
     linked_lookups = ("created_at__gte", "created_at__lt")
-    empty_text = _("No question was asked yet. Questions appear here as soon as a graph asks one.")
+    empty_text = _("No requests yet. They appear here when a run needs a review.")
     search_fields = ("title",)
     search_help_text = ReviewItemAdmin.search_help_text
     #: Keys are in the order of time, and of all questions only they have an index that is.
@@ -47,7 +47,7 @@ class InterruptAdmin(RecentRowsSearch):
     def get_queryset(self, request: HttpRequest) -> QuerySet[Any]:
         return super().get_queryset(request).defer(*LARGE_COLUMNS)
 
-    @admin.display(description=_("question"), ordering="title")
+    @admin.display(description=_("request"), ordering="title")
     def request(self, item: Interrupt) -> str:
         return format_entry(item, item.title, describe_place(item))
 
@@ -55,7 +55,7 @@ class InterruptAdmin(RecentRowsSearch):
         """Leads to the question's own page, which says what became of it."""
         url = find_admin_page(ReviewItem, "change", item.pk, request=request)
         if not url:
-            raise Http404(_("There is no such page."))
+            raise Http404(_("Page not found."))
         return HttpResponseRedirect(url)
 
 
@@ -68,7 +68,7 @@ class DecisionAdmin(RecentRowsSearch):
     change_list_template = "hitl_django/admin/decisions.html"
     list_select_related = ("interrupt",)
     visible_through = "interrupt"
-    empty_text = _("Nothing was decided yet.")
+    empty_text = _("No decisions yet.")
     search_fields = ("interrupt__title",)
     search_help_text = ReviewItemAdmin.search_help_text
 
@@ -89,7 +89,7 @@ class DecisionAdmin(RecentRowsSearch):
         own = {"admin_links": list_admin_links(request)}
         return super().changelist_view(request, {**own, **(extra_context or {})})
 
-    @admin.display(description=_("question"), ordering="interrupt__title")
+    @admin.display(description=_("request"), ordering="interrupt__title")
     def request(self, decision: Decision) -> str:
         return format_entry(decision, decision.interrupt.title, describe_place(decision.interrupt))
 

@@ -40,8 +40,8 @@ class ReviewItemAdmin(BulkActionPages, SavedFilterPages):
     list_title = _("Review queue")
     search_fields = ("title",)
     search_help_text = _(
-        "Searches what is asked, where, about what and under which key: words, or three letters of "
-        "one and more."
+        "Searches title, payload, node, related object and key. Enter whole words, or at "
+        "least three letters of a word."
     )
     sortable_by = ("waiting",)
 
@@ -110,20 +110,20 @@ class ReviewItemAdmin(BulkActionPages, SavedFilterPages):
             return HttpResponseRedirect(self.url("changelist", request))
         found = self.take_next(request, request.POST.get("after") or None)
         if found is None:
-            words = _("Nothing is free for you to take at the moment.")
+            words = _("No unclaimed requests at the moment.")
             self.message_user(request, words, level=messages.INFO)
             return HttpResponseRedirect(self.url("changelist", request))
         return found
 
     pick = staticmethod(admin.display(description=_("select"))(list_columns.format_checkbox))
-    request = staticmethod(admin.display(description=_("question"))(list_columns.format_interrupt))
+    request = staticmethod(admin.display(description=_("request"))(list_columns.format_interrupt))
 
-    @admin.display(description=_("about"))
+    @admin.display(description=_("related object"))
     def subject(self, row: ReviewItem) -> str:
         return list_columns.format_subject(row)
 
     waiting = staticmethod(
-        admin.display(description=_("waiting"), ordering="created_at")(list_columns.format_waiting)
+        admin.display(description=_("age"), ordering="created_at")(list_columns.format_waiting)
     )
     due = staticmethod(admin.display(description=_("due"))(list_columns.format_due))
-    claim = staticmethod(admin.display(description=_("held by"))(list_columns.format_claimed_by))
+    claim = staticmethod(admin.display(description=_("claimed by"))(list_columns.format_claimed_by))

@@ -187,29 +187,29 @@ class QueueChangeList(LinkedChangeList):
         is_long = self.counts.pending >= min(MOST, queue_filters.SCANNED)
         if self.search is None or not is_long or not self.search.is_cut_short():
             return ""
-        words = _("The search stopped at question %(n)s. Narrow the list to search the others.")
+        words = _("Searched the first %(n)s requests only. Filter the list to search the rest.")
         return words % {"n": localize(queue_filters.SCANNED)}
 
     def emptiness(self) -> list[str]:
         """Says why there is nothing here."""
         if self.is_narrowed:
-            return [_("Nothing here matches your search and filters.")]
+            return [_("No results match your search and filters.")]
         counts = self.counts
         if not counts.pending:
             return [
-                _("Nothing waits for a decision."),
+                _("No pending requests."),
                 _(
-                    "Questions appear here as soon as a graph stops and asks one. You see those of "
-                    "the graphs that your permissions cover."
+                    "Requests appear here when a run needs a review. You see the graphs "
+                    "you have permission for."
                 ),
             ]
         if self.tab == "free":
             return self._why_none_is_free()
         words = {
-            "mine": _("You hold nothing, and nothing is assigned to you."),
-            "held": _("Nobody else holds a question."),
-            "overdue": _("Nothing is overdue."),
-            "snoozed": _("Nothing is put off."),
+            "mine": _("You have no claimed or assigned requests."),
+            "held": _("No requests are claimed by others."),
+            "overdue": _("No overdue requests."),
+            "snoozed": _("No snoozed requests."),
         }
         return [words[self.tab]] if self.tab in words else self._all_put_off()
 
@@ -218,23 +218,23 @@ class QueueChangeList(LinkedChangeList):
         if counts.awake == 0:
             return self._all_put_off()
         if counts.held >= counts.awake:
-            return [_("Everything that waits is held by others.")]
+            return [_("All pending requests are claimed by others.")]
         return [
-            _("Nothing is free for you."),
+            _("No unclaimed requests for you."),
             _(
-                "What waits is held or put off, assigned to other people or groups, or belongs to "
-                "a run that has stopped."
+                "Pending requests are claimed, snoozed, assigned to others, or on hold "
+                "because their run has stopped."
             ),
         ]
 
     def _all_put_off(self) -> list[str]:
-        words = [_("Everything that waits is put off.")]
+        words = [_("All pending requests are snoozed.")]
         put_off = ReviewItem.pending.filter(get_tab_condition("snoozed", self.user))
         rows = select_visible(put_off, self.user).order_by("snoozed_until")
         first = rows.values_list("snoozed_until", flat=True).first()
         if first is not None:
             moment = format_moment(first)
-            words.append(_("The first one comes back at: %(moment)s") % {"moment": moment})
+            words.append(_("The first one returns at: %(moment)s") % {"moment": moment})
         return words
 
 
@@ -258,17 +258,17 @@ def read_list_updates(request: HttpRequest, list_url: str) -> dict[str, Any]:
         news["total"] = count_in_words(listed)
     if new := shown.count_new(filters.select_listed(user), MOST):
         news["text"] = _("%(n)s new") % {"n": format_capped(new)}
-        news["lead"] = {"url": list_url, "label": _("Show")}
+        news["lead"] = {"url": list_url, "label": _("Apply")}
     return news
 
 
 def count_in_words(count: int) -> str:
     """Says how many questions wait here."""
     if count >= CAP:
-        words = _("More than %(n)s questions wait. Narrow the list to see the others.")
+        words = _("More than %(n)s requests. Filter the list to see the rest.")
         return words % {"n": localize(CAP - 1)}
     # The queue's own name doesn't count: three "review queue" wait.
-    return ngettext("%(n)d question waits", "%(n)d questions wait", count) % {"n": count}
+    return ngettext("%(n)d pending request", "%(n)d pending requests", count) % {"n": count}
 
 
 def format_capped(count: int) -> str:

@@ -29,7 +29,7 @@ class SaveForm(forms.Form):
     """Asks for the name of a filter, and whether others are to have it."""
 
     name = forms.CharField(label=_("Name"), max_length=services.FILTER_NAME_LENGTH)
-    shared = forms.BooleanField(label=_("For everybody"), required=False)
+    shared = forms.BooleanField(label=_("Share with everyone"), required=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,7 +84,7 @@ class SavedFilterPages(ReadOnlyAdmin):
         if not self._may_change(request):
             return self._back({})
         form, query = SaveForm(request.POST), self._read_query(request)
-        level, text = messages.WARNING, str(_("It was not saved: it needs a name of its own."))
+        level, text = messages.WARNING, str(_("Not saved: enter a different name."))
         if form.is_valid():
             given = form.cleaned_data
             try:
@@ -92,10 +92,13 @@ class SavedFilterPages(ReadOnlyAdmin):
             except NotAllowedError as error:
                 raise PermissionDenied(str(error)) from None
             except InvalidInputError:
-                words = _("It was not saved: there is nothing to save, or you have %(n)d already.")
+                words = _(
+                    "Not saved: no filter is active, or you have reached the limit "
+                    "of %(n)d filters."
+                )
                 text = str(words % {"n": services.MAX_FILTERS})
             else:
-                level, text = messages.SUCCESS, str(_("The filter is saved."))
+                level, text = messages.SUCCESS, str(_("Filter saved."))
         self.message_user(request, text, level)
         return self._back(query)
 
@@ -106,7 +109,7 @@ class SavedFilterPages(ReadOnlyAdmin):
         number = request.POST.get("filter", "")
         is_key = number.isascii() and number.isdigit() and len(number) < 19
         if is_key and services.remove_filter(int(number), by=request.user):
-            self.message_user(request, _("The filter is removed."), messages.SUCCESS)
+            self.message_user(request, _("Filter deleted."), messages.SUCCESS)
         return self._back(self._read_query(request))
 
     def _may_change(self, request: HttpRequest) -> bool:

@@ -55,8 +55,8 @@ class Preview:
 
 
 UNSENT = _(
-    "You changed something, and “%(approve)s” would send what was asked instead. "
-    "Choose “%(edit)s”, or undo your changes first."
+    "You made changes, but “%(approve)s” would send the original values. Choose "
+    "“%(edit)s”, or revert your changes."
 )
 
 
@@ -200,7 +200,7 @@ class InterruptForms:
         None where something has to be put right first; then ``errors`` and the forms say what.
         """
         if pressed not in self.decisions:
-            self.errors.append(_("Use one of the buttons to say what you decide."))
+            self.errors.append(_("Choose a decision to submit."))
             return None
         goes_along = self.decision_form.is_valid()
         read = self._read_typed(pressed) if self.is_typed else self._read_untyped(pressed)
@@ -306,7 +306,7 @@ class InterruptForms:
         reply = normalize_newlines(sent.get("reply", ""))
         try:
             if not reply.strip():
-                raise ValidationError(_("Write an answer first."))
+                raise ValidationError(_("Enter a response."))
             if not (self.is_raw and sent["reply_is_json"]):
                 return RESPOND, reply
             return RESPOND, from_json(reply)
@@ -314,7 +314,7 @@ class InterruptForms:
             self.decision_form.add_error("reply", error)
         except ValueError as error:
             self.decision_form.add_error(
-                "reply", _("This is not JSON: %(error)s.") % {"error": error}
+                "reply", _("Enter valid JSON: %(error)s.") % {"error": error}
             )
         return None
 
@@ -371,7 +371,7 @@ class InterruptForms:
         if shape.kind == "object" and not shape.properties:
             return None
         own = self._make_own_form(original)
-        return own or self.make_form(replace(shape, title=str(_("Your version"))), original)
+        return own or self.make_form(replace(shape, title=str(_("Edited version"))), original)
 
     def _make_own_form(self, original: JSON) -> CustomForm | None:
         """Makes the form that the graph's policy has for the node, if it has one."""

@@ -26,7 +26,7 @@ class ReasonForm(forms.Form):
     usual_reason = forms.ChoiceField(label=_("Reason"), required=False)
     reason = forms.CharField(
         label=_("Reason"),
-        help_text=_("Kept with your decision. Say why, above all when you reject."),
+        help_text=_("Saved with your decision. Recommended when you reject."),
         required=False,
         max_length=REASON_LENGTH,
         widget=forms.Textarea(attrs={"rows": 2, "class": LARGE_TEXT_CLASS}),
@@ -48,7 +48,7 @@ class ReasonForm(forms.Form):
             return
         choice: Any = self.fields[USUAL + name]
         choice.choices = [("", _("(none of these)")), *((str(one), str(one)) for one in words)]
-        self.fields[name].label = _("In your own words")
+        self.fields[name].label = _("Other")
 
     def clean(self) -> dict[str, Any]:
         """Puts what was chosen in front of what was written."""
@@ -58,9 +58,9 @@ class ReasonForm(forms.Form):
                 own = values.get(name, "")
                 values[name] = f"{chosen}\n{own}" if own.strip() else chosen
         if len(values.get("reason", "")) > REASON_LENGTH:
-            self.add_error("reason", _("This is too long together with what you chose."))
+            self.add_error("reason", _("Too long together with the selected text."))
         if self.needs_reason and not values.get("reason") and not self.errors:
-            self.add_error("reason", _("Say why: it is recorded with each of them."))
+            self.add_error("reason", _("Enter a reason. It is saved with every rejection."))
         return values
 
 
@@ -74,15 +74,15 @@ class DecisionForm(ReasonForm):
     digest = forms.CharField(widget=forms.HiddenInput, required=False)
     version = forms.IntegerField(widget=forms.HiddenInput, required=False)
     key = forms.CharField(widget=forms.HiddenInput, required=False, max_length=64)
-    usual_reply = forms.ChoiceField(label=_("Your answer"), required=False)
+    usual_reply = forms.ChoiceField(label=_("Your response"), required=False)
     reply = forms.CharField(
-        label=_("Your answer"),
-        help_text=_("Sent to the graph instead of a yes or no."),
+        label=_("Your response"),
+        help_text=_("Sent to the graph instead of an approval or rejection."),
         required=False,
         strip=False,
         widget=forms.Textarea(attrs={"rows": 3, "class": LARGE_TEXT_CLASS}),
     )
-    reply_is_json = forms.BooleanField(label=_("This is JSON, not text"), required=False)
+    reply_is_json = forms.BooleanField(label=_("Parse as JSON"), required=False)
 
     def __init__(self, *args: Any, policy: ReviewPolicy, **kwargs: Any) -> None:
         super().__init__(*args, reasons=policy.reasons, **kwargs)
@@ -102,6 +102,6 @@ class Button:
 def get_button_label(item: Interrupt, decision: str) -> Any:
     """Returns what the button for a decision says."""
     if item.kind == Interrupt.Kind.BREAKPOINT:
-        return _("Go on")
+        return _("Continue")
     labels = DIALECTS[item.dialect].button_labels
     return labels.get(decision, DECISION_TYPES[decision].button)

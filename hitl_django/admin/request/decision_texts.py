@@ -17,7 +17,7 @@ from hitl_django.forms.json_input import escape_hidden
 from hitl_django.graph_registry import registry, svg
 from hitl_django.models import Interrupt
 
-GOING_ON = _("The run goes on from where it was told to stop.")
+GOING_ON = _("Resumes the run from the breakpoint.")
 
 
 def get_consequences(
@@ -57,4 +57,4 @@ def describe_next_nodes(item: Interrupt) -> str:
 
 def _node(ident: str) -> str:
     name = ident.rpartition(":")[2]
-    return str(_("the end of the run")) if name == END else f"“{escape_hidden(name)}”"
+    return str(_("end of the run")) if name == END else f"“{escape_hidden(name)}”"

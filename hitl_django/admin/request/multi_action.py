@@ -44,8 +44,8 @@ JSON = Any
 MAX_ACTIONS, MAX_ARGS = 200, 400
 #: The button that sends what was chosen for each action.
 EACH = "each"
-SEND_EACH = _("Send decisions")
-EACH_CONSEQUENCE = _("Each action is carried out or not as chosen above.")
+SEND_EACH = _("Submit decisions")
+EACH_CONSEQUENCE = _("Runs or skips each action according to your choices above.")
 #: The member of an edited action that has its arguments.
 ARGS = "args"
 
@@ -56,11 +56,11 @@ class ActionDecisionForm(forms.Form):
     decision = forms.ChoiceField(
         label=_("Decision"),
         widget=forms.RadioSelect,
-        error_messages={"required": _("Say what is to become of this one.")},
+        error_messages={"required": _("Choose a decision for this action.")},
     )
     message = forms.CharField(
         label=_("Message"),
-        help_text=_("For whoever asked: why not, or the answer."),
+        help_text=_("Shown to the requester: the reason for rejecting, or your response."),
         required=False,
         strip=False,
         widget=forms.Textarea(attrs={"rows": 2, "class": LARGE_TEXT_CLASS}),
@@ -88,7 +88,7 @@ class ActionDecisionForm(forms.Form):
     def clean(self) -> dict[str, Any]:
         cleaned = self.cleaned_data
         if cleaned.get("decision") == RESPOND and not cleaned.get("message", "").strip():
-            self.add_error("message", _("Write an answer first."))
+            self.add_error("message", _("Enter a response."))
         return cleaned
 
 
@@ -275,7 +275,7 @@ class SeparateActionForms(InterruptForms):
     def read(self, pressed: str) -> tuple[str, JSON] | None:
         self.pressed = pressed
         if pressed not in {button.value for button in self._buttons()}:
-            self.errors.append(_("Use one of the buttons to say what you decide."))
+            self.errors.append(_("Choose a decision to submit."))
             return None
         goes_along = self.decision_form.is_valid()
         read = self._read_each() if pressed == EACH else (pressed, UNSET)

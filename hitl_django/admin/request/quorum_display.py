@@ -14,7 +14,7 @@ from hitl_django.admin.display.diff_display import Difference, list_patch_differ
 from hitl_django.forms.json_input import escape_hidden
 from hitl_django.models import Decision, Interrupt
 
-SELF_APPROVAL = gettext_lazy("You started this run, so somebody else has to approve what it asks.")
+SELF_APPROVAL = gettext_lazy("You started this run, so someone else has to approve this request.")
 
 
 @dataclass(frozen=True)
@@ -65,9 +65,9 @@ def _words(item: Interrupt, votes: Sequence[Decision]) -> str:
         return ""
     counts = {"approvals": item.approvals, "quorum": item.quorum}
     if not votes:
-        return _("%(quorum)d people have to approve this; nobody has yet.") % counts
+        return _("Requires %(quorum)d approvals. None yet.") % counts
     names = get_text_list([escape_hidden(vote.by_label) for vote in votes], _("and"))
-    return _("%(approvals)d of %(quorum)d: %(names)s approved this version.") % {
+    return _("%(approvals)d of %(quorum)d approvals: %(names)s approved this version.") % {
         **counts,
         "names": names,
     }
@@ -75,5 +75,5 @@ def _words(item: Interrupt, votes: Sequence[Decision]) -> str:
 
 def _barred(votes: Sequence[Decision], user: Any) -> Any:
     if any(vote.by_id == user.pk for vote in votes):
-        return _("You have approved this version. It waits for the others.")
+        return _("You approved this version. It needs more approvals.")
     return ""

@@ -36,12 +36,12 @@ class SnoozeForm(forms.Form):
     """Asks until when."""
 
     until = forms.ChoiceField(
-        label=_("Put off until"),
+        label=_("Snooze until"),
         choices=(
-            ("hour", _("in an hour")),
+            ("hour", _("in 1 hour")),
             ("tomorrow", _("tomorrow morning")),
-            ("days", _("in three days")),
-            ("week", _("in a week")),
+            ("days", _("in 3 days")),
+            ("week", _("in 1 week")),
         ),
     )
 
@@ -59,7 +59,7 @@ class AssignForm(forms.Form):
     """Asks whose a question is: a user by name, a group, both or nobody."""
 
     user = forms.CharField(
-        label=_("User name"),
+        label=_("Username"),
         required=False,
         max_length=255,
         widget=forms.TextInput(attrs={"class": "vTextField", "autocomplete": "off"}),
@@ -75,15 +75,17 @@ class AssignForm(forms.Form):
         try:
             return get_user_model()._default_manager.get_by_natural_key(name)
         except ObjectDoesNotExist:
-            raise forms.ValidationError(_("There is no user of this name.")) from None
+            raise forms.ValidationError(_("No user with this username.")) from None
 
 
 class CommentForm(forms.Form):
     """Asks for a remark."""
 
     text = forms.CharField(
-        label=_("Your comment"),
-        help_text=_("For other reviewers, of whom @name names one. It is no part of the answer."),
+        label=_("Comment"),
+        help_text=_(
+            "Visible to reviewers only, not part of the response. Use @username to mention someone."
+        ),
         widget=forms.Textarea(attrs={"rows": 2, "class": "vLargeTextField"}),
         strip=True,
     )
@@ -219,22 +221,22 @@ def run_action(
 
 def _claim(item: Interrupt, user: Any) -> ActionMessage:
     services.claim(item.pk, by=user, via="admin")
-    return _("You hold this now. Others see that you do.")
+    return _("You claimed this request. Other reviewers can see that you are working on it.")
 
 
 def _take_over(item: Interrupt, user: Any) -> ActionMessage:
     services.claim(item.pk, by=user, via="admin", take_over=True)
-    return _("You hold this now. That you took it over is recorded.")
+    return _("You took over this claim. The takeover is in the audit log.")
 
 
 def _release(item: Interrupt, user: Any) -> ActionMessage:
     services.release(item.pk, by=user, via="admin")
-    return _("You no longer hold this. Others can take it now.")
+    return _("Claim released. Others can claim this request.")
 
 
 def _wake(item: Interrupt, user: Any) -> ActionMessage:
     services.snooze(item.pk, until=None, by=user, via="admin")
-    return _("It is back in the queue.")
+    return _("Request is back in the queue.")
 
 
 def _snooze(item: Interrupt, user: Any, form: Any) -> ActionMessage:
@@ -242,7 +244,9 @@ def _snooze(item: Interrupt, user: Any, form: Any) -> ActionMessage:
     services.snooze(item.pk, until=until, by=user, via="admin")
     # Another question may be on the page by then, so this one is named.
     texts = {"title": escape_hidden(item.title), "moment": format_moment(until)}
-    return _("“%(title)s” is put off until %(moment)s, and comes back by itself.") % texts
+    return (
+        _("“%(title)s” is snoozed until %(moment)s. It returns to the queue automatically.") % texts
+    )
 
 
 def _assign(item: Interrupt, user: Any, form: Any) -> ActionMessage:
@@ -250,13 +254,13 @@ def _assign(item: Interrupt, user: Any, form: Any) -> ActionMessage:
     services.assign(item.pk, to=to, group=group, by=user, via="admin")
     names = [escape_hidden(str(one)) for one in (to, group) if one is not None]
     if not names:
-        return _("It is assigned to nobody.")
+        return _("Unassigned.")
     return _("Assigned to %(names)s.") % {"names": ", ".join(names)}
 
 
 def _comment(item: Interrupt, user: Any, form: Any) -> ActionMessage:
     services.comment(item.pk, form.cleaned_data["text"], by=user, via="admin")
-    return _("Your comment was added.")
+    return _("Comment added.")
 
 
 VERBS: dict[str, Callable[[Interrupt, Any], ActionMessage]] = {

@@ -46,8 +46,8 @@ FOLLOW_AGAIN, WATCH_AGAIN = 1.5, 10
 MAX_STEPS = 10
 
 RESUME_TEXTS = {
-    "each": _("Each is answered on its own, and the run goes on with each answer."),
-    "all": _("Each is answered on its own, and the run goes on when all are answered."),
+    "each": _("Decide each one separately. The run resumes after each decision."),
+    "all": _("Decide each one separately. The run resumes when all are decided."),
 }
 
 
@@ -98,7 +98,7 @@ class RequestPage(OutcomePage):
         ]
         context: dict[str, Any] = {}
         if others:
-            words = _("%(count)d questions of one run")
+            words = _("%(count)d requests from one run")
             context["title"] = words % {"count": len(views)}
             context["together"] = list_bulk_buttons(request.user, [item, *others])
             context["bulk_url"] = self.url("bulk", request)
@@ -172,7 +172,7 @@ class RequestPage(OutcomePage):
         """Return changes of the interrupts on an open page, and its other viewers."""
         item = self.get_object(request, unquote(object_id))
         viewers = get_text_list(note_viewer(item.pk, request.user), gettext("and"))
-        words = gettext("Also looking at this: %(names)s.") % {"names": viewers}
+        words = gettext("Also viewing: %(names)s.") % {"names": viewers}
         return respond_with_updates(
             again=WATCH_AGAIN,
             text=words if viewers else "",

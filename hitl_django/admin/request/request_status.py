@@ -16,11 +16,11 @@ from hitl_django.permissions import get_policy
 
 #: What becomes of a question, or of its run, once its time is up.
 EXPIRES: Mapping[str, Any] = {
-    "answer": _("then the run goes on with the answer that was named for this case"),
-    "cancel": _("then its run is cancelled"),
-    "park": _("then its run waits until somebody lets it go on"),
-    "keep": _("then it stays open, as overdue"),
-    "escalate": _("then it goes to another group"),
+    "answer": _("then the run resumes with the default response"),
+    "cancel": _("then the run is cancelled"),
+    "park": _("then the run is parked until someone retries it"),
+    "keep": _("then it stays pending and is marked overdue"),
+    "escalate": _("then it is escalated to another group"),
 }
 
 

@@ -35,9 +35,9 @@ from .run_actions import CancelForm, RunOperations
 #: As many runs are done with at once, each within a transaction of its own.
 MOST = 500
 
-GONE = _("This run isn't there any more.")
-DENIED = _("You may not do this.")
-OVERTAKEN = _("Its thread has gone on in a newer run.")
+GONE = _("This run no longer exists.")
+DENIED = _("You don't have permission to do this.")
+OVERTAKEN = _("This thread has a newer run.")
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,17 +55,17 @@ class BulkOperation:
 OPERATIONS = {
     "retry": BulkOperation(
         RETRYABLE,
-        _("Try several runs again"),
-        _("Only a failed or parked run can be tried again."),
-        _("Queued again."),
-        ngettext_lazy("%(n)d run is queued again.", "%(n)d runs are queued again.", "n"),
+        _("Retry runs"),
+        _("Only failed or parked runs can be retried."),
+        _("Queued."),
+        ngettext_lazy("%(n)d run queued.", "%(n)d runs queued.", "n"),
     ),
     "cancel": BulkOperation(
         CANCELLABLE,
-        _("Cancel several runs"),
-        _("It has ended, so there is nothing to cancel."),
+        _("Cancel runs"),
+        _("This run has already ended."),
         _("Cancelled."),
-        ngettext_lazy("%(n)d run was cancelled.", "%(n)d runs were cancelled.", "n"),
+        ngettext_lazy("%(n)d run cancelled.", "%(n)d runs cancelled.", "n"),
     ),
 }
 
@@ -140,7 +140,7 @@ class BulkRunPages(RunOperations, ReadOnlyAdmin):
             try:
                 rows = self.get_changelist_instance(request).queryset
             except IncorrectLookupParameters:
-                words = _("The list has changed. Look at it again.")
+                words = _("The list has changed. Please check your selection.")
                 self.message_user(request, words, level=messages.WARNING)
                 return HttpResponseRedirect(self.url("changelist", request))
         return self._list_many(request, verb, rows, CancelForm() if verb == "cancel" else None)
@@ -155,7 +155,7 @@ class BulkRunPages(RunOperations, ReadOnlyAdmin):
         chosen = list(rows.filter(fits)[: MOST + 1])
         others = list(rows.exclude(fits)[: MOST + 1])
         if not chosen and not others:
-            self.message_user(request, _("Nothing was selected."), level=messages.WARNING)
+            self.message_user(request, _("No requests selected."), level=messages.WARNING)
             return HttpResponseRedirect(self.url("changelist", request))
         lines = [
             replace(self._describe(request, row), problem=_find_obstacle(request.user, verb, row))
@@ -250,4 +250,4 @@ def _describe_problem(verb: str, error: HitlError) -> Any:
     if isinstance(error, RunStateError):
         is_superseded = error.state in error.allowed
         return OVERTAKEN if is_superseded else OPERATIONS[verb].refusal
-    return _("It could not be recorded.")
+    return _("The decision could not be saved.")

@@ -128,7 +128,7 @@ def _held(row: Any, name: str, interrupts: ShownInterrupts) -> DisplayedValue:
     data = bytes(getattr(row, name))
     if len(data) > DECODED:
         return DisplayedValue(
-            name, _("%(n)d bytes, too many to be shown") % {"n": len(data)}, "none"
+            name, _("%(n)d bytes, too large to display") % {"n": len(data)}, "none"
         )
     # Answers are shown with their decisions, without the secrets in them.
     redact = (*registry.get_redacted_keys(row.thread.graph), RESUME, KEYED)
@@ -158,14 +158,14 @@ class CheckpointAdmin(EngineAdmin):
 
     list_display = ("row", "step", "source", "created_at")
     payloads = ("data", "metadata", "scalars", "writes")
-    empty_text = _("There is no checkpoint yet.")
+    empty_text = _("No checkpoints.")
 
 
 class ChannelBlobAdmin(EngineAdmin):
     """Values of channels."""
 
     list_display = ("row", "version", "size")
-    empty_text = _("There is no channel value yet.")
+    empty_text = _("No channel values.")
 
     def get_queryset(self, request: HttpRequest) -> QuerySet[Any]:
         return super().get_queryset(request).annotate(size=Length("data"))
@@ -179,7 +179,7 @@ class PendingWriteAdmin(EngineAdmin):
     """What tasks wrote."""
 
     list_display = ("row", "task_path", "slot")
-    empty_text = _("There is no pending write.")
+    empty_text = _("No pending writes.")
 
 
 def link_rows(request: HttpRequest, thread: Thread) -> list[tuple[Any, str]]:

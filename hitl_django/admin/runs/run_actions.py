@@ -53,7 +53,7 @@ class CancelForm(forms.Form):
         label=_("Reason"),
         required=False,
         max_length=2000,
-        help_text=_("For the record. Nobody has to give one."),
+        help_text=_("Optional. Saved in the audit log."),
         widget=forms.Textarea(attrs={"rows": 3, "class": "vLargeTextField", "dir": "auto"}),
     )
 
@@ -62,18 +62,18 @@ class ForkForm(forms.Form):
     """From where, as which node and with which values a thread goes on."""
 
     as_node = forms.ChoiceField(
-        label=_("As if this node had run"),
+        label=_("As node"),
         required=False,
         help_text=_(
-            "With no node and no values, what followed this step is run anew. With a node and no "
-            "values, that node is passed over."
+            "Leave both fields empty to rerun the steps after this one. With a node, the "
+            "values are written as if that node had returned them."
         ),
     )
     values = forms.CharField(
-        label=_("Values to write first"),
+        label=_("State update"),
         required=False,
         max_length=200_000,
-        help_text=_('JSON, such as {"amount": 12}; left empty, nothing is written.'),
+        help_text=_('JSON, for example {"amount": 12}. Leave empty to keep the state.'),
         widget=forms.Textarea(
             attrs={"rows": 6, "class": "vLargeTextField hitl-code", "spellcheck": "false"}
         ),
@@ -91,7 +91,7 @@ class ForkForm(forms.Form):
         try:
             return parse_strict(text)
         except ValueError:
-            raise forms.ValidationError(_("This is not JSON.")) from None
+            raise forms.ValidationError(_("Enter valid JSON.")) from None
 
 
 def _nodes(graph: str) -> list[str]:
@@ -129,7 +129,7 @@ class RunOperations:
             except RunStateError as error:
                 self.message_user(request, str(error), messages.ERROR)
             else:
-                message = _("It is queued again, and goes on from the last thing it stored.")
+                message = _("Run queued. It resumes from its last saved step.")
                 self.message_user(request, message, messages.SUCCESS)
         return HttpResponseRedirect(self.url("change", request, run.pk))
 
@@ -145,7 +145,7 @@ class RunOperations:
             except RunStateError as error:
                 refused = str(error)
             else:
-                words = _("The run is cancelled. What it had stored is kept.")
+                words = _("Run cancelled. Its saved state is kept.")
                 message = format_recorded(words, f"cancel {run.pk}")
                 self.message_user(request, message, messages.SUCCESS)
                 return HttpResponseRedirect(self.url("change", request, run.pk))
@@ -176,7 +176,7 @@ class RunOperations:
             except (InvalidInputError, InvalidUpdateError, PayloadError) as error:
                 form.add_error("values", str(error))
             else:
-                words = _("Queued. A worker goes on from there; this is the new run.")
+                words = _("New run queued from this step.")
                 message = format_recorded(words, f"fork {run.pk}")
                 self.message_user(request, message, messages.SUCCESS)
                 return HttpResponseRedirect(self.url("change", request, made.id))
@@ -186,7 +186,7 @@ class RunOperations:
             run,
             "fork.html",
             status=status,
-            title=_("Go on from this step?"),
+            title=_("Fork from this step?"),
             form=form,
             refused=refused,
             step=self._step(run, checkpoint_id),

@@ -50,14 +50,14 @@ ERROR_LENGTH = 160
 STUCK = (Run.State.FAILED, Run.State.PARKED)
 
 EXPLAINED = {
-    Run.State.WAITING: _("It begins when the runs of its thread before it have ended."),
-    Run.State.QUEUED: _("It waits for a worker."),
-    Run.State.RUNNING: _("A worker advances it now."),
-    Run.State.INTERRUPTED: _("It goes on when its questions are answered."),
-    Run.State.SUCCEEDED: _("It came to its end."),
-    Run.State.FAILED: _("It stopped with an error. What it had stored is kept."),
-    Run.State.PARKED: _("It can't get on by itself. What it had stored is kept."),
-    Run.State.CANCELLED: _("Somebody ended it."),
+    Run.State.WAITING: _("Starts when the earlier runs of this thread have ended."),
+    Run.State.QUEUED: _("Waiting for a worker."),
+    Run.State.RUNNING: _("Running on a worker."),
+    Run.State.INTERRUPTED: _("Resumes when its requests are decided."),
+    Run.State.SUCCEEDED: _("Finished successfully."),
+    Run.State.FAILED: _("Failed with an error. Its saved state is kept."),
+    Run.State.PARKED: _("Needs an operator: retry or cancel it. Its saved state is kept."),
+    Run.State.CANCELLED: _("Cancelled by a user."),
 }
 
 
@@ -88,7 +88,7 @@ class RunAdmin(RecentRowsSearch, StartPages, BulkRunPages):
     list_display = (PICK, "run", "about", "state_badge", "where", "created_at", "starter")
     list_filter = ("state", GraphFilter)
     list_select_related = ("thread__subject_type",)
-    empty_text = _("There is no run yet. Runs appear here as soon as one is started.")
+    empty_text = _("No runs yet. Runs appear here when they are started.")
     search_fields = ("key",)
     search_help_text = SEARCH_HELP
 
@@ -126,11 +126,11 @@ class RunAdmin(RecentRowsSearch, StartPages, BulkRunPages):
             fault,
         )
 
-    @admin.display(description=_("about"))
+    @admin.display(description=_("related object"))
     def about(self, run: Run) -> str:
         return describe_subject(run.thread)
 
-    @admin.display(description=_("where"))
+    @admin.display(description=_("progress"))
     def where(self, run: Any) -> str:
         is_asking = run.state == Run.State.INTERRUPTED and run.waits_at
         node = escape_hidden(run.waits_at) if is_asking else ""

@@ -48,7 +48,7 @@ class OptionalJSONField(forms.CharField):
             return from_json(text)
         except ValueError as error:
             raise forms.ValidationError(
-                _("This is not JSON: %(error)s."), params={"error": error}
+                _("Enter valid JSON: %(error)s."), params={"error": error}
             ) from None
 
 
@@ -63,14 +63,14 @@ class StartTerms(forms.Form):
         label=_("Thread"),
         required=False,
         max_length=NAME_LENGTH,
-        help_text=_("The id of a thread continues it. Left empty, the run has one of its own."),
+        help_text=_("Enter a thread id to continue that thread. Leave empty to create a new one."),
         widget=forms.TextInput(attrs={"class": "vTextField", "autocomplete": "off"}),
     )
     run_key = forms.CharField(
         label=_("Key"),
         required=False,
         max_length=NAME_LENGTH,
-        help_text=_("A name of your own by which the run is found. It starts no second one."),
+        help_text=_("Idempotency key: the same key never starts a second run."),
         widget=forms.TextInput(attrs={"class": "vTextField", "autocomplete": "off"}),
     )
     context = OptionalJSONField(
@@ -85,7 +85,7 @@ class StartTerms(forms.Form):
     def clean_configurable(self) -> dict[str, JSON] | None:
         found: dict[str, JSON] | None = self.cleaned_data["configurable"]
         if found is not None and not isinstance(found, dict):
-            raise forms.ValidationError(_("Has to be a JSON object."))
+            raise forms.ValidationError(_("Must be a JSON object."))
         return found
 
     @property
@@ -203,13 +203,13 @@ class StartForm:
 
     def _refuse_key(self) -> None:
         if self.terms.cleaned_data.get("run_key"):
-            self.terms.add_error("run_key", _("Another run was started with this key before."))
+            self.terms.add_error("run_key", _("This key was already used for a different run."))
             return
         self.key = str(uuid4())
         self.errors.append(
             _(
-                "A run was started from this page before, with another input. If this is to be "
-                "another run, start it once more."
+                "You already started a run from this page with different input. Submit "
+                "again to start another one."
             )
         )
 
@@ -222,19 +222,19 @@ TERMS = {
     "configurable": "configurable",
 }
 SUBJECT_PROBLEM = _(
-    "No run can be started about this object: it is gone, you may not see it, or the thread is "
-    "about something else."
+    "A run can't be started for this object: it doesn't exist, you don't have permission "
+    "to view it, or the thread belongs to another object."
 )
 #: Why a run can't be started on the thread that was named.
 THREAD_PROBLEMS: dict[type[HitlError], Any] = {
     PendingInterruptsError: _(
-        "This thread waits for answers, which another run would lose. Answer its questions, or "
-        "cancel its run."
+        "This thread has pending requests that a new run would withdraw. Decide them or "
+        "cancel the run first."
     ),
-    ThreadNotFound: _("You can’t continue this thread."),
-    RunStateError: _("This thread has a run that isn’t at its end."),
-    LeaseHeldError: _("A worker is busy with this thread. Try it again in a moment."),
-    GraphChangedError: _("The graph has changed since this thread was stored, and can’t continue."),
+    ThreadNotFound: _("You don’t have permission to continue this thread."),
+    RunStateError: _("This thread has a run that hasn’t ended."),
+    LeaseHeldError: _("A worker is using this thread. Try again in a moment."),
+    GraphChangedError: _("The graph has changed in a way that is incompatible with this thread."),
 }
 
 

@@ -113,9 +113,9 @@ class StartPages(ReadOnlyAdmin):
 
     def _tell(self, request: HttpRequest, form: StartForm, run: services.RunInfo) -> str:
         """Says that the run was started; returns the page that shows it, or asks for another."""
-        words = _("The run is queued. A worker takes it up.")
+        words = _("Run queued. It starts when a worker is available.")
         if not run.created:
-            words = _("This run was started before, and no second one was.")
+            words = _("This run had already been started. No second run was created.")
         self.message_user(request, format_recorded(words, form.key), messages.SUCCESS)
         shown = self.visible(request, Run.objects.filter(pk=run.id))
         return self.url("change", request, run.id) if shown.exists() else self.url("start", request)
@@ -124,7 +124,7 @@ class StartPages(ReadOnlyAdmin):
         problem: Any = ""
         found = registry.find_graph(name)
         if isinstance(found, BrokenGraph):
-            problem = _("Those who run this site can say why.")
+            problem = _("Ask your administrator for details.")
             if may_know:
                 problem = escape_hidden(found.reason)
         url = _add_subject(request, self.url("start_graph", request, name))

@@ -33,7 +33,7 @@ from .checkpoint_admin import link_rows
 MAX_RUNS = 50
 #: Threads of each kind that a search lists.
 FOUND = 200
-SEARCH_HELP = _("Searches keys, thread ids and what they are about, for any part of one.")
+SEARCH_HELP = _("Searches idempotency keys, thread ids and related objects.")
 
 
 def describe_subject(thread: Thread) -> str:
@@ -72,7 +72,7 @@ class ThreadAdmin(RecentRowsSearch):
     list_display = ("thread", "state_badge", "about", "created_at")
     list_filter = (GraphFilter,)
     ordering = ("-pk",)
-    empty_text = _("There is no thread yet. A thread is made when a run is started.")
+    empty_text = _("No threads yet. Starting a run creates one.")
     search_fields = ("thread_id",)
     search_help_text = SEARCH_HELP
     newest_by = "pk"
@@ -95,7 +95,7 @@ class ThreadAdmin(RecentRowsSearch):
     def state_badge(self, thread: Any) -> str:
         return format_state(thread.newest_state) if thread.newest_state else NOTHING
 
-    @admin.display(description=_("about"))
+    @admin.display(description=_("related object"))
     def about(self, thread: Thread) -> str:
         return describe_subject(thread)
 

@@ -13,7 +13,7 @@ _FORMATS = {
 _NAMES: dict[str, Any] = {
     "by": "Dana K.",
     "code": "invalid",
-    "detail": "Has to be one of: approve, edit, reject, respond.",
+    "detail": "Must be one of: approve, edit, reject, respond.",
     "graph": "refund",
     "key": "refund:10443",
     "node": "review",

@@ -18,14 +18,15 @@ from .schemas import ComponentSchemas
 #: By its name, as Django takes it: the view of this document is one of those that it names.
 URLCONF = "hitl_django.api.urls"
 VERSION = "1"
-DESCRIPTION = """\
-Starts runs, lists the questions they ask, takes decisions.
-
-What you may not see is answered as if it did not exist (404). Bodies are one JSON object in UTF-8;
-a field or a parameter that is not named here is refused. Errors are `application/problem+json`
-(RFC 9457): `code` is stable and for programs, `detail` is for people. Lists are paged by cursor:
-follow `next`. With a session's cookie, a write needs the header `X-CSRFToken` as well.
-"""
+DESCRIPTION = (
+    "Start runs, list their interrupts and submit decisions.\n\nObjects you "
+    "don't have permission to view return 404. Request bodies are a single "
+    "JSON object in UTF-8;\nunknown fields and parameters are rejected. Errors "
+    "are `application/problem+json`\n(RFC 9457): use `code` in programs; "
+    "`detail` is for people and may change. Lists use cursor "
+    "pagination:\nfollow `next`. With session authentication, write requests "
+    "need the `X-CSRFToken` header.\n"
+)
 
 
 class Generator(SchemaGenerator):

@@ -28,8 +28,9 @@ METADATA_PARAMETER: dict[str, Any] = {
     "required": False,
     "style": "form",
     "explode": True,
-    "description": "`metadata.KEY=value`: those whose thread has this text, whole number or "
-    f"`true` or `false` in its metadata under that key; up to {MAX_METADATA} such.",
+    "description": "`metadata.KEY=value`: filters by thread metadata. The value is "
+    "compared with a string, an integer, `true` or `false`. At most "
+    f"{MAX_METADATA} keys.",
     "schema": {
         "type": "object",
         "maxProperties": MAX_METADATA,
@@ -82,7 +83,7 @@ def _path_parameters(pattern: Any) -> list[dict[str, Any]]:
 
 def _describe_parameter(name: str) -> str:
     if name == "name":
-        return "The graph's name."
+        return "Graph name."
     return f"The {name.removesuffix('_id').replace('_', ' ')}'s id."
 
 
@@ -110,10 +111,10 @@ def _query_parameters(
             found.append(METADATA_PARAMETER)
         sizes = {"type": "integer", "minimum": 1, "maximum": hitl.MAX_PAGE_SIZE}
         sizes["default"] = hitl.PAGE_SIZE
-        position = "A place in the list: take it from `next` or `previous`."
+        position = "Pagination cursor from `next` or `previous`."
         if CURSOR in view.page_parameters:
             found.append(_parameter(CURSOR, {"type": "string", "minLength": 1}, position))
-        found.append(_parameter(PAGE_SIZE, sizes, "How many at once."))
+        found.append(_parameter(PAGE_SIZE, sizes, "Page size."))
         if view.expansions:
             found.append(_describe_expand(view.expansions))
     return found
@@ -122,7 +123,10 @@ def _query_parameters(
 def _describe_expand(expansions: Mapping[str, Expansion]) -> dict[str, Any]:
     name = "|".join(expansions)
     schema = {"type": "string", "pattern": f"^({name})(,({name}))*$"}
-    words = f"Shown beside the page, by id: {', '.join(expansions)}, with a comma between."
+    words = (
+        "Related objects to include under `expanded`, keyed by id. Comma-separated: "
+        f"{', '.join(expansions)}."
+    )
     return _parameter(EXPAND, schema, words)
 
 

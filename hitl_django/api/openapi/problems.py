@@ -44,17 +44,20 @@ AUTHENTICATION_ERRORS = (exceptions.NotAuthenticated, exceptions.AuthenticationF
 
 FAULT: dict[str, Any] = {
     "type": "object",
-    "description": "One thing that is wrong, and where.",
+    "description": "A validation error and its location.",
     "properties": {
-        "code": {"type": "string", "description": "Stable, for programs."},
-        "detail": {"type": "string", "description": "For people."},
-        "pointer": {"type": "string", "description": "A JSON pointer; empty is the whole body."},
-        "parameter": {"type": "string", "description": "The name of a query parameter."},
-        "header": {"type": "string", "description": "The name of a header."},
+        "code": {"type": "string", "description": "Stable error code, for programs."},
+        "detail": {"type": "string", "description": "Human-readable message."},
+        "pointer": {
+            "type": "string",
+            "description": "JSON pointer into the request body; empty for the whole body.",
+        },
+        "parameter": {"type": "string", "description": "Query parameter name."},
+        "header": {"type": "string", "description": "Header name."},
     },
     "required": ["code", "detail"],
 }
-CHALLENGE = HeaderSpec("WWW-Authenticate", "How to sign in.")
+CHALLENGE = HeaderSpec("WWW-Authenticate", "Authentication challenge.")
 _HEADERS = {401: (CHALLENGE,), 429: (RETRY_AFTER,), 503: (RETRY_AFTER,)}
 
 
@@ -134,10 +137,10 @@ def _reference_problem(problem_type: ProblemType, schemas: ComponentSchemas) -> 
             "code": {"const": problem_type.code},
             "detail": {
                 "type": "string",
-                "description": "For people; may change.",
-                "examples": [problem_type.detail or "What is wrong, in a sentence."],
+                "description": "Human-readable; may change.",
+                "examples": [problem_type.detail or "Human-readable explanation."],
             },
-            "request_id": {"type": "string", "description": "As in the header X-Request-ID."},
+            "request_id": {"type": "string", "description": "Same as the X-Request-ID header."},
             **more,
         },
         "required": ["type", "title", "status", "code", "detail", "request_id", *always],

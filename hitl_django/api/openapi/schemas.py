@@ -50,8 +50,11 @@ class ComponentSchemas:
         """Returns the reference to a page of what the serializer shows."""
         link = {"type": ["string", "null"], "format": "uri"}
         shown: dict[str, Any] = {
-            "next": {**link, "description": "The next page; null at the end."},
-            "previous": {**link, "description": "The page before; null at the start."},
+            "next": {**link, "description": "URL of the next page; null on the last page."},
+            "previous": {
+                **link,
+                "description": "URL of the previous page; null on the first page.",
+            },
             "results": {"type": "array", "items": self.reference(serializer)},
         }
         always = [*shown]
@@ -68,7 +71,10 @@ class ComponentSchemas:
             several = {"type": "array", "items": one}
             members = several if expansion.is_many else one
             shown[name] = {"type": "object", "additionalProperties": members}
-        words = "What `expand` asked for, by id: once each, and what you may see of it."
+        words = (
+            "The objects requested with `expand`, keyed by id, each included once. "
+            "Objects you can't view are omitted."
+        )
         return {"type": "object", "properties": shown, "description": words}
 
     def describe_serializer(self, serializer: serializers.Serializer[Any]) -> dict[str, Any]:

@@ -53,7 +53,7 @@ class StrictCharField(serializers.CharField):
 class Choice(serializers.ChoiceField):
     """One of a few words; the refusal names them instead of repeating what was sent."""
 
-    default_error_messages = {"invalid_choice": _("Has to be one of: {known}.")}  # noqa: RUF012
+    default_error_messages = {"invalid_choice": _("Must be one of: {known}.")}  # noqa: RUF012
 
     def to_internal_value(self, data: Any) -> Any:
         if not isinstance(data, str) or data not in self.choices:
@@ -71,7 +71,7 @@ class StrictIntegerField(serializers.Field):
     """
 
     default_error_messages = {  # noqa: RUF012
-        "invalid": _("Has to be a whole number from {least} to {most}.")
+        "invalid": _("Must be an integer from {least} to {most}.")
     }
 
     def __init__(self, *, least: int = 0, most: int = 2**31 - 1, **kwargs: Any) -> None:
@@ -144,7 +144,7 @@ class StrictBooleanField(serializers.BooleanField):
 class Id(serializers.Field):
     """A UUID, written in the one way in which we write it."""
 
-    default_error_messages = {"invalid": _("Has to be a UUID.")}  # noqa: RUF012
+    default_error_messages = {"invalid": _("Must be a UUID.")}  # noqa: RUF012
 
     def to_internal_value(self, data: Any) -> UUID:
         try:
@@ -190,7 +190,7 @@ class ContextField(JSONValueField):
 class JSONObject(serializers.Field):
     """A JSON object, exactly as it was parsed."""
 
-    default_error_messages = {"invalid": _("Has to be a JSON object.")}  # noqa: RUF012
+    default_error_messages = {"invalid": _("Must be a JSON object.")}  # noqa: RUF012
 
     def to_internal_value(self, data: Any) -> dict[str, Any]:
         if not isinstance(data, dict):
@@ -211,7 +211,9 @@ class OffsetDateTimeField(serializers.Field):
     """
 
     default_error_messages = {  # noqa: RUF012
-        "invalid": _("Has to be a moment in ISO 8601 with its offset, as 2030-01-31T12:00:00Z.")
+        "invalid": _(
+            "Must be an ISO 8601 date and time with a UTC offset, for example 2030-01-31T12:00:00Z."
+        )
     }
 
     def to_internal_value(self, data: Any) -> datetime:
@@ -284,7 +286,7 @@ class StrictSerializer(serializers.Serializer):
         if unknown:
             raise serializers.ValidationError(
                 {
-                    key: [ErrorDetail(gettext("There is no such field."), "unknown_field")]
+                    key: [ErrorDetail(gettext("Unknown field."), "unknown_field")]
                     for key in unknown[:MAX_FAULTS]
                 }
             )
@@ -297,11 +299,11 @@ class StrictSerializer(serializers.Serializer):
         chosen = next((group for group in self.either if group[0] in taken), None)
         if chosen is None:
             first, *rest = (group[0] for group in self.either)
-            detail = gettext("Is required where there is no {names}.")
+            detail = gettext("Required unless {names} is given.")
             detail = detail.format(names=", ".join(rest))
             raise serializers.ValidationError({first: [ErrorDetail(detail, "required")]})
         others = {name for group in self.either for name in group}.difference(chosen)
-        detail = gettext("Can't be given together with {name}.").format(name=chosen[0])
+        detail = gettext("Can't be combined with {name}.").format(name=chosen[0])
         faults = {name: [ErrorDetail(detail, "conflict")] for name in taken if name in others}
         if faults:
             raise serializers.ValidationError(faults)
@@ -317,7 +319,7 @@ class WaitQuery(Query):
     wait = StrictIntegerField(
         most=3600,
         required=False,
-        help_text="Seconds until it is answered even so; no longer than EVENT_WAIT_SECONDS.",
+        help_text="Maximum seconds to wait, at most EVENT_WAIT_SECONDS.",
     )
 
 

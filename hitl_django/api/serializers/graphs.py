@@ -29,28 +29,28 @@ class GraphSerializer(serializers.Serializer):
     fingerprint = serializers.CharField(allow_null=True)
     durability = Choice(
         choices=list(DURABILITIES),
-        help_text="When its runs are stored: after each super-step, while the next one runs, or "
-        "where a run pauses or ends.",
+        help_text="When checkpoints are stored: after each super-step, while the next "
+        "one runs, or when the run pauses or ends.",
     )
     title = serializers.CharField()
     input_schema = JSONObject(
         source="graph.get_input_jsonschema",
         allow_null=True,
-        help_text="JSON Schema of what a run is started with.",
+        help_text="JSON Schema of the run input.",
     )
     output_schema = JSONObject(
         source="graph.get_output_jsonschema",
         allow_null=True,
-        help_text="JSON Schema of what a run comes to.",
+        help_text="JSON Schema of the run output.",
     )
     may_start = MethodField(
-        serializers.BooleanField(help_text="Whether you may start a run of it over this API.")
+        serializers.BooleanField(help_text="Whether you can start runs of this graph via the API.")
     )
     fault = MethodField(
         serializers.CharField(
             allow_null=True,
-            help_text="Why it can't be built, and so nothing be done with it; details for "
-            "operators. Null: it can.",
+            help_text="Why the graph can't be loaded; details for operators only. Null "
+            "if it loads.",
         )
     )
 
@@ -61,13 +61,13 @@ class GraphSerializer(serializers.Serializer):
         if not isinstance(graph, BrokenGraph):
             return None
         may_know = get_policy().may_view_workers(self.context["request"].user)
-        return graph.reason if may_know else "It can't be built."
+        return graph.reason if may_know else "The graph can't be loaded."
 
 
 class GraphDetailSerializer(GraphSerializer):
     """A graph with what it looks like."""
 
-    mermaid = MethodField(serializers.CharField(help_text="Its nodes and edges, for Mermaid."))
+    mermaid = MethodField(serializers.CharField(help_text="Nodes and edges as a Mermaid diagram."))
     diagram = Hyperlink("graph-diagram", source="name")
 
     def get_mermaid(self, registered: Any) -> str:
@@ -80,5 +80,5 @@ class DiagramQuery(Query):
     thread = StrictCharField(
         max_length=255,
         required=False,
-        help_text="A thread of the graph: what it visited, where it waits and what comes next.",
+        help_text="A thread of this graph: highlights visited, waiting and next nodes.",
     )

@@ -42,11 +42,15 @@ class InterruptSerializer(InterruptColumnsSerializer):
     url = Hyperlink("interrupt", source="id")
     run = Id(source="run_id")
     thread_id = serializers.CharField(source="thread.thread_id")
-    dialect = serializers.CharField(help_text="The shape in which it is asked and answered.")
+    dialect = serializers.CharField(help_text="Payload format (dialect).")
     allowed_decisions = serializers.ListField(child=serializers.CharField())
-    assignee = serializers.CharField(source="assignee_label", help_text="Whose turn it is.")
+    assignee = serializers.CharField(source="assignee_label", help_text="Assignee's username.")
     group = serializers.CharField(source="group_label")
-    claimed_by = MethodField(serializers.CharField(help_text="Who has claimed it; empty: nobody."))
+    claimed_by = MethodField(
+        serializers.CharField(
+            help_text="Username of the reviewer who has claimed it; empty if unclaimed."
+        )
+    )
     claimed_until = MethodField(OffsetDateTimeField(allow_null=True))
     snoozed_until = MethodField(OffsetDateTimeField(allow_null=True))
     overdue = serializers.BooleanField(source="is_overdue")
@@ -72,20 +76,22 @@ class DecisionBody(StrictSerializer):
     type = Choice(
         choices=list(DECISION_TYPES),
         required=False,
-        help_text="One of the question's allowed_decisions.",
+        help_text="One of the interrupt's allowed_decisions.",
     )
     value = JSONValueField(
-        required=False, help_text="The answer, where the decision takes one; see response_schema."
+        required=False, help_text="The response, for decisions that take one; see response_schema."
     )
     resume = JSONValueField(
         required=False,
-        help_text="What the graph receives, as one of the allowed_decisions would have it.",
+        help_text="Instead of type and value: the resume value. It must match one of the "
+        "allowed_decisions.",
     )
     reason = StrictCharField(max_length=REASON_LENGTH, allow_blank=True, required=False)
     ignore_claim = StrictBooleanField(
         required=False,
-        help_text="false: refused (409, held) where somebody else holds the question. By default "
-        "it is decided, and the decision says who held it.",
+        help_text="Set to false to get 409 (`held`) if someone else has claimed the "
+        "interrupt. By default the decision is accepted and records the claim "
+        "in held_by.",
     )
 
 
@@ -94,28 +100,32 @@ class DecisionSerializer(serializers.Serializer):
 
     id = Id()
     interrupt = Id(source="interrupt_id")
-    version = serializers.IntegerField(help_text="The version of the question that it decided.")
+    version = serializers.IntegerField(help_text="The interrupt version that was decided.")
     type = Choice(choices=Decision.Type.values)
-    value = JSONValueField(help_text="What the graph received.")
+    value = JSONValueField(help_text="The resume value sent to the graph.")
     reason = serializers.CharField()
-    refusal = serializers.CharField(help_text="Why the graph couldn't use the value, if so.")
+    refusal = serializers.CharField(help_text="Why the graph rejected the value, if it did.")
     by = serializers.CharField(source="by_label")
-    via = serializers.CharField(help_text="Through what: api, admin, code, command …")
+    via = serializers.CharField(help_text="Source: api, admin, code, command …")
     claimed_by = serializers.CharField(
-        source="claimed_by_label", help_text="Who else held the question then; empty: nobody."
+        source="claimed_by_label",
+        help_text="Who had claimed the interrupt at that time; empty if unclaimed.",
     )
     complete = MethodField(
         serializers.BooleanField(
-            help_text="False for a vote, as others have to agree yet, and for what was undone."
+            help_text="False for a vote that still needs more approvals, and for a "
+            "decision that was undone."
         )
     )
-    approvals = serializers.IntegerField(help_text="How many had approved, this one included.")
-    quorum = serializers.IntegerField(help_text="How many have to.")
+    approvals = serializers.IntegerField(help_text="Number of approvals, including this one.")
+    quorum = serializers.IntegerField(help_text="Number of approvals required.")
     patch = JSONValueField(
-        help_text="What an edit changed, as a JSON Patch (RFC 6902); null: no edit."
+        help_text="Changes made by an edit, as JSON Patch (RFC 6902); null for other decisions."
     )
     created_at = OffsetDateTimeField()
-    undone_at = OffsetDateTimeField(allow_null=True, help_text="When somebody undid it, if so.")
+    undone_at = OffsetDateTimeField(
+        allow_null=True, help_text="When the decision was undone, if it was."
+    )
 
     def get_complete(self, decision: Any) -> bool:
         return decision.effective is True if isinstance(decision, Decision) else decision.complete
@@ -129,20 +139,20 @@ class InterruptDetailSerializer(InterruptSerializer):
     digest = serializers.CharField(source="payload_digest")
     response_schema = JSONObject(allow_null=True)
     editable = JSONValueField(
-        help_text="Members and JSON pointers that an edit may change; null is all."
+        help_text="Keys and JSON pointers that an edit may change; null for all."
     )
-    quorum = serializers.IntegerField(help_text="How many people have to approve.")
-    approvals = serializers.IntegerField(help_text="How many have, of this version.")
+    quorum = serializers.IntegerField(help_text="Number of approvals required.")
+    approvals = serializers.IntegerField(help_text="Number of approvals of this version.")
     proposal = MethodField(
         JSONValueField(
             help_text="What somebody made of it, for the others to approve; without secrets."
         )
     )
     decision = DecisionSerializer(
-        source="closing", allow_null=True, help_text="The one that closed it."
+        source="closing", allow_null=True, help_text="The decision that closed the interrupt."
     )
     refused = DecisionSerializer(
-        allow_null=True, help_text="The last one, whose answer the graph could not use."
+        allow_null=True, help_text="The last decision whose response the graph rejected."
     )
 
     def get_proposal(self, interrupt: Any) -> Any:
@@ -153,7 +163,7 @@ class ValidationSerializer(serializers.Serializer):
     """What a decision would do."""
 
     valid = serializers.BooleanField()
-    resume = JSONValueField(help_text="What the graph would receive.")
+    resume = JSONValueField(help_text="The value the graph would receive.")
 
 
 class BulkItem(DecisionBody):
@@ -163,7 +173,7 @@ class BulkItem(DecisionBody):
     etag = StrictCharField(
         max_length=200,
         required=False,
-        help_text="The question's ETag: it is decided only while it is still that (412).",
+        help_text="The interrupt's ETag. The decision fails with 412 if the interrupt has changed.",
     )
 
 
@@ -177,12 +187,12 @@ class BulkResultSerializer(serializers.Serializer):
     """What became of one decision of several."""
 
     interrupt = Id()
-    status = serializers.IntegerField(help_text="What it would have been answered with alone.")
-    repeated = serializers.BooleanField(help_text="Whether it had been carried out before.")
-    decision = DecisionSerializer(allow_null=True)
-    problem = ProblemField(
-        allow_null=True, help_text="Why it was not taken: a problem of that status."
+    status = serializers.IntegerField(
+        help_text="The HTTP status this decision would have returned on its own."
     )
+    repeated = serializers.BooleanField(help_text="Whether the request had already been processed.")
+    decision = DecisionSerializer(allow_null=True)
+    problem = ProblemField(allow_null=True, help_text="The problem, if the decision was rejected.")
 
 
 class BulkResultsSerializer(serializers.Serializer):

@@ -21,26 +21,24 @@ class NextBody(StrictSerializer):
     """What the next question may be of."""
 
     graph = StrictCharField(max_length=200, required=False)
-    group = StrictCharField(
-        max_length=150, required=False, help_text="The name of a group of yours."
-    )
+    group = StrictCharField(max_length=150, required=False, help_text="Name of one of your groups.")
 
 
 class ClaimBody(StrictSerializer):
     """For how long a question is held, and whether from somebody else."""
 
     seconds = StrictIntegerField(
-        least=1, most=DAY, required=False, help_text="CLAIM_SECONDS without it."
+        least=1, most=DAY, required=False, help_text="Default: CLAIM_SECONDS."
     )
     take_over = StrictBooleanField(
-        required=False, help_text="From whoever holds it; needs a permission."
+        required=False, help_text="Take over a claim from someone else; requires a permission."
     )
 
 
 class UndoBody(StrictSerializer):
     """Which decision is undone, where the question may have had another since."""
 
-    decision = Id(required=False, help_text="Without it, the one that closed the question.")
+    decision = Id(required=False, help_text="Default: the decision that closed the interrupt.")
 
 
 class ClaimSerializer(serializers.Serializer):
@@ -54,11 +52,9 @@ class ClaimSerializer(serializers.Serializer):
 class AssignBody(StrictSerializer):
     """Whose turn a question is: a user's, a group's, both, or with neither, nobody's."""
 
-    to = StrictCharField(
-        max_length=254, required=False, allow_null=True, help_text="A user's name."
-    )
+    to = StrictCharField(max_length=254, required=False, allow_null=True, help_text="Username.")
     group = StrictCharField(
-        max_length=150, required=False, allow_null=True, help_text="A group's name."
+        max_length=150, required=False, allow_null=True, help_text="Group name."
     )
 
 
@@ -88,20 +84,18 @@ class CommentSerializer(serializers.Serializer):
 class StatsQuery(Query):
     """Of what."""
 
-    graph = StrictCharField(
-        max_length=200, required=False, help_text="Of the questions of one graph."
-    )
+    graph = StrictCharField(max_length=200, required=False, help_text="Limit to one graph.")
 
 
 class CountsSerializer(serializers.Serializer):
     """How many questions wait for whom; each counted no further than 500."""
 
-    mine = serializers.IntegerField(help_text="Those you hold, or that are assigned to you.")
-    free = serializers.IntegerField(help_text="Those you could take.")
-    held = serializers.IntegerField(help_text="Those that others hold.")
+    mine = serializers.IntegerField(help_text="Claimed by you or assigned to you.")
+    free = serializers.IntegerField(help_text="Unclaimed and available to you.")
+    held = serializers.IntegerField(help_text="Claimed by others.")
     overdue = serializers.IntegerField()
     snoozed = serializers.IntegerField()
-    pending = serializers.IntegerField(help_text="All of them.")
+    pending = serializers.IntegerField(help_text="All pending interrupts.")
 
 
 class StatsSerializer(serializers.Serializer):
@@ -110,11 +104,11 @@ class StatsSerializer(serializers.Serializer):
     counts = CountsSerializer()
     oldest_at = OffsetDateTimeField(allow_null=True)
     median_seconds = serializers.FloatField(
-        allow_null=True, help_text="From question to decision, of the latest ones."
+        allow_null=True, help_text="Time to decision of the latest decisions."
     )
     approve_rate = serializers.FloatField(
         allow_null=True, help_text="Of the latest approvals and rejections."
     )
     last_heartbeat_at = OffsetDateTimeField(
-        allow_null=True, help_text="When a worker last reported."
+        allow_null=True, help_text="When a worker last sent a heartbeat."
     )

@@ -31,27 +31,29 @@ MAX_BATCH_STARTS = 100
 class SubjectBody(StrictSerializer):
     """One of the product's own objects, as threads/ shows it."""
 
-    type = StrictCharField(max_length=200, help_text="Its model, as app_label.model.")
-    id = StrictCharField(max_length=255, help_text="Its key.")
+    type = StrictCharField(max_length=200, help_text="Model, as app_label.model.")
+    id = StrictCharField(max_length=255, help_text="Primary key.")
 
 
 class StartBody(StrictSerializer):
     """What a run is started with."""
 
-    graph = StrictCharField(max_length=200, help_text="A name from graphs/.")
-    input = JSONValueField(help_text="What the graph's input_schema describes; not null.")
+    graph = StrictCharField(max_length=200, help_text="Graph name from graphs/.")
+    input = JSONValueField(help_text="Input matching the graph's input_schema; not null.")
     key = StrictCharField(
         max_length=255,
         required=False,
-        help_text="The same key and input give the run that they started before.",
+        help_text="Idempotency key. The same key and input return the existing run.",
     )
     thread_id = StrictCharField(
-        max_length=255, required=False, help_text="Continues this thread, or names a new one."
+        max_length=255,
+        required=False,
+        help_text="Thread id: continues an existing thread or names a new one.",
     )
     subject = SubjectBody(
-        required=False, help_text="What it is about: something that you may see (422)."
+        required=False, help_text="Related object. You need permission to view it (422)."
     )
-    metadata = JSONObject(required=False, help_text="Kept with a new thread, for you.")
+    metadata = JSONObject(required=False, help_text="Metadata stored with a new thread.")
     context: Any = ContextField(
         help_text="What the graph's context_schema describes: its nodes get it as their context."
     )
@@ -61,14 +63,15 @@ class StartBody(StrictSerializer):
     on_pending = Choice(
         choices=["refuse", "discard", "wait"],
         required=False,
-        help_text="Whether a thread with a run that hasn't ended is refused (409), loses its open "
-        "questions, for who may cancel that run (403), or gets the new run when that has ended.",
+        help_text="What to do if the thread has an unfinished run: refuse (409), discard "
+        "its pending interrupts (requires permission to cancel the run, 403), "
+        "or wait until it has ended.",
     )
     events = serializers.ListField(
         child=Choice(choices=KINDS),
         required=False,
         max_length=len(KINDS),
-        help_text="What its events tell, where that isn't what the graph says; empty: nothing.",
+        help_text="Stream modes to record as events, overriding the graph's; empty for none.",
     )
 
 
@@ -101,13 +104,13 @@ class RunSerializer(RunInfoSerializer):
     thread_id = serializers.CharField(source="thread.thread_id")
     graph_version = serializers.CharField()
     key = serializers.CharField(allow_null=True)
-    metadata = JSONObject(source="thread.metadata", help_text="What its thread keeps for you.")
+    metadata = JSONObject(source="thread.metadata", help_text="Thread metadata.")
     started_by = serializers.CharField(source="started_by_label")
     created_at = OffsetDateTimeField()
     queued_at = OffsetDateTimeField()
     resumes_at = OffsetDateTimeField(
         allow_null=True,
-        help_text="When it goes on with what was decided, which can be undone until then.",
+        help_text="When the run resumes; until then the decision can be undone.",
     )
     finished_at = OffsetDateTimeField(allow_null=True)
 
@@ -118,10 +121,11 @@ class RunDetailSerializer(RunSerializer):
     #: Members that are not there for everybody.
     sometimes = frozenset({"error", "result"})
 
-    interrupts = InterruptSerializer(many=True, help_text="The open questions.")
-    error = serializers.CharField(help_text="For operators.")
+    interrupts = InterruptSerializer(many=True, help_text="The run's pending interrupts.")
+    error = serializers.CharField(help_text="Visible to operators only.")
     result = JSONValueField(
-        help_text="The state it ended with, for who may see state and for who started it."
+        help_text="Final state; visible to users who can view thread state and to the "
+        "user who started the run."
     )
 
 
@@ -134,12 +138,12 @@ class StartedRunSerializer(RunDetailSerializer):
 class BatchResultSerializer(serializers.Serializer):
     """What became of one start of several."""
 
-    status = serializers.IntegerField(help_text="What it would have been answered with alone.")
-    repeated = serializers.BooleanField(help_text="Whether it had been started before.")
-    run = RunInfoSerializer(allow_null=True)
-    problem = ProblemField(
-        allow_null=True, help_text="Why it was not started: a problem of that status."
+    status = serializers.IntegerField(
+        help_text="The HTTP status this decision would have returned on its own."
     )
+    repeated = serializers.BooleanField(help_text="Whether the run had already been started.")
+    run = RunInfoSerializer(allow_null=True)
+    problem = ProblemField(allow_null=True, help_text="The problem, if the run was not started.")
 
 
 class BatchResultsSerializer(serializers.Serializer):

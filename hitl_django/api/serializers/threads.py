@@ -69,7 +69,7 @@ class ErasedThreadsSerializer(serializers.Serializer):
 class ThreadChange(StrictSerializer):
     """What of a thread is changed."""
 
-    metadata = JSONObject(help_text="Keys to add, and keys to give another value.")
+    metadata = JSONObject(help_text="Keys to add or replace.")
 
 
 class CheckpointSerializer(serializers.Serializer):
@@ -90,30 +90,31 @@ class AuditQuery(Query):
     """From where on, and how much."""
 
     after = StrictIntegerField(
-        most=10**9, required=False, help_text="The number of the last entry that you have; 0."
+        most=10**9, required=False, help_text="Return entries after this number. Default: 0."
     )
     limit = StrictIntegerField(
-        least=1, most=RECORD_PAGE, required=False, help_text=f"How many at once; {RECORD_PAGE}."
+        least=1, most=RECORD_PAGE, required=False, help_text=f"Page size. Default: {RECORD_PAGE}."
     )
 
 
 class AuditEntrySerializer(serializers.Serializer):
     """An entry of a thread's record: who did what, chained to the entry before by its hash."""
 
-    seq = serializers.IntegerField(help_text="Numbered from 1, without gaps.")
+    seq = serializers.IntegerField(help_text="Sequence number, starting at 1 without gaps.")
     at = OffsetDateTimeField()
     verb = serializers.CharField()
-    subject = serializers.CharField(help_text="The id of the run or the question, if it is one.")
+    subject = serializers.CharField(help_text="Id of the run or interrupt, if any.")
     actor = serializers.CharField(help_text="Who did it.")
-    via = serializers.CharField(help_text="Through what: api, admin, code, command …")
-    prev_hash = serializers.CharField(help_text="The hash of the entry before.")
-    hash = serializers.CharField(help_text="SHA-256 of prev_hash and, behind it, hashed.")
-    hashed = serializers.CharField(help_text="The entry as the text that was hashed.")
+    via = serializers.CharField(help_text="Source: api, admin, code, command …")
+    prev_hash = serializers.CharField(help_text="Hash of the previous entry.")
+    hash = serializers.CharField(help_text="SHA-256 of prev_hash + hashed.")
+    hashed = serializers.CharField(help_text="The exact text that was hashed.")
     names = serializers.DictField(
         child=serializers.DictField(child=serializers.CharField()),
         help_text=(
-            "The people whom it names, by their place in the text: there is the SHA-256 of `salt` "
-            "and, behind it, `name`. One without a salt was forgotten, and is a pseudonym."
+            "Names of people, by their position in the text, which contains the SHA-256 "
+            "of `salt` + `name`. An entry without a salt is a pseudonym of a person who "
+            "was forgotten."
         ),
     )
 
@@ -122,7 +123,7 @@ class StateQuery(Query):
     """Which state."""
 
     checkpoint = StrictCharField(
-        max_length=36, required=False, help_text="One from history/; the newest."
+        max_length=36, required=False, help_text="Checkpoint id from history/. Default: the newest."
     )
 
 
@@ -136,7 +137,7 @@ class StateSerializer(serializers.Serializer):
     )
     step = serializers.IntegerField(allow_null=True)
     source = serializers.CharField()  # type: ignore[assignment]
-    next = serializers.ListField(child=serializers.CharField(), help_text="The nodes to come.")
+    next = serializers.ListField(child=serializers.CharField(), help_text="Next nodes.")
     created_at = MethodField(OffsetDateTimeField(allow_null=True))
     values = JSONValueField()
 
@@ -152,12 +153,12 @@ class StateSerializer(serializers.Serializer):
 class ForkBody(StrictSerializer):
     """From where a thread goes on."""
 
-    checkpoint = StrictCharField(max_length=36, help_text="One from history/.")
+    checkpoint = StrictCharField(max_length=36, help_text="Checkpoint id from history/.")
     values = JSONValueField(
-        required=False, help_text="Written to the state first, as if a node had returned them."
+        required=False, help_text="State update to apply first, as if returned by a node."
     )
     as_node = StrictCharField(
         max_length=255,
         required=False,
-        help_text="That node; without values, it is passed over as if it had run.",
+        help_text="Node the update is attributed to. Without values the node is skipped.",
     )

@@ -134,13 +134,11 @@ class Resource(APIView):
         known, faults = self.allowed_parameters(), []
         for name, values in request.query_params.lists():
             if name not in known and not self.allows_parameter(name):
-                faults.append(
-                    InvalidParam("unknown_parameter", "There is no such one.", parameter=name)
-                )
+                faults.append(InvalidParam("unknown_parameter", "Not found.", parameter=name))
             elif len(values) > 1:
-                faults.append(InvalidParam("repeated", "May be given once.", parameter=name))
+                faults.append(InvalidParam("repeated", "Can only be given once.", parameter=name))
             elif not values[0]:
-                faults.append(InvalidParam("invalid", "May not be empty.", parameter=name))
+                faults.append(InvalidParam("invalid", "Must not be empty.", parameter=name))
         return faults
 
     def options(self, request: Any, *args: Any, **kwargs: Any) -> Response:

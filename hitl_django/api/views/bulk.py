@@ -75,7 +75,9 @@ class BulkDecisions(SeveralResource):
         "decide_many",
         body=BulkBody,
         headers=(IDEMPOTENCY_KEY,),
-        responses={200: ResponseSpec("What became of each, in order.", BulkResultsSerializer)},
+        responses={
+            200: ResponseSpec("One result per decision, in request order.", BulkResultsSerializer)
+        },
         throttle="THROTTLE_DECIDE",
         example={
             "decisions": [
@@ -133,7 +135,9 @@ class RunBatch(SeveralResource):
         "start_many",
         body=BatchBody,
         headers=(IDEMPOTENCY_KEY,),
-        responses={200: ResponseSpec("What became of each, in order.", BatchResultsSerializer)},
+        responses={
+            200: ResponseSpec("One result per decision, in request order.", BatchResultsSerializer)
+        },
         throttle="THROTTLE_START",
         example={
             "runs": [

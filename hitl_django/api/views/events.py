@@ -45,7 +45,7 @@ class RunEvents(Resource):
                 other_media_types=("text/event-stream",),
             ),
             204: ResponseSpec(
-                "The stream is over: the run has ended, and you have its last event."
+                "End of stream: the run has ended and you have received its last event."
             ),
         },
         errors=(RunNotFound, errors.EventsPrunedError, NotAcceptable),
@@ -99,7 +99,7 @@ class RunEvents(Resource):
         if not header:
             return after
         if _NUMBER.fullmatch(header) is None:
-            detail = "Has to be the number of an event."
+            detail = "Must be an event number."
             raise InvalidRequest(InvalidParam("invalid", detail, header="Last-Event-ID"))
         return int(header)
 

@@ -23,7 +23,8 @@ class GraphList(Resource):
     """The graphs that the user may start, or sees runs or questions of."""
 
     @operation(
-        "list_graphs", responses={200: ResponseSpec("All of them.", GraphSerializer, paged=True)}
+        "list_graphs",
+        responses={200: ResponseSpec("All pending interrupts.", GraphSerializer, paged=True)},
     )
     def get(self, request: Request) -> Response:
         """Lists the graphs that you may start, or see something of."""
@@ -50,7 +51,9 @@ class GraphDiagram(Resource):
     @operation(
         "get_graph_diagram",
         query=DiagramQuery,
-        responses={200: ResponseSpec("The picture.", schema={"type": "string"}, media_type=SVG)},
+        responses={
+            200: ResponseSpec("The graph as SVG.", schema={"type": "string"}, media_type=SVG)
+        },
         errors=(UnknownGraphError, BrokenGraphError, ThreadNotFound),
     )
     def get(self, request: Request, name: str) -> HttpResponse:

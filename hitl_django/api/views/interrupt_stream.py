@@ -89,7 +89,7 @@ class InterruptStream(InterruptList):
     def _read_last_event_id(self, request: Request) -> str:
         header = request.headers.get("Last-Event-ID", "")
         if header and re.fullmatch("[0-9a-f]{32}", header) is None:
-            detail = "Has to be the id of an event."
+            detail = "Must be an event id."
             raise InvalidRequest(InvalidParam("invalid", detail, header="Last-Event-ID"))
         return header
 

@@ -87,7 +87,7 @@ class InterruptList(Collection):
         query=WaitQuery,
         responses={
             200: ResponseSpec(
-                "A page of questions.", InterruptSerializer, paged=True, headers=(RETRY_AFTER,)
+                "A page of interrupts.", InterruptSerializer, paged=True, headers=(RETRY_AFTER,)
             )
         },
     )
@@ -119,8 +119,8 @@ class InterruptDetail(Resource):
         "get_interrupt",
         headers=(IF_NONE_MATCH,),
         responses={
-            200: ResponseSpec("The question.", InterruptDetailSerializer, headers=(ETAG,)),
-            304: ResponseSpec("The question is still what you have.", headers=(ETAG,)),
+            200: ResponseSpec("The interrupt.", InterruptDetailSerializer, headers=(ETAG,)),
+            304: ResponseSpec("The interrupt has not changed.", headers=(ETAG,)),
         },
     )
     def get(self, request: Request, interrupt_id: UUID) -> Response:
@@ -163,7 +163,7 @@ class DecisionList(DecisionResource):
 
     @operation(
         "list_decisions",
-        responses={200: ResponseSpec("All decisions on it.", DecisionSerializer, paged=True)},
+        responses={200: ResponseSpec("List of decisions.", DecisionSerializer, paged=True)},
     )
     def get(self, request: Request, interrupt_id: UUID) -> Response:
         """Lists the decisions on a question, newest first; votes and refused ones included."""
@@ -176,12 +176,12 @@ class DecisionList(DecisionResource):
         headers=(IF_MATCH, IDEMPOTENCY_KEY),
         responses={
             202: ResponseSpec(
-                "Recorded; a worker has yet to advance the run.",
+                "Decision recorded. A worker will resume the run.",
                 DecisionSerializer,
                 headers=(LOCATION, REPLAYED),
             ),
             200: ResponseSpec(
-                "Recorded; others have to agree before the run goes on.",
+                "Decision recorded. More approvals are needed before the run resumes.",
                 DecisionSerializer,
                 headers=(LOCATION, REPLAYED),
             ),
@@ -217,7 +217,7 @@ class DecisionValidation(DecisionResource):
     @operation(
         "validate_decision",
         body=DecisionBody,
-        responses={200: ResponseSpec("The decision would be taken.", ValidationSerializer)},
+        responses={200: ResponseSpec("The decision is valid.", ValidationSerializer)},
         errors=REFUSALS,
         example={"type": "approve"},
     )

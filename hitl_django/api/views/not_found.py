@@ -14,7 +14,7 @@ from .base import Resource
 class MissingSlash(NotFound):
     """The address may be one of ours, but for its end."""
 
-    default_detail = "There is nothing here. Addresses end with a slash."
+    default_detail = "Not found. URLs end with a slash."
 
 
 class NotFoundView(Resource):

@@ -40,7 +40,7 @@ from ..serializers.queue import (
 from .base import Collection, Resource
 
 CLOSED_ERRORS = (errors.AlreadyDecidedError, errors.LeaseHeldError)
-INTERRUPT = ResponseSpec("The question as it is now.", InterruptDetailSerializer, headers=(ETAG,))
+INTERRUPT = ResponseSpec("The updated interrupt.", InterruptDetailSerializer, headers=(ETAG,))
 
 
 class InterruptAction(Resource):
@@ -68,7 +68,7 @@ class NextInterrupt(InterruptAction):
         headers=(IDEMPOTENCY_KEY,),
         responses={
             200: replace(INTERRUPT, headers=(ETAG, REPLAYED)),
-            204: ResponseSpec("There is none."),
+            204: ResponseSpec("No interrupt is available."),
         },
         errors=(errors.IdempotencyKeyReusedError,),
         example={"graph": "refund"},
@@ -102,7 +102,7 @@ class InterruptClaim(Resource):
     @operation(
         "claim",
         body=ClaimBody,
-        responses={200: ResponseSpec("It is yours.", ClaimSerializer)},
+        responses={200: ResponseSpec("Interrupt claimed.", ClaimSerializer)},
         keyed=True,
         errors=(*CLOSED_ERRORS, errors.ClaimedError),
         example={"seconds": 600},
@@ -128,7 +128,7 @@ class InterruptRelease(Resource):
     @operation(
         "release",
         body=EmptyBody,
-        responses={204: ResponseSpec("You don't hold it any more.")},
+        responses={204: ResponseSpec("Claim released.")},
         keyed=True,
         errors=(errors.LeaseHeldError,),
         example={},
@@ -176,7 +176,7 @@ class InterruptAssignment(InterruptAction):
         interrupt = self.find(querysets.visible_interrupts, pk=interrupt_id)
         if not get_policy().may_assign(self.request.user, interrupt):
             return None
-        raise errors.InvalidInputError("There is no such group.", [("group", "is not a group")])
+        raise errors.InvalidInputError("Group not found.", [("group", "unknown group")])
 
 
 class InterruptSnooze(InterruptAction):
@@ -237,7 +237,7 @@ class CommentList(Collection):
 
     @operation(
         "list_comments",
-        responses={200: ResponseSpec("A page of remarks.", CommentSerializer, paged=True)},
+        responses={200: ResponseSpec("A page of comments.", CommentSerializer, paged=True)},
     )
     def get(self, request: Request, interrupt_id: UUID) -> Response:
         """Lists the remarks on a question, oldest first."""
@@ -247,7 +247,7 @@ class CommentList(Collection):
         "comment",
         body=CommentBody,
         keyed=True,
-        responses={201: ResponseSpec("It is there.", CommentSerializer)},
+        responses={201: ResponseSpec("Comment created.", CommentSerializer)},
         errors=(errors.InvalidInputError, errors.LeaseHeldError),
         example={"text": "Dana called: half of it is fine."},
     )
@@ -273,7 +273,7 @@ class QueueStatsDetail(Resource):
     @operation(
         "get_stats",
         query=StatsQuery,
-        responses={200: ResponseSpec("How it goes.", StatsSerializer)},
+        responses={200: ResponseSpec("Queue statistics.", StatsSerializer)},
     )
     def get(self, request: Request) -> Response:
         """Counts what waits for whom, of what you may see, and says how fast it is decided."""

@@ -127,12 +127,12 @@ class RunList(RunResource, Collection):
         headers=(IDEMPOTENCY_KEY,),
         responses={
             202: ResponseSpec(
-                "Stored, for a worker to advance.",
+                "Run queued.",
                 StartedRunSerializer,
                 headers=(LOCATION, RETRY_AFTER),
             ),
             200: ResponseSpec(
-                "The run that the same key and input started before.",
+                "The run previously started with this key and input.",
                 StartedRunSerializer,
                 headers=(LOCATION, REPLAYED, RETRY_AFTER),
             ),
@@ -164,7 +164,7 @@ class RunList(RunResource, Collection):
         seconds = self.read_query().get("wait", 0)
         key = read_idempotency_key(request)
         if key and body.setdefault("key", key) != key:
-            detail = "Is not the key in the body: one of them is enough."
+            detail = "Conflicts with the key in the body. Send only one of them."
             raise InvalidRequest(InvalidParam("invalid", detail, header=IDEMPOTENCY_KEY.name))
         run = start_run(request.user, body)
         # A key that was used before names the run it started: nothing was accepted just now.
@@ -234,7 +234,7 @@ class RunRetry(Resource):
     @operation(
         "retry_run",
         body=EmptyBody,
-        responses={202: ResponseSpec("Queued again.", RunInfoSerializer, headers=(LOCATION,))},
+        responses={202: ResponseSpec("Run queued.", RunInfoSerializer, headers=(LOCATION,))},
         keyed=True,
         errors=(errors.RunStateError,),
         example={},

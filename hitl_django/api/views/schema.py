@@ -24,8 +24,8 @@ class SchemaDetail(Resource):
         "get_schema",
         headers=(IF_NONE_MATCH,),
         responses={
-            200: ResponseSpec("The document.", schema={"type": "object"}, headers=(ETAG,)),
-            304: ResponseSpec("The document is still what you have.", headers=(ETAG,)),
+            200: ResponseSpec("The OpenAPI document.", schema={"type": "object"}, headers=(ETAG,)),
+            304: ResponseSpec("The document has not changed.", headers=(ETAG,)),
         },
         errors=(Http404,),
     )

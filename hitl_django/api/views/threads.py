@@ -74,7 +74,7 @@ class ThreadDetail(Resource):
     @operation(
         "change_thread",
         body=ThreadChange,
-        responses={200: ResponseSpec("As it is now.", ThreadDetailSerializer)},
+        responses={200: ResponseSpec("The updated schedule.", ThreadDetailSerializer)},
         errors=(errors.InvalidInputError, errors.UnserializableError, errors.LeaseHeldError),
         example={"metadata": {"channel": "mail"}},
     )

@@ -85,7 +85,7 @@ def find_chat_model(model: Any) -> Any:
     found = found.bound if _is_binding(found) else found
     if not hasattr(found, "with_structured_output"):
         raise TypeError(
-            "A response_format needs a chat model with with_structured_output, got "
+            "response_format needs a chat model with with_structured_output, got "
             f"{type(found).__name__}."
         )
     return found
@@ -95,13 +95,13 @@ def _load_model(model: Any) -> Any:
     if not isinstance(model, str):
         if not hasattr(model, "invoke"):
             raise TypeError(
-                "The model of an agent is a chat model, the name of one, or a function that "
-                f"returns one; got {type(model).__name__}."
+                "model must be a chat model, a model name, or a function that returns a "
+                f"model, got {type(model).__name__}."
             )
         return model
     langchain = find_langchain()
     if langchain is None:
-        raise ImportError(f"The model {model!r} is given by its name, which langchain knows.")
+        raise ImportError(f"Model {model!r} is given by name, which requires langchain.")
     return langchain.load_model(model)
 
 
@@ -115,7 +115,7 @@ def _build_prompt(prompt: Any) -> Action:
         return Action(lambda state: [prompt, *get_messages(state, "messages")])
     if not callable(prompt) and not hasattr(prompt, "invoke"):
         raise ValueError(
-            "The prompt of an agent is a text, a system message, a function of the state or a "
+            "prompt must be a string, a system message, a function of the state or a "
             f"runnable, got {type(prompt).__name__}."
         )
     return build_action(prompt)
@@ -143,7 +143,9 @@ def _bind_tools(model: Any, tools: Sequence[Any], builtin: Sequence[dict[str, An
         _check_bound(bound.kwargs["tools"], tools, len(builtin))
         return model
     if not hasattr(model, "bind_tools"):
-        raise TypeError(f"{type(model).__name__} has no bind_tools, and the agent has tools.")
+        raise TypeError(
+            f"{type(model).__name__} has no bind_tools, which an agent with tools requires."
+        )
     return model.bind_tools([*map(_shown_to_model, tools), *builtin])
 
 
@@ -158,13 +160,13 @@ def _check_bound(bound: Sequence[Any], tools: Sequence[Any], builtin: int) -> No
     """Raises ValueError where a model knows of other tools than the agent has."""
     if len(bound) - builtin != len(tools):
         raise ValueError(
-            f"The model has {len(bound) - builtin} tools bound to it, and the agent {len(tools)}: "
-            "they have to be the same."
+            f"The model has {len(bound) - builtin} tools bound, but the agent has "
+            f"{len(tools)}. They must be the same."
         )
     names = {name for name in map(_name_bound, bound) if name}
     missing = sorted({tool.name for tool in tools} - names)
     if missing:
-        raise ValueError(f"Tools that aren't bound to the model: {', '.join(missing)}.")
+        raise ValueError(f"Tools not bound to the model: {', '.join(missing)}.")
 
 
 def _name_bound(tool: Any) -> str | None:

@@ -14,7 +14,7 @@ from .tool_call import list_calls
 from .tool_messages import get_messages, get_part, list_open_calls
 
 #: What an agent says that has no steps left for the tools which its model calls.
-_NO_STEPS = "There are no steps left for what this request needs."
+_NO_STEPS = "Sorry, need more steps to process this request."
 
 
 class ModelNode:
@@ -43,7 +43,7 @@ class ModelNode:
         )
         if messages is None:
             also = f"{LLM_INPUT!r} or " if self._has_hook else ""
-            raise ValueError(f"The agent's model needs {also}'messages' in the state.")
+            raise ValueError(f"The agent's model requires {also}'messages' in the state.")
         _check_calls(messages)
         if isinstance(state, dict):
             return {**state, "messages": messages}
@@ -104,6 +104,6 @@ def _check_calls(messages: Sequence[Any]) -> None:
     if left:
         named = ", ".join(f"{call.name} ({call.id})" for call in list_calls(left[:3]))
         raise ValueError(
-            f"There are calls of tools in the messages that have no result: {named}. Each has to "
-            "be followed by its result before the model is asked again."
+            f"Found tool calls without a result: {named}. Each tool call must be followed "
+            "by its result before the next model call."
         )

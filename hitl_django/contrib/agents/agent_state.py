@@ -47,7 +47,7 @@ def check_state_schema(schema: Any, *, is_structured: bool) -> None:
     needed = {"messages", "remaining_steps"} | ({"structured_response"} if is_structured else set())
     missing = sorted(needed - set(get_type_hints(schema)))
     if missing:
-        raise ValueError(f"The state_schema of an agent needs {', '.join(missing)}.")
+        raise ValueError(f"state_schema is missing: {', '.join(missing)}.")
 
 
 def add_llm_input(schema: Any) -> Any:

@@ -172,7 +172,7 @@ class CallRunner:
 
     def _refuse(self, caller: Caller, request: ToolCallRequest) -> Any:
         known = ", ".join(self._tools)
-        text = f"Error: there is no tool {request.tool_call['name']}. Tools: {known}."
+        text = f"Error: unknown tool {request.tool_call['name']}. Tools: {known}."
         return self._build_message(request, caller, Failure(text))
 
     def _describe(self, error: Exception, *, wrapped: bool = False) -> Failure:

@@ -141,7 +141,9 @@ def _state_reader(field: str | None, has_default: bool) -> Injection:
 def _read_store(scope: CallScope) -> Any:
     store = scope.context and scope.context.run.store
     if store is None:
-        raise ValueError("A tool takes the graph's store, and it has none: compile it with one.")
+        raise ValueError(
+            "A tool requires the graph's store, but the graph has none. Compile it with a store."
+        )
     return store
 
 
@@ -149,7 +151,7 @@ def build_runtime(kind: Any, scope: CallScope) -> Any:
     """Returns a runtime of the class that the tool names: ours, or LangGraph's."""
     context = scope.context
     if context is None:
-        raise ValueError("A tool's ToolRuntime is that of a running graph, and none runs.")
+        raise ValueError("A tool with ToolRuntime can only be called from a running graph.")
     of_node = context.runtime()
     values = {
         "state": scope.state,

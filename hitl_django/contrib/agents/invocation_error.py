@@ -34,7 +34,7 @@ class ToolInvocationError(_ToolException):  # type: ignore[misc]
     ) -> None:
         faults = list_reported_errors(source) if filtered_errors is None else filtered_errors
         listed = "; ".join(f"{'.'.join(map(str, each['loc']))}: {each['msg']}" for each in faults)
-        self.message = f"Error: the arguments of {tool_name} don't fit. {listed}"
+        self.message = f"Error: invalid arguments for {tool_name}. {listed}"
         self.tool_name, self.tool_kwargs, self.source = tool_name, tool_kwargs, source
         self.filtered_errors = faults
         super().__init__(self.message)

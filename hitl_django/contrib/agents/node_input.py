@@ -43,7 +43,7 @@ def read_input(given: Any, key: str, context: TaskContext | None) -> NodeInput:
         if asks_for_tools(message):
             calls = list_calls(get_part(message, "tool_calls") or ())
             return NodeInput(calls, message, given, isinstance(given, list))
-    raise ValueError(f"No message of a model found in {key!r} to run tools for")
+    raise ValueError(f"No AI message found in {key!r}")
 
 
 def _read_state(context: TaskContext | None) -> dict[str, Any]:

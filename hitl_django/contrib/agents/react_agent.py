@@ -75,9 +75,9 @@ def create_react_agent(
     Raises ValueError, TypeError or ImportError where the parts don't fit together.
     """
     if version not in ("v1", "v2"):
-        raise ValueError(f"The version of an agent is 'v1' or 'v2', not {version!r}.")
+        raise ValueError(f"version must be 'v1' or 'v2', not {version!r}.")
     if version == "v1" and post_model_hook is not None:
-        raise ValueError("A post_model_hook needs version='v2'.")
+        raise ValueError("post_model_hook requires version='v2'.")
     if state_schema is None:
         state_schema = AgentState if response_format is None else AgentStateWithStructuredResponse
     else:

@@ -61,7 +61,7 @@ class Tool:
         Raises ToolInvocationError where they don't fit, BadCall where they are no object.
         """
         if not isinstance(given, dict):
-            raise BadCall(f"Error: the arguments of {self.name} are no JSON object.")
+            raise BadCall(f"Error: the arguments of {self.name} must be a JSON object.")
         try:
             read = coerce(self.args_schema, given)
         except ValidationError as error:

@@ -73,8 +73,8 @@ def _classes_of(rule: Any) -> tuple[type[BaseException], ...]:
     if callable(rule):
         return _annotated(rule)
     raise ValueError(
-        "handle_tool_errors must be a bool, a text, a function, an exception class or several, "
-        f"got {rule!r}"
+        "handle_tool_errors must be a bool, a string, a function, an exception class or "
+        f"a tuple of these, got {rule!r}"
     )
 
 
@@ -85,5 +85,5 @@ def _annotated(rule: Callable[..., Any]) -> tuple[type[BaseException], ...]:
         return (Exception,)
     classes = get_args(hint) if get_origin(hint) in (Union, UnionType) else (hint,)
     if not all(isinstance(cls, type) and issubclass(cls, Exception) for cls in classes):
-        raise ValueError(f"A function for tool errors takes exceptions, not {hint!r}.")
+        raise ValueError(f"A tool error handler must take exceptions, not {hint!r}.")
     return tuple(classes)

@@ -30,7 +30,7 @@ class ToolCallRequest:
     def __setattr__(self, name: str, value: Any) -> None:
         if name in self.__dict__:
             warnings.warn(
-                f"A ToolCallRequest isn't changed: use override({name}=…), which makes another.",
+                f"ToolCallRequest is immutable. Use override({name}=…) to create a modified copy.",
                 DeprecationWarning,
                 stacklevel=2,
             )

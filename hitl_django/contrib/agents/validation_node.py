@@ -45,13 +45,13 @@ class ValidationNode:
         if hasattr(schema, "args_schema"):
             if not is_model(schema.args_schema):
                 raise ValueError(
-                    f"The tool {schema.name} has no pydantic model as its args_schema, but "
+                    f"Tool {schema.name} must have a pydantic model as args_schema, not "
                     f"{schema.args_schema!r}."
                 )
             return str(schema.name), schema.args_schema
         if not callable(schema) or isinstance(schema, type):
             raise ValueError(
-                "A ValidationNode takes pydantic models, tools and functions, got "
+                "ValidationNode takes pydantic models, tools and functions, got "
                 f"{type(schema).__name__}: {schema!r}"
             )
         tool = Tool(schema)
@@ -65,7 +65,9 @@ class ValidationNode:
             raise ValueError("No message found in input")
         asker = messages[-1]
         if not asks_for_tools(asker):
-            raise ValueError("The last message isn't a model's: there are no calls to check.")
+            raise ValueError(
+                "The last message is not an AI message, so there are no tool calls to validate."
+            )
         calls = list_calls(get_part(asker, "tool_calls") or ())
         checked = [self._check(call, asker) for call in calls]
         return checked if isinstance(input, list) else {"messages": checked}
@@ -77,7 +79,7 @@ class ValidationNode:
     def _check(self, call: ToolCall, asker: Any) -> Any:
         if call.name not in self.schemas_by_name:
             known = ", ".join(self.schemas_by_name)
-            raise KeyError(f"There is no schema for calls of {call.name}. Schemas: {known}.")
+            raise KeyError(f"No schema for tool calls of {call.name}. Schemas: {known}.")
         schema = self.schemas_by_name[call.name]
         fields: dict[str, Any] = {"name": call.name, "tool_call_id": call.id}
         try:

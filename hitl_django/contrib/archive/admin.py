@@ -49,9 +49,9 @@ class ArchivedThreadAdmin(ReadOnlyAdmin):
     list_display = ("thread", "state_badge", "interrupts", "ended_at")
     list_filter = (EndedStateFilter,)
     paginator = CappedPaginator
-    empty_text = _("No thread was archived yet.")
+    empty_text = _("No archived threads yet.")
     search_fields = ("thread_id__exact", "key__exact")
-    search_help_text = _("Searches for a thread id or an idempotency key.")
+    search_help_text = _("Searches thread ids and idempotency keys.")
 
     def rows(self) -> QuerySet[Any]:
         return super().rows().order_by()  # one is found by its key, and not by going through all
@@ -83,7 +83,7 @@ def _display_tables(request: HttpRequest, row: ArchivedThread) -> list[Displayed
     """Return the rows of each table, as far as they can be shown."""
     name = str(ArchivedThread._meta.verbose_name)
     if (size := len(row.document)) > DECODED:
-        words = _("%(n)d bytes, too many to be shown") % {"n": size}
+        words = _("%(n)d bytes, too large to display") % {"n": size}
         return [DisplayedValue(name, words, "none")]
     try:
         found = archived_thread(row.thread_id, by=request.user)

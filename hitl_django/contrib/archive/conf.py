@@ -14,7 +14,7 @@ class ArchiveSettings:
 
     ARCHIVE_DAYS: float | Mapping[str, float | None] | None = setting(
         None,
-        "Days after its last run ended that the sweep archives a thread, or days by graph, where "
-        "'*' is all others; None: never.",
+        "Archive threads this many days after their last run ended. A dict sets days per "
+        "graph, with '*' for all others. None: never.",
         days_by_graph,
     )

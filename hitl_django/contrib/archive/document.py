@@ -61,11 +61,10 @@ def read_document(archived: ArchivedThread) -> ArchivedRows:
     frames = _read_frames(data)
     head = next(frames, None)
     if head is None:
-        raise CorruptPayloadError("A document of the archive is empty.")
+        raise CorruptPayloadError("Archive document is empty.")
     if head["format"] != FORMAT:
         raise CorruptPayloadError(
-            f"A document of the archive has the format {head['format']}; this release reads "
-            f"{FORMAT}."
+            f"Archive document has format {head['format']}; this release reads {FORMAT}."
         )
     rows: dict[type[models.Model], list[models.Model]] = {
         model: [] for model in list_thread_tables()
@@ -104,14 +103,14 @@ def _read_frames(data: bytes) -> Iterator[Any]:
         while len(buffer) >= _LENGTH.size:
             (size,) = _LENGTH.unpack_from(buffer)
             if size > codec.max_bytes:
-                raise CorruptPayloadError("A document of the archive is damaged.")
+                raise CorruptPayloadError("Archive document is corrupt.")
             end = _LENGTH.size + size
             if len(buffer) < end:
                 break
             yield codec.decode(buffer[_LENGTH.size : end])
             del buffer[:end]
     if buffer:
-        raise CorruptPayloadError("A document of the archive is not whole.")
+        raise CorruptPayloadError("Archive document is incomplete.")
 
 
 def _decompress(data: bytes) -> Iterator[bytes]:
@@ -120,10 +119,10 @@ def _decompress(data: bytes) -> Iterator[bytes]:
         try:
             part = unpacker.decompress(data, AT_A_TIME)
         except zlib.error as error:
-            raise CorruptPayloadError("A document of the archive is damaged.") from error
+            raise CorruptPayloadError("Archive document is corrupt.") from error
         data = unpacker.unconsumed_tail
         if not (part or data or unpacker.eof):
-            raise CorruptPayloadError("A document of the archive is not whole.")
+            raise CorruptPayloadError("Archive document is incomplete.")
         yield part
 
 

@@ -41,7 +41,7 @@ class ArchivedThread(models.Model):
     #: The state of its last run.
     state = models.CharField(_("state"), max_length=20, choices=Run.State.choices)
     runs = models.PositiveIntegerField(_("runs"))
-    interrupts = models.PositiveIntegerField(_("questions"))
+    interrupts = models.PositiveIntegerField(_("requests"))
     started_at = models.DateTimeField(_("created"))
     ended_at = models.DateTimeField(_("ended"))
     archived_at = models.DateTimeField(_("archived"), db_default=Now(), editable=False)

@@ -64,7 +64,7 @@ def archive_threads(threads: QuerySet[Thread]) -> list[int]:
         # who had no need of the thread's lock.
         stored = Counter(row._meta.label for rows in found.values() for row in _all_rows(rows))
         if Counter({label: count for label, count in deleted.items() if count}) != stored:
-            raise RuntimeError("A thread was changed while it was archived.")
+            raise RuntimeError("The thread changed while it was being archived.")
     return chosen
 
 

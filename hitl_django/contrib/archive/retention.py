@@ -57,7 +57,7 @@ def _archive(archivable: QuerySet[Thread], chosen: list[int]) -> tuple[int, list
     except Exception as error:
         if len(chosen) == 1:
             # Its type alone: it may quote what the thread holds.
-            logger.error("thread %s can't be archived: %s", chosen[0], type(error).__name__)
+            logger.error("thread %s could not be archived: %s", chosen[0], type(error).__name__)
             return 0, [error]
     each = [_archive(archivable, [thread]) for thread in chosen]
     return sum(moved for moved, _ in each), [error for _, failures in each for error in failures]

@@ -90,10 +90,11 @@ def restore_thread(thread_id: str, *, by: Any = None) -> None:
             if by is not None and not seen.exists():
                 raise NoSuchThread
             if not _may_operate(by, seen):
-                raise NotAllowedError("You may not restore this thread.")
+                raise NotAllowedError("You don't have permission to restore this thread.")
     except IntegrityError as error:
         raise ThreadExistsError(
-            f"The thread {thread_id!r} can't be restored: its id or a key is another's by now."
+            f"Thread {thread_id!r} can't be restored: its id or an idempotency key is in "
+            "use by another thread."
         ) from error
 
 

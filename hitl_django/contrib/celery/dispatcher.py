@@ -67,8 +67,8 @@ class CeleryDispatcher(Dispatcher):
             return [
                 checks.Critical(
                     f"Celery's broker can't be reached: {type(error).__name__}: {error}",
-                    hint="Start it, or correct the broker's address. Nothing is lost meanwhile: "
-                    "the sweep sends again what was to be sent.",
+                    hint="Start the broker, or fix its URL. No runs are lost; the sweep "
+                    "resends their messages.",
                     id="hitl_django.E037",
                 )
             ]
@@ -78,8 +78,8 @@ class CeleryDispatcher(Dispatcher):
 def _eager() -> Iterator[checks.CheckMessage]:
     if current_app.conf.task_always_eager:
         yield checks.Warning(
-            "Celery's task_always_eager is on: runs are taken on in the process that starts them.",
-            hint="Switch it off, or use hitl_django.testing in tests.",
+            "Celery's task_always_eager is on: runs execute in the process that starts them.",
+            hint="Turn it off. In tests, use hitl_django.testing.",
             id="hitl_django.W019",
         )
 

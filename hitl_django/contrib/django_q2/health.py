@@ -26,9 +26,9 @@ def _broker() -> Iterator[checks.CheckMessage]:
         broker.queue_size()
     except Exception as error:  # whatever the broker's own library raises
         yield checks.Critical(
-            f"The queue's broker can't be reached: {type(error).__name__}: {error}",
-            hint="Start it, or correct Q_CLUSTER. Nothing is lost meanwhile: what is queued now is "
-            "hinted again by the sweep.",
+            f"The queue's broker is unreachable: {type(error).__name__}: {error}",
+            hint="Start the broker, or fix Q_CLUSTER. No runs are lost; the sweep "
+            "resends their messages.",
             id="hitl_django.E030",
         )
 
@@ -39,7 +39,8 @@ def _schedules() -> Iterator[checks.CheckMessage]:
     missing = schedules.count_schedules() - active.exclude(repeats=0).count()
     if missing > 0 and Conf.SCHEDULER:
         yield checks.Error(
-            "The sweep isn't scheduled, so plain qcluster finds no run whose hint was lost.",
+            "The sweep isn't scheduled, so plain qcluster doesn't recover runs whose "
+            "message was lost.",
             hint="Run 'manage.py migrate', which schedules it.",
             id="hitl_django.E031",
         )
@@ -56,9 +57,9 @@ def _privileges() -> Iterator[checks.CheckMessage]:
     names = sorted(set(both.values_list("name", flat=True)))
     if names:
         yield checks.Warning(
-            f"Groups of reviewers may edit django-q2's schedules: {', '.join(names)}.",
-            hint="A schedule calls any function by its dotted path, so whoever may edit one can "
-            "run code. Keep that permission for those who may deploy.",
+            f"Groups that can review can also edit django-q2 schedules: {', '.join(names)}.",
+            hint="A schedule can call any function, so editing one allows running "
+            "arbitrary code. Grant that permission only to people who may deploy.",
             id="hitl_django.W033",
         )
 

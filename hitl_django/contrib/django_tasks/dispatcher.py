@@ -52,7 +52,7 @@ class DjangoTasksDispatcher(Dispatcher):
         except InvalidTaskBackend as error:
             return [
                 checks.Error(
-                    f"HITL['DISPATCH'] names Django's Tasks, and TASKS has no backend: {error}",
+                    f"HITL['DISPATCH'] uses Django Tasks, but TASKS has no usable backend: {error}",
                     hint=f"Add {self.backend!r} to TASKS.",
                     id="hitl_django.E019",
                 )
@@ -61,7 +61,7 @@ class DjangoTasksDispatcher(Dispatcher):
         if queues and self.queue not in queues:
             return [
                 checks.Error(
-                    f"TASKS[{self.backend!r}] has no queue {self.queue!r}, so nothing can be sent.",
+                    f"TASKS[{self.backend!r}] has no queue {self.queue!r}.",
                     hint="Add it to the backend's QUEUES.",
                     id="hitl_django.E036",
                 )
@@ -70,9 +70,9 @@ class DjangoTasksDispatcher(Dispatcher):
         if name in ("ImmediateBackend", "DummyBackend"):
             return [
                 checks.Warning(
-                    f"TASKS[{self.backend!r}] is the {name}, which is no queue: runs are taken on "
-                    "in the process that starts them, or by nobody.",
-                    hint="Name a backend with workers, such as django_tasks_db.DatabaseBackend.",
+                    f"TASKS[{self.backend!r}] is the {name}, which has no workers: runs "
+                    "execute in the process that starts them, or not at all.",
+                    hint="Use a backend with workers, for example django_tasks_db.DatabaseBackend.",
                     id="hitl_django.W018",
                 )
             ]

@@ -34,7 +34,7 @@ class SpotCheck(models.Model):
         Interrupt,
         on_delete=models.CASCADE,
         related_name="spot_checks",
-        verbose_name=_("question"),
+        verbose_name=_("request"),
     )
     decision = models.OneToOneField(
         Decision,

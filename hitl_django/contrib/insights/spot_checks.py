@@ -118,13 +118,13 @@ def record_spot_check(
         rows = SpotCheck.objects.using(write_alias()).filter(pk=check.pk)
         if by is not None and rows.filter(match_own(by)).exists():
             raise NotAllowedError(
-                "You decided this question yourself.",
+                "You decided this interrupt yourself.",
                 thread_id=thread.thread_id,
                 subject=str(check.interrupt_id),
             )
         reason = escape_unstorable(reason.strip())
         if not agrees and not reason:
-            raise InvalidInputError("A reason is missing.", [("reason", "is empty")])
+            raise InvalidInputError("A reason is required.", [("reason", "is empty")])
         check.result = SpotCheck.Result.AGREE if agrees else SpotCheck.Result.DISAGREE
         check.reason, check.by, check.by_label = reason, by, audit.label_user(by)
         check.checked_at = thread.now

@@ -15,7 +15,7 @@ def load_embeddings(name: str) -> Any:
         from langchain.embeddings import init_embeddings
     except ImportError as error:
         raise ValueError(
-            f"The embeddings {name!r} are loaded by LangChain: install 'langchain' and the package "
-            "of their provider, or give an object or a function as 'embed'."
+            f"Embeddings {name!r} are loaded by LangChain: install 'langchain' and the "
+            "provider's package, or pass an object or function as 'embed'."
         ) from error
     return init_embeddings(name)

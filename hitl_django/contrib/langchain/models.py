@@ -13,5 +13,7 @@ def load_model(name: str) -> Any:
     try:
         from langchain.chat_models import init_chat_model
     except ImportError as error:
-        raise ImportError(f"The model {name!r} is given by its name: install langchain.") from error
+        raise ImportError(
+            f"Model {name!r} is given by name: install langchain, or pass a model object."
+        ) from error
     return init_chat_model(name)

@@ -68,7 +68,7 @@ class CrossThreadCalls:
 
 def _refuse(call: _Call) -> None:
     if call.answer.set_running_or_notify_cancel():
-        error = RuntimeError("The thread that has the connections has left.")
+        error = RuntimeError("The thread that owns the database connections has ended.")
         call.answer.set_exception(error)
 
 

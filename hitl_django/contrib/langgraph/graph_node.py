@@ -167,8 +167,9 @@ def _refuse_breakpoint(context: TaskContext, state: Any) -> None:
     """Raises where a graph has stopped without a question; going on passes the breakpoint."""
     if not state.interrupts:
         raise RuntimeError(
-            f"The graph of node '{context.task.name}' stopped at a breakpoint before "
-            f"{', '.join(state.next)}, and nobody would be asked. Ask with interrupt() there."
+            f"The graph of node '{context.task.name}' stopped at a static breakpoint "
+            f"before {', '.join(state.next)}, which no one can answer. Use interrupt() "
+            "instead."
         )
 
 

@@ -202,7 +202,7 @@ def _is_named(name: str, stops: Any) -> bool:
 
 def _build_breakpoint(state: Any, names: list[str]) -> PendingInterrupt:
     checkpoint_id = state.config["configurable"]["checkpoint_id"]
-    title = f"Go on past the breakpoint at {', '.join(names)}?"
+    title = f"Continue past the breakpoint at {', '.join(names)}?"
     return PendingInterrupt(
         Interrupt({"title": title}, ids.make_interrupt_id(f"@{checkpoint_id}", 0)),
         names[0], NULL_TASK_ID, "", "", checkpoint_id, kind="breakpoint",
@@ -212,6 +212,7 @@ def _build_breakpoint(state: Any, names: list[str]) -> PendingInterrupt:
 def _refuse_interrupts(state: Any, lost: set[str]) -> InterruptChangedError:
     asked = sorted(task.name for task in state.tasks if {one.id for one in task.interrupts} & lost)
     return InterruptChangedError(
-        f"What is asked below node {', '.join(asked)} is asked in a graph that stores nothing, so "
-        "its answer would reach nobody. Compile that graph without checkpointer=False."
+        f"Node {', '.join(asked)} raised an interrupt in a subgraph without a "
+        "checkpointer, so it can't be answered. Compile the subgraph without "
+        "checkpointer=False."
     )

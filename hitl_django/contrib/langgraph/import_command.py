@@ -52,7 +52,7 @@ def perform(command: BaseCommand, options: Mapping[str, Any]) -> None:
     command.stdout.write(_format_counts(counts) + (" Nothing was stored." if dry_run else ""))
     if counts["left"]:
         total = format_count(counts.total(), "thread", "threads")
-        raise CommandError(f"{counts['left']} of {total} are left.")
+        raise CommandError(f"{counts['left']} of {total} threads could not be imported.")
 
 
 @contextmanager
@@ -69,6 +69,6 @@ def _open_source(options: Mapping[str, Any]) -> Iterator[ThreadSource]:
 
 def _format_counts(counts: Mapping[str, int]) -> str:
     return (
-        f"{counts['ended']} ended, {counts['waiting']} waiting, {counts['stopped']} stopped, "
-        f"{counts['there']} there before, {counts['left']} left."
+        f"{counts['ended']} ended, {counts['waiting']} waiting, {counts['stopped']} "
+        f"stopped, {counts['there']} already imported, {counts['left']} not imported."
     )

@@ -12,22 +12,22 @@ from django.core.management.base import BaseCommand, CommandError
 from hitl_django.management.start import refuse_unknown_graph
 
 HELP = (
-    "Bring threads with their history out of a database of LangGraph's PostgresSaver or "
-    "SqliteSaver, which is only read. Those that wait for people appear in the review queue. The "
-    "command can be given again, and takes what is new. A thread that it can't take is named and "
-    "left."
+    "Import threads and their history from a LangGraph PostgresSaver or SqliteSaver "
+    "database, which is only read. Interrupted threads appear in the review queue. Can "
+    "be repeated to import new data. Threads that can't be imported are reported."
 )
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Adds the arguments of the verb."""
     source = parser.add_mutually_exclusive_group(required=True)
-    source.add_argument("--postgres", metavar="URL", help="the database of a PostgresSaver")
-    source.add_argument("--sqlite", metavar="FILE", help="the file of a SqliteSaver")
+    source.add_argument("--postgres", metavar="URL", help="PostgresSaver database")
+    source.add_argument("--sqlite", metavar="FILE", help="SqliteSaver file")
     parser.add_argument(
-        "--graph", help="the registered graph of all threads; without it their metadata name it"
+        "--graph",
+        help="registered graph for all threads; by default it is read from each thread's metadata",
     )
-    parser.add_argument("--dry-run", action="store_true", help="do all of it, and undo it again")
+    parser.add_argument("--dry-run", action="store_true", help="run the import, then roll it back")
 
 
 def perform(command: BaseCommand, options: Mapping[str, Any]) -> None:
@@ -35,7 +35,7 @@ def perform(command: BaseCommand, options: Mapping[str, Any]) -> None:
     if options["graph"] is not None:
         refuse_unknown_graph(options["graph"])
     if find_spec("langgraph") is None:
-        raise CommandError("LangGraph isn't installed here; nothing else reads what it stored.")
+        raise CommandError("LangGraph isn't installed. It is required for the import.")
     from . import import_command
 
     import_command.perform(command, options)

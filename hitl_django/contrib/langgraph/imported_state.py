@@ -27,8 +27,8 @@ def check_known_nodes(root: CheckpointTuple, registered: RegisteredGraph) -> Non
     if strangers:
         changes = [f"the node {name!r} has run" for name in strangers]
         raise GraphChangedError(
-            f"It is not of the graph {registered.name!r}, which has no node "
-            f"{', '.join(map(repr, strangers))}.",
+            f"The thread doesn't belong to graph {registered.name!r}: the graph has no "
+            f"node {', '.join(map(repr, strangers))}.",
             changes,
         )
 
@@ -55,7 +55,7 @@ def find_state(
     if failed:
         return Run.State.FAILED, escape_unstorable(str(failed[0]))[:ERROR_LENGTH]
     # It was in the middle of something, or stood behind a node at which it was to stop.
-    return Run.State.PARKED, f"LangGraph had not run {', '.join(snapshot.next)}."
+    return Run.State.PARKED, f"LangGraph had not yet run {', '.join(snapshot.next)}."
 
 
 def _refuse_lost_results(
@@ -70,7 +70,8 @@ def _refuse_lost_results(
         is_called = name == RETURN or paths.get(task_id, "").endswith(_CALL_ENDING)
         if not (task_id in known or task_id == NULL_TASK_ID or is_called or name in REPEATABLE):
             raise GraphChangedError(
-                "Tasks of its last step have results or answers that the graph would not find "
-                "again: it has other tasks there, or an old release of LangGraph stored them.",
-                [f"the task {task_id} is another"],
+                "The last step has task results or responses that don't match any task "
+                "of the graph: the graph has changed, or they were stored by an old "
+                "LangGraph release.",
+                [f"task {task_id} doesn't match"],
             )

@@ -34,7 +34,7 @@ def close_node_connections() -> Iterator[None]:
             try:
                 connection.close()
             except Exception:
-                logger.exception("a connection to %r was not closed", connection.alias)
+                logger.exception("could not close a connection to %r", connection.alias)
 
 
 def _note_connection(connection: Any, **about: Any) -> None:

@@ -85,11 +85,12 @@ class LangGraphAdapter(Pregel):
         if not isinstance(input, Mapping):
             kind = type(input).__name__
             raise InvalidInputError(
-                f"The input is no object but {kind}.", [("$", f"expected an object, got {kind}")]
+                f"The input must be an object, not {kind}.",
+                [("$", f"expected an object, got {kind}")],
             )
         if unknown := [str(name) for name in input if name not in (fields or ())]:
             raise InvalidInputError(
-                f"The graph's input has no field {', '.join(unknown)}.",
+                f"Unknown input fields: {', '.join(unknown)}.",
                 [(f"$.{name}", "unknown field") for name in unknown],
             )
 
@@ -115,7 +116,8 @@ class LangGraphAdapter(Pregel):
         state = mine.get_state(own)
         if state.interrupts and not given.get("discard_pending"):
             raise PendingInterruptsError(
-                f"Thread {given['thread_id']!r} waits for answers, which an input would lose.",
+                f"Thread {given['thread_id']!r} has pending interrupts that new input "
+                "would discard.",
                 [asked.id for asked in state.interrupts],
                 thread_id=given["thread_id"],
             )

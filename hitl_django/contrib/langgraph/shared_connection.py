@@ -35,8 +35,9 @@ def call_with_connection(
         return _call_on(own, call)
     if (caller := _caller.get()) is not None and _has_transaction(caller):
         raise OpenTransactionError(
-            "LangGraph stores from threads of its own, which see nothing of the transaction "
-            "that is open here. Call the graph outside of it; a test is a TransactionTestCase."
+            "LangGraph stores checkpoints from other threads, which can't see the open "
+            "transaction. Call the graph outside the transaction; in tests, use "
+            "TransactionTestCase."
         )
     with lent_connections.lend(using) as lent:
         # In a context of its own: for what this thread does next nobody with a connection called.

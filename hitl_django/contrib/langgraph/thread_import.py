@@ -141,18 +141,18 @@ class _Import:
         using = write_alias()
         if not AuditEntry.objects.using(using).filter(thread=thread, verb=IMPORT).exists():
             raise ThreadExistsError(
-                f"There is a thread {self.thread_id!r} here that was not imported."
+                f"Thread {self.thread_id!r} already exists and was not imported."
             )
         answered = Decision.objects.using(using).filter(interrupt__thread=thread).exists()
         has_gone_on = answered or thread.has_waiting
         if has_gone_on or not known <= {(one.ns, one.checkpoint_id) for one in self.found}:
             raise ThreadExistsError(
-                f"The thread {self.thread_id!r} has gone on both here and there since it was "
-                "imported; it stays as it is here."
+                f"Thread {self.thread_id!r} has continued in both systems since it was "
+                "imported; it was left unchanged."
             )
         if thread.lease_until is not None and thread.lease_until > thread.now:
             raise RunStateError(
-                f"A worker advances the thread {self.thread_id!r} right now.",
+                f"Thread {self.thread_id!r} is being run by a worker.",
                 state=Run.State.RUNNING,
                 allowed=sorted(set(Run.State.values) - {Run.State.RUNNING}),
             )
@@ -163,7 +163,7 @@ class _Import:
             thread.save(using=write_alias(), force_insert=True)
         except IntegrityError as error:
             raise ThreadExistsError(
-                f"Somebody has just made a thread {self.thread_id!r} here."
+                f"Thread {self.thread_id!r} was created during the import."
             ) from error
         return leases.lock_thread(pk=thread.pk)
 
@@ -173,7 +173,7 @@ class _Import:
         """Return the name of the newest checkpoint of the graph itself."""
         roots = [one for one in self.found if not one.ns]
         if not roots:
-            raise InvalidInputError("It has checkpoints of subgraphs only.", [])
+            raise InvalidInputError("The thread has only subgraph checkpoints.", [])
         return roots[-1]
 
     def _find_graph(self, newest: StoredCheckpoint) -> RegisteredGraph:
@@ -181,9 +181,9 @@ class _Import:
         metadata = self.source.read_metadata(self.thread_id, "", newest.checkpoint_id)
         named = metadata.get(GRAPH_ID)
         if self.graph is None and not named:
-            raise InvalidInputError("Its metadata name no graph: say which by --graph.", [])
+            raise InvalidInputError("The thread's metadata doesn't name a graph. Use --graph.", [])
         if self.graph is not None and named in registry.list_names() and named != self.graph:
-            raise InvalidInputError(f"Its metadata name another graph, {named!r}.", [])
+            raise InvalidInputError(f"The thread's metadata names another graph, {named!r}.", [])
         return registry.get_graph(self.graph or str(named))
 
     # What is stored.

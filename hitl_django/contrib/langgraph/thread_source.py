@@ -144,7 +144,7 @@ class ThreadSource:
             ) from error
         except Exception as error:
             raise CorruptPayloadError(
-                f"The checkpoint {checkpoint_id} can't be read: {type(error).__name__}: {error}"
+                f"Can't read checkpoint {checkpoint_id}: {type(error).__name__}: {error}"
             ) from error
 
     def _read_theirs(
@@ -152,7 +152,7 @@ class ThreadSource:
     ) -> Any:
         found = self._find(thread_id, ns, checkpoint_id)
         if found is None:
-            raise LookupError("it isn't there any more")
+            raise LookupError("it no longer exists")
         checkpoint: Any = found.checkpoint
         datetime.fromisoformat(checkpoint["ts"])  # what is none is refused here, with a reason
         self._complete_values(found, channels)
@@ -275,7 +275,7 @@ def _describing(failure: type[Exception], name: str) -> Iterator[None]:
     except failure as error:
         reason = " ".join(str(error).split())
         raise SourceError(
-            f"{name} can't be read as a database of LangGraph's saver: {reason}."
+            f"Can't read {name} as a LangGraph checkpoint database: {reason}."
         ) from error
 
 
@@ -318,5 +318,5 @@ def _convert_version(version: Any) -> Version:
     """
     count, _, branch = version.partition(".") if isinstance(version, str) else ("", "", "")
     if not count.isdigit() or int(count) >= _MAX_COUNT or not branch:
-        raise ValueError(f"its version {version!r} is none that LangGraph's savers make today")
+        raise ValueError(f"unsupported version {version!r}")
     return make_version(int(count), crc32(branch.encode()))

@@ -46,7 +46,7 @@ class AssistantList(AgentResource):
 
     @operation("create_assistant", responses={})
     def post(self, request: Request) -> Response:
-        raise NotSupported("Assistants are the graphs that the project's code registers.")
+        raise NotSupported("Assistants can't be created: there is one per registered graph.")
 
 
 class AssistantSearch(AgentResource):
@@ -85,11 +85,11 @@ class AssistantDetail(AgentResource):
 
     @operation("change_assistant", responses={})
     def patch(self, request: Request, assistant_id: str) -> Response:
-        raise NotSupported("Assistants are the graphs that the project's code registers.")
+        raise NotSupported("Assistants can't be created: there is one per registered graph.")
 
     @operation("delete_assistant", responses={})
     def delete(self, request: Request, assistant_id: str) -> Response:
-        raise NotSupported("Assistants are the graphs that the project's code registers.")
+        raise NotSupported("Assistants can't be created: there is one per registered graph.")
 
 
 class AssistantGraph(AgentResource):
@@ -145,7 +145,7 @@ def _read_xray(text: str) -> int | bool:
         return bool(_XRAY[text])
     if text.isascii() and text.isdigit() and len(text) < 4:
         return int(text)
-    detail = "Has to be true, false or a number."
+    detail = "Must be true, false or a number."
     raise InvalidRequest(InvalidParam("invalid", detail, parameter="xray"))
 
 

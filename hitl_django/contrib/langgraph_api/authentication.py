@@ -25,7 +25,7 @@ class ApiKeyAuthentication(BaseAuthentication):
         find_user: Callable[[str], Any] = import_string(hitl.API_KEY_USER_RESOLVER)
         user = find_user(key)
         if user is None:
-            raise AuthenticationFailed("There is no such key.")
+            raise AuthenticationFailed("Invalid API key.")
         return user, None
 
     def authenticate_header(self, request: Request) -> str:

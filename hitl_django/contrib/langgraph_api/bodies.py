@@ -48,7 +48,7 @@ class AgentBody(StrictSerializer):
         given = {name: value for name, value in data.items() if value is not None}
         for name in self.not_supported:
             if not _is_empty(given.pop(name, None)):
-                raise NotSupported(f"This server doesn't offer `{name}`.")
+                raise NotSupported(f"`{name}` is not supported by this server.")
         return super().to_internal_value(given)
 
 
@@ -62,7 +62,7 @@ class StreamMode(serializers.Field):
     """One stream mode or several."""
 
     default_error_messages: ClassVar[dict[str, Any]] = {
-        "invalid": f"Has to be one of {', '.join(STREAM_MODES)}, or several of them."
+        "invalid": f"Must be one or more of: {', '.join(STREAM_MODES)}."
     }
 
     def to_internal_value(self, data: Any) -> list[str]:
@@ -100,7 +100,7 @@ class MultitaskStrategy(Choice):
     """What becomes of another run of a thread that is busy."""
 
     default_error_messages: ClassVar[dict[str, Any]] = {
-        "invalid_choice": "Has to be enqueue or reject: a run is cancelled by a request of its own."
+        "invalid_choice": "Must be enqueue or reject. To cancel a run, use the cancel endpoint."
     }
 
     def __init__(self, **kwargs: Any) -> None:
@@ -111,7 +111,7 @@ class NodeNames(serializers.Field):
     """Names of nodes, or a star for all."""
 
     default_error_messages: ClassVar[dict[str, Any]] = {
-        "invalid": 'Has to be "*", or a list of the names of nodes.'
+        "invalid": 'Must be "*" or a list of node names.'
     }
 
     def to_internal_value(self, data: Any) -> Any:

@@ -24,4 +24,4 @@ class NotOfferedView(AgentResource):
 
     def initial(self, request: Request, *args: Any, **kwargs: Any) -> None:
         super().initial(request, *args, **kwargs)
-        raise NotSupported(f"This server doesn't offer {self.what}.")
+        raise NotSupported(f"Not supported by this server: {self.what}.")

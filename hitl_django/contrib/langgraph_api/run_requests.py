@@ -50,7 +50,7 @@ def start_or_resume_run(user: Any, thread_id: str | None, body: dict[str, Any]) 
         return _start_new_run(user, graph, thread_id, body)
     if thread.graph not in ("", graph):
         raise InvalidInputError(
-            f"The thread {thread.thread_id!r} belongs to the graph {thread.graph!r}.",
+            f"Thread {thread.thread_id!r} belongs to graph {thread.graph!r}.",
             [("assistant_id", f"the thread belongs to the graph {thread.graph!r}")],
         )
     command, given = body.get("command") or {}, body.get("input")
@@ -81,7 +81,7 @@ def _start_new_run(
 ) -> StartedRun:
     for name in ("command", "checkpoint", "checkpoint_id"):
         if body.get(name):
-            detail = "Is about a thread, and there is none."
+            detail = "Requires a thread."
             raise InvalidRequest(InvalidParam("conflict", detail, pointer=f"/{name}"))
     return _start(user, graph, thread_id, body)
 
@@ -120,7 +120,7 @@ def _take_command(
         update=command.get("update"), goto=_read_goto(command.get("goto"))
     )
     if not wanted.update and not wanted.goto:
-        raise EmptyInputError("The command neither answers nor updates nor goes anywhere.")
+        raise EmptyInputError("The command must contain resume, update or goto.")
     return _fork(user, thread, checkpoint_id, body, values=wanted, as_node=INPUT)
 
 
@@ -152,7 +152,7 @@ def _resume(user: Any, thread: Thread, body: dict[str, Any]) -> StartedRun:
     """
     run = _find_newest_run(user, thread)
     if run is None:
-        raise EmptyInputError("The thread has nothing to go on with; give it input.")
+        raise EmptyInputError("The thread has nothing to resume. Provide input.")
     if run.state in (Run.State.FAILED, Run.State.PARKED):
         _refuse_options(body)
         services.retry(run.pk, by=user, via=VIA)
@@ -163,7 +163,7 @@ def _resume(user: Any, thread: Thread, body: dict[str, Any]) -> StartedRun:
         return _pass_breakpoints(user, thread)
     state = services.thread_state(thread.thread_id, by=user)
     if state is None or not state.next:
-        raise EmptyInputError("The thread has nothing to go on with; give it input.")
+        raise EmptyInputError("The thread has nothing to resume. Provide input.")
     return _fork(user, thread, None, body)
 
 
@@ -203,7 +203,8 @@ def _pass_breakpoints(user: Any, thread: Thread) -> StartedRun:
     waiting = list(rows.filter(status=Interrupt.Status.PENDING).order_by("created_at", "pk"))
     if any(row.kind != Interrupt.Kind.BREAKPOINT for row in waiting):
         raise PendingInterruptsError(
-            f"The thread {thread.thread_id!r} waits for answers: give them with `command.resume`.",
+            f"Thread {thread.thread_id!r} has pending interrupts. Answer them with "
+            "`command.resume`.",
             [str(row.pk) for row in waiting],
         )
     answers = {str(row.pk): True for row in waiting}
@@ -233,7 +234,7 @@ def _read_configurable(body: dict[str, Any]) -> dict[str, Any]:
 def _refuse_options(body: dict[str, Any]) -> None:
     """Raise NotSupported for options of a resumed run, which keeps those of its start."""
     for name in _list_options(body):
-        raise NotSupported(f"The run goes on with the `{name}` that it was started with.")
+        raise NotSupported(f"`{name}` can't be changed when a run resumes.")
     if _read_configurable(body):
         raise NotSupported("The run goes on with the `config` that it was started with.")
 
@@ -241,7 +242,7 @@ def _refuse_options(body: dict[str, Any]) -> None:
 def _read_checkpoint_id(body: dict[str, Any]) -> str | None:
     place = body.get("checkpoint", {})
     if place.get("checkpoint_ns"):
-        detail = "A run goes on in the thread's own graph, not in one below."
+        detail = "Runs resume at the top-level graph, not in a subgraph."
         raise InvalidRequest(InvalidParam("invalid", detail, pointer="/checkpoint/checkpoint_ns"))
     found: str | None = place.get("checkpoint_id") or body.get("checkpoint_id")
     return found
@@ -276,11 +277,11 @@ def _read_target(value: Any) -> Any:
         return value
     if isinstance(value, dict) and isinstance(value.get("node"), str):
         return Send(value["node"], value.get("input"))
-    detail = "Has to be the name of a node, or an object with `node` and `input`."
+    detail = "Must be a node name, or an object with `node` and `input`."
     raise InvalidRequest(InvalidParam("invalid", detail, pointer="/command/goto"))
 
 
 def _refuse_both(pointer: str, *, given: bool, name: str) -> None:
     if given:
-        detail = f"Can't be given together with /{name}."
+        detail = f"Can't be combined with /{name}."
         raise InvalidRequest(InvalidParam("conflict", detail, pointer=f"/{pointer}"))

@@ -162,9 +162,15 @@ def read_outcome(run_id: UUID, user: Any) -> Any:
     failure = describe_failure(run, user)
     goes_on = RUN_STATUS[run.state] in (PENDING, RUNNING) or run.resumes_at is not None
     if failure is None and goes_on:
-        failure = {"error": "Timeout", "message": "The run goes on. Join it to wait for it again."}
+        failure = {
+            "error": "Timeout",
+            "message": "The run is still active. Join it to keep waiting.",
+        }
     if failure is None and not get_policy().may_view_result(user, run):
-        failure = {"error": "PermissionDenied", "message": "You may not see the thread's state."}
+        failure = {
+            "error": "PermissionDenied",
+            "message": "You don't have permission to view the thread's state.",
+        }
     return read_values(run, user) if failure is None else {"__error__": failure}
 
 

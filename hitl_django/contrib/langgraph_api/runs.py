@@ -69,7 +69,9 @@ class RunStart(AgentResource):
                 return body, begun, EventReader(begun.run_id, by=self.request.user, to_rest=True)
             except RunNotFound:
                 transaction.set_rollback(True, using=write_alias())
-                refusal = NotAllowedError("You may not see runs, so none was set going.")
+                refusal = NotAllowedError(
+                    "You don't have permission to view runs; no run was started."
+                )
             except NotAllowedError as error:
                 refusal = error  # which is in the record, and has to stay there
         raise refusal
@@ -137,7 +139,9 @@ class AgentRunDetail(AgentResource):
 
     @operation("delete_run", responses={})
     def delete(self, request: Request, thread_id: str, run_id: UUID) -> Response:
-        raise NotSupported("Runs stay as long as their thread: delete that, or cancel the run.")
+        raise NotSupported(
+            "Runs are deleted with their thread. Delete the thread, or cancel the run."
+        )
 
 
 class AgentRunCancel(AgentResource):
@@ -174,7 +178,7 @@ class RunJoinStream(AgentResource):
         run = find_run(self, thread_id, run_id)
         modes = self.read_list("stream_mode")
         if not set(modes) <= set(STREAM_MODES):
-            detail = f"Has to be one of {', '.join(STREAM_MODES)}, or several of them."
+            detail = f"Must be one or more of: {', '.join(STREAM_MODES)}."
             raise InvalidRequest(InvalidParam("invalid", detail, parameter="stream_mode"))
         reader = EventReader(run_id, by=request.user, to_rest=True)
         after = _read_last_event_id(request)
@@ -226,7 +230,7 @@ def _read_last_event_id(request: Request) -> int | None:
     if not header:
         return None
     if _NUMBER.fullmatch(header) is None:
-        detail = "Has to be the number of an event."
+        detail = "Must be an event number."
         raise InvalidRequest(InvalidParam("invalid", detail, header="Last-Event-ID"))
     return max(0, int(header))
 

@@ -63,7 +63,7 @@ class ItemSearch(AgentResource):
         store = open_store(request.user, body["namespace_prefix"])
         if body.get("query"):
             # Items in any order would look like those that are found by it.
-            detail = "The store has no index by which items are found by their meaning."
+            detail = "The store has no index for semantic search."
             raise InvalidRequest(InvalidParam("invalid", detail, pointer="/query"))
         with refuse_invalid("/filter"):
             found = store.search(
@@ -95,7 +95,7 @@ class NamespaceList(AgentResource):
 def open_store(user: Any, namespace: list[str], *, writes: bool = False) -> DjangoStore:
     """Returns the store, for who may read or write in a namespace and below it."""
     if not get_policy().may_use_store(user, tuple(namespace), writes=writes):
-        raise NotAllowedError("You may not use the store there.")
+        raise NotAllowedError("You don't have permission to access this namespace.")
     return DjangoStore()
 
 

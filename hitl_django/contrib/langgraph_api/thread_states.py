@@ -80,7 +80,7 @@ class ThreadStateNow(AgentResource):
         body = self.read_body()
         place = body.get("checkpoint", {})
         if place.get("checkpoint_ns"):
-            detail = "A state is changed in the thread's own graph, not in one below."
+            detail = "State updates apply to the top-level graph, not to subgraphs."
             raise InvalidRequest(
                 InvalidParam("invalid", detail, pointer="/checkpoint/checkpoint_ns")
             )
@@ -163,5 +163,5 @@ def _read_checkpoint_id(before: Any) -> str | None:
             return None
     if before is None or isinstance(before, str):
         return before
-    detail = "Has to be a checkpoint, or the id of one."
+    detail = "Must be a checkpoint or a checkpoint id."
     raise InvalidRequest(InvalidParam("invalid", detail, pointer="/before"))

@@ -32,13 +32,13 @@ _RUN = f"{_THREAD}/runs/<uuid:run_id>"
 
 #: What LangGraph's server has besides, and what that is.
 _ABSENT = {
-    r"assistants/[^/]+/(versions|latest)": "versions of assistants",
+    r"assistants/[^/]+/(versions|latest)": "assistant versions",
     r"(threads/[^/]+/)?runs/crons(/.*)?": "crons",
-    r"runs/batch": "several runs at once",
-    r"runs/cancel": "the cancelling of several runs at once",
-    r"threads/prune": "the pruning of threads by its clients",
-    r"threads/[^/]+/(stream|commands)(/.*)?": "streams of whole threads",
-    r"(mcp|a2a|ui)(/.*)?": "that protocol",
+    r"runs/batch": "batch runs",
+    r"runs/cancel": "cancelling multiple runs",
+    r"threads/prune": "pruning threads",
+    r"threads/[^/]+/(stream|commands)(/.*)?": "thread streams",
+    r"(mcp|a2a|ui)(/.*)?": "this protocol",
 }
 
 urlpatterns = [

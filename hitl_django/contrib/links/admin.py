@@ -30,16 +30,16 @@ from .errors import LinkUnusableError
 from .models import ReviewLink
 
 STATES: dict[str, Any] = {
-    services.LinkState.OPEN: _("can be used"),
+    services.LinkState.OPEN: _("active"),
     services.LinkState.USED: _("used"),
     services.LinkState.EXPIRED: _("expired"),
-    services.LinkState.REVOKED: _("taken back"),
-    services.LinkState.VOID: _("void: its maker may no more"),
-    services.LinkState.STALE: _("for another version of the question"),
-    services.LinkState.DECIDED: _("somebody else decided"),
-    services.LinkState.CLOSED: _("the question is no longer asked"),
-    services.LinkState.WAITING: _("its run has stopped"),
-    services.LinkState.CLAIMED: _("somebody else holds the question"),
+    services.LinkState.REVOKED: _("revoked"),
+    services.LinkState.VOID: _("invalid: the creator no longer has permission"),
+    services.LinkState.STALE: _("invalid: the request has changed"),
+    services.LinkState.DECIDED: _("decided by someone else"),
+    services.LinkState.CLOSED: _("request closed"),
+    services.LinkState.WAITING: _("run stopped"),
+    services.LinkState.CLAIMED: _("claimed by someone else"),
 }
 
 
@@ -47,12 +47,12 @@ class LinkForm(forms.Form):
     """Whom a link is for, and what."""
 
     name = forms.CharField(
-        label=_("For"), max_length=255, help_text=_("This name stays with the decision.")
+        label=_("Recipient"), max_length=255, help_text=_("Recorded as the decision maker's name.")
     )
     email = forms.EmailField(
-        label=_("E-mail"), required=False, help_text=_("Kept beside the name. Nothing is sent.")
+        label=_("E-mail"), required=False, help_text=_("For reference only. No email is sent.")
     )
-    days = forms.IntegerField(label=_("Days it holds"), min_value=1, max_value=365, initial=7)
+    days = forms.IntegerField(label=_("Valid for (days)"), min_value=1, max_value=365, initial=7)
     decisions = forms.MultipleChoiceField(label=_("Decisions"), widget=forms.CheckboxSelectMultiple)
 
     def __init__(self, pending: Interrupt, data: Any = None) -> None:
@@ -77,7 +77,7 @@ class ReviewLinkAdmin(ReadOnlyAdmin):
 
     list_display = ("link", "state", "maker", "expires_at")
     list_select_related = ("interrupt__run", "interrupt__thread", "created_by")
-    empty_text = _("No link was made yet. One is made on the page of a question.")
+    empty_text = _("No review links yet. Create one from a request's page.")
     actions = ("take_back",)
     visible_through = "interrupt"
 
@@ -100,7 +100,7 @@ class ReviewLinkAdmin(ReadOnlyAdmin):
         # The index and the menu name no question, so there they offer no adding.
         return {**super().get_model_perms(request), "add": False}
 
-    @admin.display(description=_("for"), ordering="name")
+    @admin.display(description=_("recipient"), ordering="name")
     def link(self, row: ReviewLink) -> str:
         return format_entry(row, row.name, escape_hidden(row.interrupt.title) or ERASED)
 
@@ -108,11 +108,11 @@ class ReviewLinkAdmin(ReadOnlyAdmin):
     def state(self, row: Any) -> str:
         return str(STATES[row.found])
 
-    @admin.display(description=_("made by"), ordering="created_by_label")
+    @admin.display(description=_("created by"), ordering="created_by_label")
     def maker(self, row: ReviewLink) -> str:
         return escape_hidden(row.created_by_label)
 
-    @admin.action(description=_("Take back"), permissions=["take_back"])
+    @admin.action(description=_("Revoke selected links"), permissions=["take_back"])
     def take_back(self, request: HttpRequest, rows: QuerySet[Any]) -> None:
         done, spent = 0, 0
         for row in rows:
@@ -121,10 +121,12 @@ class ReviewLinkAdmin(ReadOnlyAdmin):
                 done += 1
             except (LinkUnusableError, NotAllowedError):
                 spent += 1
-        message = ngettext("%(n)d link was taken back.", "%(n)d links were taken back.", done)
+        message = ngettext("%(n)d link revoked.", "%(n)d links revoked.", done)
         self.message_user(request, message % {"n": done}, messages.SUCCESS)
         if spent:
-            left = ngettext("%(n)d could not be.", "%(n)d could not be.", spent)
+            left = ngettext(
+                "%(n)d link could not be revoked.", "%(n)d links could not be revoked.", spent
+            )
             self.message_user(request, left % {"n": spent}, messages.WARNING)
 
     def show(self, request: HttpRequest, row: ReviewLink) -> HttpResponse:
@@ -152,7 +154,7 @@ class ReviewLinkAdmin(ReadOnlyAdmin):
             response = self._make(request, pending, form)
             if response is not None:
                 return response
-        title = _("A link for somebody without an account")
+        title = _("Create review link")
         return self.page(request, pending, "link_form.html", title=title, form=form, item=pending)
 
     def _make(
@@ -177,7 +179,7 @@ class ReviewLinkAdmin(ReadOnlyAdmin):
             form.add_error(None, str(error))
             return None
         url = request.build_absolute_uri(made.url)
-        title = _("The link")
+        title = _("Review link")
         response = self.page(request, pending, "link.html", title=title, url=url, item=pending)
         response.headers["Cache-Control"] = "no-store"
         return response

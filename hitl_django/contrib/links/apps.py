@@ -27,7 +27,10 @@ class LinksConfig(AppConfig):
                 api_urls=f"{self.name}.api.urls",
                 urls=f"{self.name}.urls",
                 panels={"links": f"{self.name}.panels.LinkPanel"},
-                audit_verbs={"link": _("Made a link"), "revoke": _("Took a link back")},
+                audit_verbs={
+                    "link": _("Created a review link"),
+                    "revoke": _("Revoked a review link"),
+                },
                 tables=[
                     Table(
                         model=ReviewLink,

@@ -13,7 +13,6 @@ class LinkSettings:
 
     THROTTLE_LINK: str | None = setting(
         "120/min",
-        "How often one review link, or from one address what is none, may be called; None: as "
-        "often as one likes.",
+        "Rate limit per review link, and per IP address for invalid links. None: unlimited.",
         rate,
     )

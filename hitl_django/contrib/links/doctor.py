@@ -20,5 +20,5 @@ def report_missing_host() -> Iterator[Finding]:
             "warning",
             "HITL['SITE_URL'] isn't set, and there are review links: links made in code are paths "
             "without a host.",
-            "Set it to the address of the site, such as 'https://shop.example'.",
+            "Set it to the base URL of the site, for example 'https://shop.example'.",
         )

@@ -23,5 +23,5 @@ class LinkUnusableError(HitlError):
     code = "link_spent"
 
     def __init__(self, message: str = "", *, state: str) -> None:
-        super().__init__(message or f"The link can't be used any more: it is {state}.")
+        super().__init__(message or f"The review link can no longer be used: {state}.")
         self.state = state

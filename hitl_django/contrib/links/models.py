@@ -26,11 +26,11 @@ class ReviewLink(models.Model):
 
     id = models.UUIDField(primary_key=True, default=new_id, editable=False)
     interrupt = models.ForeignKey(
-        Interrupt, on_delete=models.CASCADE, related_name="links", verbose_name=_("question")
+        Interrupt, on_delete=models.CASCADE, related_name="links", verbose_name=_("request")
     )
     secret_digest = models.CharField(max_length=64)
-    name = models.CharField(_("for"), max_length=255)
-    email = models.EmailField(_("e-mail"), blank=True)
+    name = models.CharField(_("recipient"), max_length=255)
+    email = models.EmailField(_("email"), blank=True)
     #: The decisions that it is for; the question may take others.
     decisions = JSONTextField(_("decisions"), default=list)
     #: The question as it was when the link was made.
@@ -39,8 +39,8 @@ class ReviewLink(models.Model):
     created_by = models.ForeignKey(
         settings.AUTH_USER_MODEL, on_delete=models.SET_NULL, null=True, blank=True, related_name="+"
     )
-    created_by_label = models.CharField(_("made by"), max_length=255)
-    created_at = models.DateTimeField(_("made"), db_default=Now(), editable=False)
+    created_by_label = models.CharField(_("created by"), max_length=255)
+    created_at = models.DateTimeField(_("created"), db_default=Now(), editable=False)
     expires_at = models.DateTimeField(_("expires"))
     used_at = models.DateTimeField(_("used"), null=True, blank=True)
     revoked_at = models.DateTimeField(_("revoked"), null=True, blank=True)
@@ -49,9 +49,7 @@ class ReviewLink(models.Model):
         verbose_name = _("review link")
         verbose_name_plural = _("review links")
         ordering: ClassVar = ["-created_at", "-id"]
-        permissions: ClassVar = [
-            ("link_interrupt", _("Can make links with which others decide questions"))
-        ]
+        permissions: ClassVar = [("link_interrupt", _("Can create review links"))]
 
     def __str__(self) -> str:
         return escape_invisible(self.name)

@@ -220,7 +220,7 @@ def decide_by_link(
         if state != LinkState.OPEN:
             raise LinkUnusableError(state=str(state))
         if type not in row.decisions:
-            raise InvalidAnswerError(f"This link is not for {type!r}.")
+            raise InvalidAnswerError(f"This review link doesn't allow the decision {type!r}.")
         # Zero rows: it was used, or its time was up on the database's clock.
         unused = _rows().filter(pk=row.pk, used_at=None, revoked_at=None, expires_at__gt=Now())
         if not unused.update(used_at=Now()):
@@ -285,8 +285,7 @@ def _refuse_without_page() -> None:
     """Raises ImproperlyConfigured where a link would lead nowhere."""
     if find_url(PAGE, "token") is None:
         raise ImproperlyConfigured(
-            "A review link needs its page: add path('hitl/', include('hitl_django.urls')) to "
-            "ROOT_URLCONF."
+            "Review links require path('hitl/', include('hitl_django.urls')) in ROOT_URLCONF."
         )
 
 
@@ -371,11 +370,11 @@ def _asked(interrupt_id: UUID | str, by: Any) -> tuple[Thread, Interrupt]:
     quorum.refuse_own(interrupt, APPROVE, by)
     if interrupt.quorum > 1:
         # Whoever makes links could agree with himself as often as he likes.
-        reason = "has to be agreed to by several, which people with accounts do"
-        raise InvalidInputError(f"The question {reason}.", [("", reason)])
+        reason = "requires several approvals, which need accounts"
+        raise InvalidInputError(f"The interrupt {reason}.", [("", reason)])
     if interrupt.status != Interrupt.Status.PENDING:
         raise AlreadyDecidedError(
-            f"The question is no longer open: it is {interrupt.get_status_display()}.",
+            f"The interrupt is no longer pending: {interrupt.get_status_display()}.",
             status=str(interrupt.status),
             decision=None,
         )
@@ -388,7 +387,7 @@ def _refuse_if_not_allowed(interrupt: Interrupt, by: Any, absent: type[Exception
     rows = Interrupt.objects.using(write_alias()).filter(pk=interrupt.pk)
     if not select_visible(rows, by).exists():
         raise absent
-    message = "You may not make links to this question."
+    message = "You don't have permission to create review links for this interrupt."
     refuse_unless_may(by, may_make_link, interrupt, message)
 
 
@@ -396,33 +395,33 @@ def _narrowed(interrupt: Interrupt, decisions: Collection[str]) -> list[str]:
     allowed = answers.read_options(interrupt).allowed
     if unknown := sorted(set(decisions) - set(allowed)):
         reason = f"{unknown[0]!r} is not one of {', '.join(allowed)}"
-        raise InvalidInputError(f"The link's decisions: {reason}.", [("decisions", reason)])
+        raise InvalidInputError(f"Review link decisions: {reason}.", [("decisions", reason)])
     return [one for one in allowed if one in decisions or not decisions]
 
 
 def _check(name: str, email: str) -> None:
     faults = []
     if not 1 <= len(name.strip()) <= NAME_LENGTH or not name.isprintable():
-        faults.append(("name", f"is not 1 to {NAME_LENGTH} characters that can be seen"))
+        faults.append(("name", f"must be 1 to {NAME_LENGTH} visible characters"))
     if name.strip() == audit.SYSTEM:
-        faults.append(("name", "stands for code, which needs no link"))
+        faults.append(("name", "is reserved for the system"))
     if audit.is_pseudonym(name.strip()):
-        faults.append(("name", "stands for somebody who was forgotten"))
+        faults.append(("name", "is a pseudonym of a forgotten person"))
     if email:
         try:
             validate_email(email)
         except ValidationError:
-            faults.append(("email", "is not an e-mail address"))
+            faults.append(("email", "is not a valid email address"))
     if faults:
         what, reason = faults[0]
-        raise InvalidInputError(f"The link's {what} {reason}.", faults)
+        raise InvalidInputError(f"Review link {what} {reason}.", faults)
 
 
 def _end(expires: timedelta | datetime, thread: Thread) -> datetime:
     end = thread.now + expires if isinstance(expires, timedelta) else to_stored(expires)
     if not thread.now < end <= thread.now + LONGEST:
-        reason = f"is not within {LONGEST.days} days from now"
-        raise InvalidInputError(f"The link's end {reason}.", [("expires_at", reason)])
+        reason = f"must be within {LONGEST.days} days"
+        raise InvalidInputError(f"Review link expiry {reason}.", [("expires_at", reason)])
     return end
 
 

@@ -43,7 +43,7 @@ class PreferencesForm(forms.Form):
         self.fields["language"] = forms.ChoiceField(
             label=_("Language"),
             required=False,
-            choices=[("", _("as the site’s")), *languages],
+            choices=[("", _("Site default")), *languages],
         )
 
 
@@ -69,11 +69,11 @@ class NotificationPreferencesAdmin(ReadOnlyAdmin):
         form = PreferencesForm(request.POST or None, initial=first, use_required_attribute=False)
         if form.is_valid():
             save_preferences(request.user, form.cleaned_data)
-            self.message_user(request, _("Your choice was saved."), messages.SUCCESS)
+            self.message_user(request, _("Notification settings saved."), messages.SUCCESS)
             return HttpResponseRedirect(request.path)
         user: Any = request.user
         address = escape_hidden(getattr(user, user.get_email_field_name()) or "")
-        title = _("How you are told")
+        title = _("Notification settings")
         return self.page(
             request, title, "notification_preferences.html", form=form, address=address, title=title
         )
@@ -83,7 +83,7 @@ class SlackChannelForm(EndpointForm):
     """What a person says of a channel of Slack."""
 
     address = forms.CharField(
-        label=_("Address of the incoming webhook"),
+        label=_("Incoming webhook URL"),
         required=False,
         max_length=2000,
         widget=forms.PasswordInput(attrs={"class": "vLargeTextField", "autocomplete": "off"}),
@@ -98,7 +98,7 @@ class SlackChannelForm(EndpointForm):
         Group.objects.order_by("name"),
         label=_("Group"),
         required=False,
-        empty_label=_("questions for any group, and for none"),
+        empty_label=_("All requests, including unassigned ones"),
         to_field_name="name",
     )
 
@@ -112,9 +112,9 @@ class SlackChannelForm(EndpointForm):
         super().__init__(*args, **kwargs)
         row, is_new = self.instance, self.instance._state.adding
         self.fields["address"].help_text = (
-            _("Slack shows it once. It is a secret, and nothing here shows it again.")
+            _("Slack shows the URL once. It is a secret and is not shown here again.")
             if is_new
-            else _("Nothing shows the one it has. Leave this empty to keep it.")
+            else _("The current URL is not shown. Leave empty to keep it.")
         )
         self.fields["address"].required = is_new
         self.initial.update(description=row.description, graphs=row.graphs, group=row.group_label)
@@ -147,7 +147,7 @@ class SlackChannelAdmin(EndpointAdmin):
 
     form = SlackChannelForm
     list_display = ("channel_name", "state", "created_at")
-    empty_text = _("There is no channel yet.")
+    empty_text = _("No Slack channels yet.")
     add_form_template = change_form_template = "hitl_django/admin/slack.html"
 
     has_view_permission = EndpointAdmin.has_add_permission

@@ -19,8 +19,8 @@ def check_email_field(
         return []
     return [
         checks.Error(
-            f"The user model has no field {name!r} to send mails to.",
-            hint="Set EMAIL_FIELD of the model.",
+            f"The user model has no email field {name!r}.",
+            hint="Set EMAIL_FIELD on the model.",
             id="hitl_django.E035",
         )
     ]

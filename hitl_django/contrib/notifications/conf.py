@@ -25,8 +25,8 @@ class NotificationSettings:
         one_of("now", "daily", "off"),
     )
     DIGEST_HOUR: int = setting(
-        8, "Hour of the day, in TIME_ZONE, at which the daily digest is sent.", hour
+        8, "Hour of the day, in TIME_ZONE, when the daily digest is sent.", hour
     )
     DUE_REMINDER_SECONDS: float = setting(
-        3600, "How long before a question is due its reviewers are told that it soon is.", positive
+        3600, "How long before its due time reviewers are notified of an interrupt.", positive
     )

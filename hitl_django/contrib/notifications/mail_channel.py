@@ -61,7 +61,7 @@ def send(delivery: Delivery, endpoint: WebhookEndpoint, deadline: float) -> Atte
     item = recipients.find_item(delivery)
     topic = None if item is None else recipients.find_topic(delivery, item)
     if item is None or topic is None:
-        return _drop("There was nothing left to tell anybody.")
+        return _drop("Nothing left to send.")
     return _fan_out(delivery, recipients.list_recipients(delivery, item, topic), topic=str(topic))
 
 
@@ -74,7 +74,7 @@ def _fan_out(delivery: Delivery, found: Any, **data: Any) -> AttemptResult:
         rows = [NotificationPreferences(user_id=pk) for pk in undecided]
         NotificationPreferences.objects.bulk_create(rows, ignore_conflicts=True, batch_size=BATCH)
     if not told:
-        return _drop("There was nobody to be told at once.")
+        return _drop("No recipients with immediate notifications.")
     messages = [
         Delivery(
             pk=uuid5(delivery.pk, str(pk)),
@@ -94,23 +94,23 @@ def _build_mail(delivery: Delivery) -> EmailMessage | AttemptResult:
     """Returns the mail to a person, or why they are not to have it."""
     user = recipients.select_reachable().filter(pk=delivery.data["user"]).first()
     if user is None:
-        return _drop("The account is gone, is not active, or has no address.")
+        return _drop("The account doesn't exist, is inactive, or has no email address.")
     wanted = read_preferences(user)
     if delivery.event == DIGEST:
         digest = digests.build_digest(user, wanted, delivery)
         return (
             mails.build_digest_mail(delivery, user, wanted, digest)
             if digest
-            else _drop("Nothing waits for them.")
+            else _drop("Nothing to report.")
         )
     topic = delivery.data["topic"]
     if wanted.get(topic) != When.NOW:
-        return _drop("They no longer want to be told at once.")
+        return _drop("The user turned off immediate notifications.")
     item = recipients.find_item(delivery, user)
     if item is None:
-        return _drop("They may not see the question, or it is gone.")
+        return _drop("The request doesn't exist, or the user can't view it.")
     if not recipients.is_theirs(item, user, topic):
-        return _drop("The question was closed or given to somebody else meanwhile.")
+        return _drop("The request was closed or reassigned.")
     return mails.build_mail(delivery, user, wanted, item, topic)
 
 
@@ -121,18 +121,23 @@ def _hand_over(mail: EmailMessage, seconds: float) -> AttemptResult:
             connection.send_messages([mail])
     except smtplib.SMTPRecipientsRefused as refusal:
         code, words = next(iter(refusal.recipients.values()))
-        return _refused(code, f"The recipient was refused ({_words(words)}).")
+        return _refused(code, f"The mail server rejected the recipient ({_words(words)}).")
     except smtplib.SMTPDataError as refusal:
-        return _refused(refusal.smtp_code, f"The mail was refused ({_words(refusal.smtp_error)}).")
+        return _refused(
+            refusal.smtp_code,
+            f"The mail server rejected the message ({_words(refusal.smtp_error)}).",
+        )
     except smtplib.SMTPResponseException as refusal:
         # A log-in, a sender: it is about all mails, and this one isn't to be given up for it.
-        return AttemptResult(fault=f"The mail server refuses us ({_words(refusal.smtp_error)}).")
+        return AttemptResult(
+            fault=f"The mail server refused the connection ({_words(refusal.smtp_error)})."
+        )
     except smtplib.SMTPException as error:
         return AttemptResult(fault=f"The mail server failed ({type(error).__name__}).")
     except ValueError:  # as Django says that it can't be written into a header
-        return _drop("The account's address is none.")
+        return _drop("The account's email address is invalid.")
     except TimeoutError:
-        return AttemptResult(fault="The mail server did not answer in time.")
+        return AttemptResult(fault="The mail server timed out.")
     except OSError as error:
         return AttemptResult(fault=f"The mail server can't be reached: {error.strerror or error}.")
     return AttemptResult(250)

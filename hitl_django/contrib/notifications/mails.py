@@ -71,10 +71,10 @@ def build_digest_mail(
 ) -> EmailMultiAlternatives:
     """Returns the mail that tells somebody what waits for them."""
     with translation.override(wanted.language or settings.LANGUAGE_CODE):
-        subject = gettext("Comments mention you")
+        subject = gettext("You were mentioned")
         if digest.count:
             words = ngettext(
-                "%(n)d question waits for you", "%(n)d questions wait for you", digest.count
+                "%(n)d request needs your review", "%(n)d requests need your review", digest.count
             )
             subject = words % {"n": digest.count}
         context = {
@@ -126,8 +126,8 @@ def _build(
     foot = [
         f"{words}: {url}"
         for words, url in (
-            (gettext("How you are told"), preferences),
-            (gettext("No more of these mails"), stop_url),
+            (gettext("Notification settings"), preferences),
+            (gettext("Unsubscribe"), stop_url),
         )
         if url
     ]
@@ -155,14 +155,14 @@ def _write_digest(context: dict[str, Any]) -> list[str]:
     digest: Digest = context["digest"]
     text = [f"{context['headline']}."]
     if digest.overdue:
-        words = ngettext("%(n)s of them is overdue.", "%(n)s of them are overdue.", digest.overdue)
+        words = ngettext("%(n)s is overdue.", "%(n)s are overdue.", digest.overdue)
         text.append(words % {"n": digest.overdue})
     text += _write_list(context["waiting"])
     if digest.more:
         words = ngettext("And %(n)s more.", "And %(n)s more.", digest.more)
         text += ["", words % {"n": digest.more}]
     if digest.mentions:
-        text += ["", gettext("Comments mention you here:"), *_write_list(context["mentions"])]
+        text += ["", gettext("You were mentioned in:"), *_write_list(context["mentions"])]
     return [*text, "", context["link"]]
 
 
@@ -185,14 +185,14 @@ def _list_moments(item: Interrupt) -> list[str]:
 
 def _headline(topic: str, who: str) -> str:
     if topic == NotificationTopic.ASSIGNED:
-        return gettext("%(who)s assigns you a question") % {"who": who}
+        return gettext("%(who)s assigned a request to you") % {"who": who}
     if topic == NotificationTopic.MENTIONED:
-        return gettext("%(who)s mentions you") % {"who": who}
+        return gettext("%(who)s mentioned you") % {"who": who}
     if topic == NotificationTopic.DUE:
         return gettext("Due soon")
     if topic == NotificationTopic.OVERDUE:
         return gettext("Overdue")
-    return gettext("You are asked to decide")
+    return gettext("Review requested")
 
 
 def _name(pk: str | None) -> str:

@@ -26,8 +26,8 @@ class NotificationPreferences(models.Model):
     class When(models.TextChoices):
         """When somebody is told."""
 
-        NOW = "now", _("at once")
-        DAILY = "daily", _("once a day")
+        NOW = "now", _("immediately")
+        DAILY = "daily", _("daily")
         OFF = "off", _("never")
 
     user = models.OneToOneField(
@@ -56,8 +56,8 @@ class NotificationPreferences(models.Model):
     language = models.CharField(_("language"), max_length=20, blank=True)
 
     class Meta:
-        verbose_name = _("how I am told")
-        verbose_name_plural = _("How you are told")
+        verbose_name = _("notification settings")
+        verbose_name_plural = _("Notification settings")
         default_permissions: ClassVar = ()
 
     def __str__(self) -> str:

@@ -42,10 +42,10 @@ EVENTS = frozenset(
 )
 #: Why Slack doesn't take a message, by the status that it answers.
 REASONS = {
-    400: "Slack answered 400: it can't read the message, or the channel takes none.",
-    403: "Slack answered 403: the workspace doesn't let the webhook write here.",
-    404: "Slack answered 404: the webhook was taken back, or its channel is gone.",
-    410: "Slack answered 410: the channel is archived.",
+    400: "Slack returned 400: invalid message, or the channel doesn't accept it.",
+    403: "Slack returned 403: the workspace doesn't allow this webhook to post.",
+    404: "Slack returned 404: the webhook was revoked or the channel was deleted.",
+    410: "Slack returned 410: the channel is archived.",
 }
 #: Answers after which a message is tried again, beside all from 500 on.
 LATER = frozenset({408, 425, 429})
@@ -117,12 +117,12 @@ def send(delivery: Delivery, endpoint: WebhookEndpoint, deadline: float) -> Atte
     seen = select_visible_to_creator(endpoint, rows)
     item = seen.filter(pk=delivery.data["interrupt_id"]).first()
     if item is None:
-        return _drop("Whoever made the channel may not see the question, or it is gone.")
+        return _drop("The request doesn't exist, or the channel's creator can't view it.")
     if item.status != Interrupt.Status.PENDING:
-        return _drop("The question was closed meanwhile.")
+        return _drop("The request was closed.")
     is_for_somebody = item.group_id is not None or item.assignee_id is not None
     if delivery.event == EventName.INTERRUPT_ASSIGNED and not is_for_somebody:
-        return _drop("The question is no longer assigned to anybody.")
+        return _drop("The request is no longer assigned.")
     return _post(endpoint, slack_messages.build_body(delivery, item), deadline)
 
 
@@ -133,7 +133,7 @@ def _post(endpoint: WebhookEndpoint, body: bytes, deadline: float) -> AttemptRes
 
 def _refuse_if_not_allowed(by: Any) -> None:
     if by is not None and not may_manage(by):
-        raise NotAllowedError("You may not manage channels of Slack.")
+        raise NotAllowedError("You don't have permission to manage Slack channels.")
 
 
 def _judge(answer: AttemptResult) -> AttemptResult:
@@ -141,7 +141,7 @@ def _judge(answer: AttemptResult) -> AttemptResult:
     status = answer.status
     if status is None or status >= 500 or status in LATER or 200 <= status < 300:
         return answer
-    reason = REASONS.get(status, f"Slack answered {status}.")
+    reason = REASONS.get(status, f"Slack returned {status}.")
     return AttemptResult(status, fault=reason, ends=Delivery.State.DEAD)
 
 

@@ -34,7 +34,7 @@ def build_body(delivery: Delivery, item: Interrupt) -> bytes:
 def build_test() -> bytes:
     """Returns a message that tells of nothing."""
     with translation.override(settings.LANGUAGE_CODE):
-        return json.dumps({"text": gettext("This is a test.")}).encode("ascii")
+        return json.dumps({"text": gettext("This is a test notification.")}).encode("ascii")
 
 
 def escape_text(text: str) -> str:
@@ -64,7 +64,7 @@ def _build(delivery: Delivery, item: Interrupt) -> dict[str, Any]:
     if payload := read_payload("slack", item):
         blocks.append({"type": "section", "text": _plain(payload[:TEXT_LENGTH])})
     if link:
-        button = {"type": "button", "text": _plain(gettext("Open the question")), "url": link}
+        button = {"type": "button", "text": _plain(gettext("Open request")), "url": link}
         blocks.append({"type": "actions", "elements": [button]})
     return {
         "text": escape_text(f"{headline}: {title}"),
@@ -86,7 +86,7 @@ def _headline(delivery: Delivery, item: Interrupt) -> str:
         return gettext("Escalated")
     if event in (EventName.INTERRUPT_OVERDUE, EventName.INTERRUPT_EXPIRED):
         return gettext("Overdue")
-    return gettext("Asked")
+    return gettext("Review requested")
 
 
 def _plain(text: str) -> dict[str, Any]:

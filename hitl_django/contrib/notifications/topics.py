@@ -13,16 +13,16 @@ from hitl_django.models import Interrupt
 class NotificationTopic(models.TextChoices):
     """What somebody can be told of."""
 
-    ASKED = "asked", _("A question is asked of me or of a group of mine")
-    ASSIGNED = "assigned", _("Somebody assigns a question to me")
-    MENTIONED = "mentioned", _("A comment mentions me")
-    DUE = "due", _("A question of mine is due soon")
-    OVERDUE = "overdue", _("A question of mine is overdue, or nobody answered it in time")
+    ASKED = "asked", _("A request is addressed to me or one of my groups")
+    ASSIGNED = "assigned", _("A request is assigned to me")
+    MENTIONED = "mentioned", _("I am mentioned in a comment")
+    DUE = "due", _("One of my requests is due soon")
+    OVERDUE = "overdue", _("One of my requests is overdue or has expired")
 
 
 #: Messages that the sweep writes: before an interrupt is due, and at the hour of the digest.
 DUE_SOON, DIGEST = "interrupt.due", "digest"
-LABELS = {DUE_SOON: _("a question is due soon"), DIGEST: _("the daily digest")}
+LABELS = {DUE_SOON: _("request due soon"), DIGEST: _("daily digest")}
 
 #: The topic of each event that people are told of, where the event itself says it.
 TOPICS: dict[str, NotificationTopic] = {

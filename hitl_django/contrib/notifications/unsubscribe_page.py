@@ -60,7 +60,7 @@ class UnsubscribeView(View):
     def _page(self, request: HttpRequest, what: str, **context: Any) -> HttpResponse:
         topic = NotificationTopic(what).label if what in NotificationTopic.values else ""
         if what == DIGEST:
-            topic = gettext("The daily mail with what waits for you")
+            topic = gettext("Daily digest")
         return render_page(
             request, "hitl_django/public/stop.html", status=200, topic=topic, **context
         )

@@ -33,13 +33,13 @@ def get_instruments() -> Instruments:
         meter.create_histogram(
             "hitl.decision.wait",
             "s",
-            "From a question to its decision.",
+            "Time from interrupt to decision.",
             explicit_bucket_boundaries_advisory=_WAITS,
         ),
         meter.create_histogram(
             "hitl.node.duration",
             "s",
-            "One task of a node, with all its attempts.",
+            "Duration of one node task, including all attempts.",
             explicit_bucket_boundaries_advisory=_DURATIONS,
         ),
     )

@@ -47,18 +47,19 @@ class ProcrastinateDispatcher(Dispatcher):
         if not apps.is_installed("procrastinate.contrib.django"):
             return [
                 checks.Error(
-                    "HITL['DISPATCH'] names Procrastinate, and 'procrastinate.contrib.django' is "
-                    "not in INSTALLED_APPS: it has no tables, and no worker can be started.",
-                    hint="Add it to INSTALLED_APPS and run 'manage.py migrate', or name another "
-                    "queue.",
+                    "HITL['DISPATCH'] uses Procrastinate, but "
+                    "'procrastinate.contrib.django' is not in INSTALLED_APPS: its tables "
+                    "are missing and no worker can start.",
+                    hint="Add it to INSTALLED_APPS and run 'manage.py migrate', or use "
+                    "another queue.",
                     id="hitl_django.E038",
                 )
             ]
         if connections[procrastinate_settings.DATABASE_ALIAS].vendor != "postgresql":
             return [
                 checks.Error(
-                    "HITL['DISPATCH'] names Procrastinate, whose database isn't PostgreSQL.",
-                    hint="Set PROCRASTINATE_DATABASE_ALIAS, or name another queue.",
+                    "HITL['DISPATCH'] uses Procrastinate, but its database isn't PostgreSQL.",
+                    hint="Set PROCRASTINATE_DATABASE_ALIAS, or use another queue.",
                     id="hitl_django.E039",
                 )
             ]

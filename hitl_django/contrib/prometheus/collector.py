@@ -36,10 +36,12 @@ class HitlCollector(Collector):
         return ()  # nothing is asked of the database when it is registered
 
     def _collect_interrupts(self) -> Iterable[Metric]:
-        waiting = _gauge("interrupts_waiting", "Open questions, put off ones among them.", "graph")
-        overdue = _gauge("interrupts_overdue", "Open questions past their due time.", "graph")
+        waiting = _gauge(
+            "interrupts_waiting", "Pending interrupts, including snoozed ones.", "graph"
+        )
+        overdue = _gauge("interrupts_overdue", "Pending interrupts past their due time.", "graph")
         oldest = _gauge(
-            "interrupt_oldest_timestamp", "When the oldest open one was asked.", "graph"
+            "interrupt_oldest_timestamp", "Creation time of the oldest pending interrupt.", "graph"
         )
         for graph in registry.list_names():
             rows = queue_filters.list_waiting(None, graph=graph)
@@ -59,11 +61,15 @@ class HitlCollector(Collector):
 
     def _collect_workers(self) -> Iterable[Metric]:
         health = services.worker_health()
-        yield _gauge("workers", "Workers that have reported lately.", value=health.workers)
-        yield _gauge("runs_overdue", "Queued runs that no worker takes up.", value=health.overdue)
+        yield _gauge("workers", "Workers with a recent heartbeat.", value=health.workers)
+        yield _gauge(
+            "runs_overdue", "Queued runs that no worker has picked up.", value=health.overdue
+        )
         if health.last_seen is not None:
             seen = health.last_seen.timestamp()
-            yield _gauge("worker_seen_timestamp", "When a worker last reported.", value=seen)
+            yield _gauge(
+                "worker_seen_timestamp", "When a worker last sent a heartbeat.", value=seen
+            )
 
 
 def _gauge(name: str, words: str, *labels: str, value: float | None = None) -> GaugeMetricFamily:

@@ -28,7 +28,7 @@ class ScheduleAdmin(ReadOnlyAdmin):
 
     list_display = ("schedule", "state", "next_due", "started", "skipped")
     list_filter = ("is_active",)
-    empty_text = _("There is no schedule yet.")
+    empty_text = _("No schedules yet.")
     actions = ("pause", "resume")
 
     def has_manage_permission(self, request: HttpRequest) -> bool:
@@ -47,7 +47,7 @@ class ScheduleAdmin(ReadOnlyAdmin):
             '{}<span class="hitl-sub">{}</span>', words, escape_hidden(row.last_error)
         )
 
-    @admin.display(description=_("next"), ordering="next_at")
+    @admin.display(description=_("next run"), ordering="next_at")
     def next_due(self, row: Schedule) -> Any:
         return row.next_at if row.is_active and row.next_at else NOTHING
 
@@ -60,7 +60,7 @@ class ScheduleAdmin(ReadOnlyAdmin):
     @admin.action(description=_("Resume"), permissions=["manage"])
     def resume(self, request: HttpRequest, rows: QuerySet[Any]) -> None:
         count = self._turn(request, rows.filter(is_active=False), is_active=True)
-        text = ngettext("%(n)d schedule goes on.", "%(n)d schedules go on.", count)
+        text = ngettext("%(n)d schedule resumed.", "%(n)d schedules resumed.", count)
         self.message_user(request, text % {"n": count}, messages.SUCCESS)
 
     def _turn(self, request: HttpRequest, rows: QuerySet[Any], *, is_active: bool) -> int:

@@ -64,19 +64,19 @@ def is_installed() -> bool:
 def find_expression_fault(expression: str) -> str:
     """Returns what is wrong with a cron expression; empty where nothing is."""
     if not is_installed():
-        return f"can't be read here: {EXTRA} isn't installed"
+        return f"can't be parsed: {EXTRA} is not installed"
     from cronsim import CronSim, CronSimError
 
     if len(expression) > EXPRESSION_LENGTH:
         return f"is longer than {EXPRESSION_LENGTH} characters"
     if len(expression.split()) != 5:
-        return "has to have five fields: minute, hour, day of the month, month, day of the week"
+        return "must have five fields: minute, hour, day of month, month, day of week"
     try:
         next(CronSim(expression, datetime(2000, 1, 1, tzinfo=UTC)))
     except CronSimError as error:
-        return f"can't be read: {str(error).lower()}"
+        return f"can't be parsed: {str(error).lower()}"
     except StopIteration:
-        return "never comes"
+        return "never matches"
     return ""
 
 
@@ -85,5 +85,7 @@ def find_timezone_fault(timezone: str) -> str:
     try:
         ZoneInfo(timezone)
     except (KeyError, ValueError, OSError):  # unknown, no name at all, or that of a directory
-        return "is no time zone that is known here, such as Europe/Berlin"
-    return "" if len(timezone) <= TIMEZONE_LENGTH else f"is longer than {TIMEZONE_LENGTH}"
+        return "is not a known time zone such as Europe/Berlin"
+    return (
+        "" if len(timezone) <= TIMEZONE_LENGTH else f"is longer than {TIMEZONE_LENGTH} characters"
+    )

@@ -14,6 +14,7 @@ def report_failing() -> Iterator[Finding]:
     for row in select_schedules().filter(is_active=True).exclude(last_error=""):
         yield Finding(
             "warning",
-            f"The schedule {str(row)!r} ({row.pk}) starts no runs: {row.last_error}",
-            "Mend that, or pause or delete the schedule; it tries again when it is due next.",
+            f"Schedule {str(row)!r} ({row.pk}) can't start runs: {row.last_error}",
+            "Fix the cause, or pause or delete the schedule. It is tried again at its "
+            "next due time.",
         )

@@ -17,10 +17,7 @@ from hitl_django.management.printing import add_json_argument, print_json, print
 from .models import Schedule
 from .services import ScheduleInfo
 
-HELP = (
-    "List the schedules, what is due soonest first. What the code says of schedules is here once "
-    "it was swept."
-)
+HELP = "List schedules by next due time. Schedules defined in code appear after the first sweep."
 COLUMNS = ("id", "graph", "expression", "timezone", "next", "started", "skipped", "error")
 
 
@@ -39,7 +36,7 @@ def perform(command: BaseCommand, options: Mapping[str, Any]) -> None:
     elif found:
         print_table(command, COLUMNS, map(_format_row, found))
     else:
-        command.stderr.write("There are none.")
+        command.stderr.write("No results.")
 
 
 def _format_row(each: ScheduleInfo) -> list[object]:

@@ -27,8 +27,8 @@ class Schedule(models.Model):
     class Overlap(models.TextChoices):
         """What becomes of a due time while the schedule's last run isn't over."""
 
-        SKIP = "skip", _("is skipped")
-        ALLOW = "allow", _("starts another run")
+        SKIP = "skip", _("skip the scheduled run")
+        ALLOW = "allow", _("start another run")
 
     id = models.UUIDField(primary_key=True, default=new_id, editable=False)
     graph = models.CharField(_("graph"), max_length=200)
@@ -43,20 +43,22 @@ class Schedule(models.Model):
         _("overlap"), max_length=10, choices=Overlap.choices, default=Overlap.SKIP
     )
     #: Whether the code defines it, by ``schedule()``; the sweep keeps it equal to that.
-    is_registered = models.BooleanField(_("by code"), default=False, editable=False)
+    is_registered = models.BooleanField(_("defined in code"), default=False, editable=False)
     is_active = models.BooleanField(_("active"), default=True)
     #: The next due time; NULL where the expression has none any more.
-    next_at = models.DateTimeField(_("next"), null=True, blank=True, editable=False)
+    next_at = models.DateTimeField(_("next run"), null=True, blank=True, editable=False)
 
     #: How many runs it has started, the due time of the last one, and which that is. No foreign
     #: key, as deleting a run would have to look for those that name it.
     started = models.PositiveIntegerField(_("runs started"), default=0, editable=False)
-    last_due_at = models.DateTimeField(_("last due"), null=True, blank=True, editable=False)
+    last_due_at = models.DateTimeField(_("last due time"), null=True, blank=True, editable=False)
     last_run_id = models.UUIDField(_("last run"), null=True, blank=True, editable=False)
     #: Due times that have no run: missed while nothing swept, while the last run wasn't over, or
     #: for the reason of ``last_error``, which the next run empties.
-    skipped = models.PositiveIntegerField(_("times skipped"), default=0, editable=False)
-    last_skipped_at = models.DateTimeField(_("last skipped"), null=True, blank=True, editable=False)
+    skipped = models.PositiveIntegerField(_("skipped runs"), default=0, editable=False)
+    last_skipped_at = models.DateTimeField(
+        _("last skipped at"), null=True, blank=True, editable=False
+    )
     last_error = EncryptedTextField(_("error"), blank=True, editable=False)
 
     #: In whose name runs are started; nobody's where the label is empty, too.
@@ -70,14 +72,14 @@ class Schedule(models.Model):
         editable=False,
     )
     owner_label = models.CharField(_("owner"), max_length=255, blank=True, editable=False)
-    created_at = models.DateTimeField(_("made"), db_default=Now(), editable=False)
+    created_at = models.DateTimeField(_("created"), db_default=Now(), editable=False)
 
     class Meta:
         verbose_name = _("schedule")
         verbose_name_plural = _("schedules")
         ordering: ClassVar = ["-created_at", "-id"]
         permissions: ClassVar = [
-            ("manage_schedules", _("Can make, change, pause and resume schedules"))
+            ("manage_schedules", _("Can create, edit, pause and resume schedules"))
         ]
         constraints: ClassVar = [
             models.UniqueConstraint(

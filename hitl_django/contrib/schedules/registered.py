@@ -79,7 +79,7 @@ def _check(
     if timezone is not None and (fault := cron.find_timezone_fault(timezone)):
         raise _refuse(graph, f"timezone={timezone!r} {fault}")
     if overlap not in OVERLAPS:
-        raise _refuse(graph, f"overlap is one of {', '.join(OVERLAPS)}, not {overlap!r}")
+        raise _refuse(graph, f"overlap must be one of {', '.join(OVERLAPS)}, not {overlap!r}")
     try:
         json.dumps([given, context], allow_nan=False)
     except (TypeError, ValueError) as error:

@@ -126,7 +126,7 @@ def change_schedule(schedule_id: UUID | str, *, by: Any = None, **changes: Any) 
     """
     row = _find_managed(schedule_id, by)
     if unknown := changes.keys() - CHANGEABLE:
-        raise TypeError(f"A schedule has no {', '.join(sorted(unknown))} to change.")
+        raise TypeError(f"Unknown schedule fields: {', '.join(sorted(unknown))}.")
     if changes.keys() - {"is_active"}:
         if row.is_registered:
             raise CodeDefinedScheduleError
@@ -179,7 +179,7 @@ def _check_values(graph: str, given: dict[str, Any]) -> dict[str, Any]:
             faults.append((name, fault))
     if faults:
         what, reason = faults[0]
-        raise InvalidInputError(f"The schedule's {what} {reason}.", faults)
+        raise InvalidInputError(f"Schedule {what} {reason}.", faults)
     if "description" in given:
         return {**given, "description": escape_unstorable(given["description"])}
     return given
@@ -210,12 +210,12 @@ def _find_managed(schedule_id: UUID | str, by: Any) -> Schedule:
 
 def _refuse_unless_may_manage(by: Any) -> None:
     if by is not None and not get_policy().has_permission(by, MANAGE):
-        raise NotAllowedError("You may not manage schedules.")
+        raise NotAllowedError("You don't have permission to manage schedules.")
 
 
 def _refuse_unless_may_start(by: Any, graph: str) -> None:
     if by is not None and not may_start(by, graph, "api"):
-        raise NotAllowedError(f"You may not start a run of {graph!r}.")
+        raise NotAllowedError(f"You don't have permission to start runs of graph {graph!r}.")
 
 
 def _name(by: Any) -> Any:

@@ -55,7 +55,7 @@ def start_due() -> list[UUID]:
         except Exception:
             # Mostly the database: it stays due, and keeps no other from its time.
             fields = {"schedule_id": str(pk)}
-            logger.exception("schedule %s could not be looked after", pk, extra=fields)
+            logger.exception("schedule %s could not be processed", pk, extra=fields)
             continue
         if run_id is not None:
             started.append(run_id)
@@ -117,7 +117,7 @@ def _start_one(pk: UUID) -> UUID | None:
                 "last_skipped_at": None if skipped_at is None else to_stored(skipped_at),
             }
             fields = {"schedule_id": str(pk)}
-            logger.info("schedule %s: due times without a run: %s", pk, skipped, extra=fields)
+            logger.info("schedule %s: due times skipped: %s", pk, skipped, extra=fields)
         if changes:
             select_schedules().filter(pk=pk).update(**changes)
         return run_id
@@ -163,7 +163,7 @@ def _start_run(row: Schedule, due_at: datetime) -> tuple[UUID | None, str]:
         raise  # the database's own, which says nothing of the schedule
     except Exception as error:  # whatever the project's code raises when it is given the input
         logger.warning(
-            "schedule %s starts no run: %s",
+            "schedule %s could not start a run: %s",
             row.pk,
             type(error).__name__,
             extra={"schedule_id": str(row.pk), "graph": row.graph},
@@ -179,9 +179,11 @@ def _refuse_unless_wanted(row: Schedule) -> None:
         if row.graph not in list_registered():
             raise GraphDefinitionError(f"The graph {row.graph!r} isn't scheduled in code any more.")
     elif row.owner is None and row.owner_label != audit.SYSTEM:
-        raise NotAllowedError("Its owner's account is gone.")
+        raise NotAllowedError("The owner's account no longer exists.")
     elif row.owner is not None and not may_start(row.owner, row.graph, "api"):
-        raise NotAllowedError(f"Its owner may not start a run of {row.graph!r}.")
+        raise NotAllowedError(
+            f"The owner doesn't have permission to start runs of graph {row.graph!r}."
+        )
 
 
 def _sync_registered() -> None:
@@ -195,7 +197,7 @@ def _sync_registered() -> None:
         try:
             _sync_one(graph, said, known.get(graph))
         except Exception:
-            logger.exception("the schedule of graph %r could not be brought up to date", graph)
+            logger.exception("could not update the schedule of graph %r", graph)
 
 
 def _sync_one(graph: str, said: RegisteredSchedule, row: Schedule | None) -> None:

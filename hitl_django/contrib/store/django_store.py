@@ -77,10 +77,10 @@ class DjangoStore(IndexedStore):
     def _make_row(self, op: PutOp, embedded: EmbeddedTexts) -> StoreItem:
         """Return the row of an item that is put; raise what is wrong with it."""
         if not isinstance(op.key, str):
-            raise TypeError(f"The key of a store's item is a str, not {type(op.key).__name__}.")
+            raise TypeError(f"Store keys must be str, not {type(op.key).__name__}.")
         value = dict(op.value or {})
-        check_json(op.key, "The key of a store's item")
-        check_json(value, f"The value of the store's item {op.key!r}")
+        check_json(op.key, "The store key")
+        check_json(value, f"The store value {op.key!r}")
         _check_size(op.namespace, op.key)
         ttl = read_ttl(op.ttl)
         return StoreItem(
@@ -125,7 +125,7 @@ def _check_size(namespace: Namespace, key: str) -> None:
         ) from error
     if size > MAX_NAME_BYTES:
         raise PayloadLimitError(
-            f"Namespace and key of an item take {size:,} bytes; {MAX_NAME_BYTES:,} are allowed.",
+            f"Namespace and key take {size:,} bytes; the limit is {MAX_NAME_BYTES:,}.",
             limit=MAX_NAME_BYTES,
             found=size,
         )

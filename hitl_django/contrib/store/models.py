@@ -29,7 +29,7 @@ class StoreItem(models.Model):
     ttl = models.DurationField(_("time to live"), null=True, blank=True)
     expires_at = models.DateTimeField(_("expires"), null=True, blank=True)
     created_at = models.DateTimeField(_("created"), db_default=Now(), editable=False)
-    updated_at = models.DateTimeField(_("changed"), db_default=Now(), editable=False)
+    updated_at = models.DateTimeField(_("updated"), db_default=Now(), editable=False)
 
     class Meta:
         verbose_name = _("store item")

@@ -89,20 +89,20 @@ def check_url(url: str) -> Target:
     Names aren't resolved: what they lead to now says nothing about later.
     """
     if len(url) > MAX_URL or not _VISIBLE.fullmatch(url):
-        raise AddressRefused(f"It is not 1 to {MAX_URL} visible ASCII characters.")
+        raise AddressRefused(f"The URL must be 1 to {MAX_URL} visible ASCII characters.")
     try:
         parts = urlsplit(url)
         port = parts.port
     except ValueError:
-        raise AddressRefused("It is not an address.") from None
+        raise AddressRefused("Not a valid URL.") from None
     if parts.scheme not in ("https", "http") or not parts.hostname:
-        raise AddressRefused("It has to begin with https:// and name a host.")
+        raise AddressRefused("The URL must begin with https:// and contain a host.")
     if parts.username is not None or parts.password is not None:
-        raise AddressRefused("It must not hold a user name or password.")
+        raise AddressRefused("The URL must not contain a username or password.")
     if parts.fragment:
-        raise AddressRefused("It must not have a fragment (#…).")
+        raise AddressRefused("The URL must not contain a fragment (#…).")
     if port == 0:
-        raise AddressRefused("It must not name port 0.")
+        raise AddressRefused("The URL must not use port 0.")
     target = Target(
         is_tls=parts.scheme == "https",
         host=parts.hostname,
@@ -113,9 +113,9 @@ def check_url(url: str) -> Target:
     if literal is not None:
         _check(literal, target)
     elif not _NAME.fullmatch(target.host) or _NUMBER.fullmatch(target.host):
-        raise AddressRefused("Its host is neither a name nor an IP address in its usual form.")
+        raise AddressRefused("The URL must contain a valid host name or IP address.")
     elif not target.is_tls and not hitl.WEBHOOK_NETWORKS:
-        raise AddressRefused("It has to begin with https://.")
+        raise AddressRefused("The URL must begin with https://.")
     return target
 
 
@@ -144,9 +144,9 @@ def _look_up(target: Target, seconds: float) -> Sequence[str]:
     thread.start()
     thread.join(seconds)
     if thread.is_alive():
-        raise TimeoutError("The name was not resolved in time.")
+        raise TimeoutError("The host name lookup timed out.")
     if not answer.get("found"):
-        raise OSError("the name can't be resolved")
+        raise OSError("the host name can't be resolved")
     return list(dict.fromkeys(str(info[4][0]) for info in answer["found"]))
 
 
@@ -155,10 +155,10 @@ def _check(address: IP, target: Target) -> None:
         return
     if not _is_public(_to_ipv4(address)):
         raise AddressRefused(
-            f"It leads to {address}, which is not a public address; WEBHOOK_NETWORKS may allow it."
+            f"The host resolves to {address}, which is not public. Allow it with WEBHOOK_NETWORKS."
         )
     if not target.is_tls:
-        raise AddressRefused("It has to begin with https://.")
+        raise AddressRefused("The URL must begin with https://.")
 
 
 def _to_ipv4(address: IP) -> IP:

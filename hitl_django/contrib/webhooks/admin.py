@@ -50,7 +50,7 @@ class EndpointForm(forms.ModelForm):
         label=_("Graphs"),
         required=False,
         widget=forms.CheckboxSelectMultiple,
-        help_text=_("None chosen: all of them."),
+        help_text=_("Leave empty for all events."),
     )
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
@@ -64,9 +64,11 @@ class WebhookForm(EndpointForm):
     """What a person says of a webhook; the service says whether it can be."""
 
     url = forms.CharField(
-        label=_("Address"),
+        label=_("URL"),
         max_length=2000,
-        help_text=_("Where messages are posted to: https, and a public address."),
+        help_text=_(
+            "Deliveries are posted to this URL. It must use https and be publicly reachable."
+        ),
         widget=forms.URLInput(attrs={"class": "vLargeTextField"}),
     )
     events = forms.MultipleChoiceField(
@@ -74,7 +76,7 @@ class WebhookForm(EndpointForm):
         required=False,
         choices=_list_choices,
         widget=forms.CheckboxSelectMultiple,
-        help_text=_("None chosen: all of them."),
+        help_text=_("Leave empty for all events."),
     )
 
     class Meta:
@@ -115,15 +117,17 @@ class EndpointAdmin(ReadOnlyAdmin):
         if not row.is_active:
             return _("off")
         if row.failures:
-            count = ngettext("%(n)d failure in a row", "%(n)d failures in a row", row.failures)
+            count = ngettext(
+                "%(n)d consecutive failure", "%(n)d consecutive failures", row.failures
+            )
             return count % {"n": row.failures}
         return _("on")
 
-    @admin.action(description=_("Send a test message"), permissions=["change"])
+    @admin.action(description=_("Send a test event"), permissions=["change"])
     def try_them(self, request: HttpRequest, rows: QuerySet[Any]) -> None:
         for row in rows:
             self.send_test(row, request.user)
-        self.message_user(request, _("A worker sends the test now."), messages.SUCCESS)
+        self.message_user(request, _("Test event queued."), messages.SUCCESS)
 
     def delete_queryset(self, request: HttpRequest, queryset: QuerySet[Any]) -> None:
         for row in queryset:
@@ -139,7 +143,7 @@ class WebhookEndpointAdmin(EndpointAdmin):
 
     form = WebhookForm
     list_display = ("webhook", "state", "created_at")
-    empty_text = _("There is no webhook yet.")
+    empty_text = _("No webhooks yet.")
     add_form_template = change_form_template = "hitl_django/admin/webhook.html"
 
     def visible(self, request: HttpRequest, rows: QuerySet[Any]) -> QuerySet[Any]:
@@ -215,7 +219,7 @@ class DeliveryAdmin(ReadOnlyAdmin):
     linked_lookups = ("endpoint__id__exact",)
     list_select_related = ("endpoint",)
     visible_through = "endpoint"
-    empty_text = _("No message was sent yet.")
+    empty_text = _("No deliveries yet.")
     actions = ("send_again",)
 
     def rows(self) -> QuerySet[Any]:
@@ -227,7 +231,7 @@ class DeliveryAdmin(ReadOnlyAdmin):
     def has_send_permission(self, request: HttpRequest) -> bool:
         return services.may_manage(request.user)
 
-    @admin.display(description=_("message"), ordering="event")
+    @admin.display(description=_("delivery"), ordering="event")
     def message(self, row: Delivery) -> str:
         return format_entry(row, row.get_event_display(), escape_hidden(str(row.endpoint)))
 
@@ -241,13 +245,13 @@ class DeliveryAdmin(ReadOnlyAdmin):
             '{}<span class="hitl-sub">{}</span>', row.get_state_display(), escape_hidden(row.fault)
         )
 
-    @admin.action(description=_("Send again"), permissions=["send"])
+    @admin.action(description=_("Redeliver"), permissions=["send"])
     def send_again(self, request: HttpRequest, rows: QuerySet[Any]) -> None:
         chosen = list(rows.exclude(state=Delivery.State.PENDING).values_list("pk", flat=True))
         for pk in chosen:
             services.redeliver(pk, by=request.user)
         count = ngettext(
-            "%(n)d message is sent again.", "%(n)d messages are sent again.", len(chosen)
+            "%(n)d delivery queued again.", "%(n)d deliveries queued again.", len(chosen)
         )
         self.message_user(request, count % {"n": len(chosen)}, messages.SUCCESS)
 

@@ -20,7 +20,8 @@ def networks(value: Any) -> None:
         except (TypeError, ValueError):
             raise ValueError(
                 f"has {network!r}, which is not a network.",
-                "Write it as '10.1.0.0/16', or '127.0.0.1' for a single address.",
+                "Use CIDR notation, for example '10.1.0.0/16', or '127.0.0.1' for a "
+                "single address.",
             ) from None
 
 
@@ -30,15 +31,14 @@ class DeliverySettings:
 
     WEBHOOK_NETWORKS: Sequence[str] = setting(
         (),
-        "Private networks, such as '10.1.0.0/16', that webhooks may be sent to, by plain http too.",
+        "Private networks that webhooks may be sent to, for example '10.1.0.0/16'; plain "
+        "http is allowed there.",
         networks,
     )
     WEBHOOK_TIMEOUT_SECONDS: float = setting(
-        10, "How long one attempt at a webhook, or a message to Slack, may take in all.", positive
+        10, "Timeout for one delivery attempt (webhook or Slack).", positive
     )
     WEBHOOK_ATTEMPTS: int = setting(
-        12, "Attempts at a webhook, a mail or a message to Slack before it is given up.", count
+        12, "Number of delivery attempts (webhook, email or Slack) before giving up.", count
     )
-    DELIVERY_DAYS: float = setting(
-        30, "Days that messages of all these are kept which came to their end.", positive
-    )
+    DELIVERY_DAYS: float = setting(30, "Days that finished deliveries are kept.", positive)

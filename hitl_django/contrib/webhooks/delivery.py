@@ -57,7 +57,7 @@ def deliver(endpoint_id: str) -> None:
             again = claims.select_due(endpoint).exists()
             endpoint = claims.claim_endpoint(endpoint.pk) if again else None
     except Exception:
-        logger.exception("webhook %s: deliveries could not be looked after", endpoint_id)
+        logger.exception("webhook %s: could not process deliveries", endpoint_id)
 
 
 def _send_all(endpoint: WebhookEndpoint, until: float) -> bool:
@@ -82,14 +82,14 @@ def _attempt(claim: Claim, endpoint: WebhookEndpoint) -> AttemptResult | None:
         return None
     channel = channels.find_channel(endpoint.channel)
     if channel is None:
-        return AttemptResult(fault="The app that brings its channel is not installed.")
+        return AttemptResult(fault="The app that provides this channel is not installed.")
     return channel.send(claim.delivery, endpoint, claim.deadline)
 
 
 def _settle(claim: Claim, endpoint: WebhookEndpoint, answer: AttemptResult | None) -> bool:
     """Notes what came of an attempt; returns whether to go on with the next message."""
     if answer is None:
-        fault = "No worker lived to say what came of the last attempt."
+        fault = "The worker died during the last attempt."
         _end(claim, endpoint, state=Delivery.State.DEAD, attempts=F("attempts") - 1, fault=fault)
         return True
     status = answer.status
@@ -128,11 +128,11 @@ def _put_off(claim: Claim, endpoint: WebhookEndpoint, answer: AttemptResult) -> 
 
 def _stop(claim: Claim, endpoint: WebhookEndpoint) -> None:
     """Turns off an endpoint that has answered that it is gone for good."""
-    stopped = "It answered 410: it is gone."
+    stopped = "The receiver returned 410 Gone."
     off = {"lease_until": None, "is_active": False, "stopped": stopped}
     _end(claim, endpoint, off, state=Delivery.State.DEAD, status=GONE, fault=stopped)
     outbox.clear_listeners()
-    logger.warning("webhook %s is turned off: it answered 410", endpoint.pk)
+    logger.warning("webhook %s disabled: it returned 410 Gone", endpoint.pk)
 
 
 def _end(
@@ -156,8 +156,8 @@ def _fault_of(answer: AttemptResult) -> str:
     if answer.fault:
         return answer.fault[:FAULT_LENGTH]
     if answer.status is not None and 300 <= answer.status < 400:
-        return f"It answered {answer.status}; redirects are not followed."
-    return f"It answered {answer.status}."
+        return f"The receiver returned {answer.status}. Redirects are not followed."
+    return f"The receiver returned {answer.status}."
 
 
 def _growing(first: float, factor: int, count: int, most: float) -> float:

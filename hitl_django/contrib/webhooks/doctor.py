@@ -23,5 +23,5 @@ def report_missing_site() -> Iterator[Finding]:
             "warning",
             "HITL['SITE_URL'] isn't set, and there are webhooks or notifications: their messages "
             "hold no links.",
-            "Set it to the address of the site, such as 'https://shop.example'.",
+            "Set it to the base URL of the site, for example 'https://shop.example'.",
         )

@@ -14,7 +14,7 @@ from hitl_django import events
 TEST = "webhook.test"
 
 #: Messages that are about no event, by name.
-_messages: dict[str, str | Promise] = {TEST: _("somebody tries the endpoint")}
+_messages: dict[str, str | Promise] = {TEST: _("test event")}
 
 
 def add_labels(labels: Mapping[str, str | Promise]) -> None:

@@ -34,16 +34,16 @@ def post_body(url: str, headers: Mapping[str, str], body: bytes, seconds: float)
     except AddressRefused as refusal:
         return AttemptResult(fault=str(refusal))
     except TimeoutError:
-        return AttemptResult(fault="There was no answer in time.")
+        return AttemptResult(fault="The receiver timed out.")
     except ssl.SSLCertVerificationError as error:
-        return AttemptResult(fault=f"The certificate is not good: {error.verify_message}.")
+        return AttemptResult(fault=f"Invalid TLS certificate: {error.verify_message}.")
     except ssl.SSLError as error:
         return AttemptResult(fault=f"TLS failed: {error.reason or 'closed'}.")
     except RemoteDisconnected:
-        return AttemptResult(fault="The connection was closed before the answer was whole.")
+        return AttemptResult(fault="The connection was closed before the response was complete.")
     except HTTPException as error:
         # Its words may quote what was received.
-        return AttemptResult(fault=f"The answer was not HTTP ({type(error).__name__}).")
+        return AttemptResult(fault=f"The response was not valid HTTP ({type(error).__name__}).")
     except OSError as error:
         return AttemptResult(fault=f"The connection failed: {error.strerror or error}.")
 

@@ -34,7 +34,7 @@ class WebhookEndpoint(models.Model):
     channel = models.CharField(
         max_length=20, default="webhook", db_default="webhook", editable=False
     )
-    url = models.CharField(_("address"), max_length=2000)
+    url = models.CharField(_("URL"), max_length=2000)
     description = models.CharField(_("description"), max_length=255, blank=True)
     #: Which events, of which graphs, are sent to it; all where the list is empty.
     events = JSONTextField(_("events"), default=list, blank=True)
@@ -42,7 +42,7 @@ class WebhookEndpoint(models.Model):
     #: The group whose questions alone it hears of; all where it is empty.
     group_label = models.CharField(max_length=150, blank=True, db_default="", editable=False)
     #: Whether messages about a question hold what it asks.
-    with_interrupt = models.BooleanField(_("send what is asked"), default=False)
+    with_interrupt = models.BooleanField(_("include request content"), default=False)
     #: What messages are signed with, or an address that is a secret itself.
     secret = models.CharField(max_length=2000, editable=False)
     #: The secret before the last change: messages are signed with both until then.
@@ -52,8 +52,8 @@ class WebhookEndpoint(models.Model):
     is_active = models.BooleanField(_("active"), default=True)
     #: Why it is not, where nobody turned it off.
     stopped = models.CharField(_("stopped"), max_length=255, blank=True, editable=False)
-    failures = models.PositiveIntegerField(_("failures in a row"), default=0, editable=False)
-    rests_until = models.DateTimeField(_("rests until"), null=True, blank=True, editable=False)
+    failures = models.PositiveIntegerField(_("consecutive failures"), default=0, editable=False)
+    rests_until = models.DateTimeField(_("paused until"), null=True, blank=True, editable=False)
     lease_until = models.DateTimeField(null=True, blank=True, editable=False)
     epoch = models.BigIntegerField(default=0, editable=False)
     #: When a message for it was last enqueued; the sweep enqueues another after a while.
@@ -67,15 +67,15 @@ class WebhookEndpoint(models.Model):
         related_name="+",
         editable=False,
     )
-    created_by_label = models.CharField(_("made by"), max_length=255, editable=False)
-    created_at = models.DateTimeField(_("made"), db_default=Now(), editable=False)
+    created_by_label = models.CharField(_("created by"), max_length=255, editable=False)
+    created_at = models.DateTimeField(_("created"), db_default=Now(), editable=False)
 
     class Meta:
         verbose_name = _("webhook")
         verbose_name_plural = _("webhooks")
         ordering: ClassVar = ["-created_at", "-id"]
         permissions: ClassVar = [
-            ("manage_webhooks", _("Can make, change and try webhooks and send messages again"))
+            ("manage_webhooks", _("Can create, edit and test webhooks, and redeliver"))
         ]
 
     def __str__(self) -> str:
@@ -94,7 +94,7 @@ class Delivery(models.Model):
 
         PENDING = "pending", _("pending")
         DELIVERED = "delivered", _("delivered")
-        DEAD = "dead", _("given up")
+        DEAD = "dead", _("failed")
 
     id = models.UUIDField(primary_key=True, default=new_id, editable=False)
     #: Without a constraint: a process may not have heard yet that the endpoint is gone, and what
@@ -115,9 +115,9 @@ class Delivery(models.Model):
     )
     attempts = models.PositiveIntegerField(_("attempts"), default=0)
     #: What the last attempt came to: the answer's status, and why it doesn't count as received.
-    status = models.PositiveIntegerField(_("answer"), null=True, blank=True)
-    fault = models.CharField(_("what went wrong"), max_length=255, blank=True)
-    created_at = models.DateTimeField(_("written"), db_default=Now(), editable=False)
+    status = models.PositiveIntegerField(_("response"), null=True, blank=True)
+    fault = models.CharField(_("error"), max_length=255, blank=True)
+    created_at = models.DateTimeField(_("created"), db_default=Now(), editable=False)
     due_at = models.DateTimeField(_("due"), db_default=Now(), editable=False)
     finished_at = models.DateTimeField(_("finished"), null=True, blank=True, editable=False)
 

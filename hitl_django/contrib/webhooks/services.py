@@ -113,7 +113,7 @@ def create_webhook(
     )
     row.save(using=write_alias(), force_insert=True)
     outbox.clear_listeners()
-    logger.info("webhook %s made by %s", row.pk, _name(by))
+    logger.info("webhook %s created by %s", row.pk, _name(by))
     row.refresh_from_db(write_alias())
     return WebhookInfo.from_row(row, secret=secret)
 
@@ -132,7 +132,7 @@ def change_webhook(webhook_id: UUID | str, *, by: Any = None, **changes: Any) ->
     row = _managed(webhook_id, by)
     known = {"url", "events", "graphs", "description", "with_interrupt", "is_active"}
     if unknown := changes.keys() - known:
-        raise TypeError(f"A webhook has no {', '.join(sorted(unknown))} to change.")
+        raise TypeError(f"Unknown webhook fields: {', '.join(sorted(unknown))}.")
     values = {**changes, **_check_values(**{key: changes.get(key, UNSET) for key in known})}
     if values.get("is_active") or "url" in values:
         values |= {"failures": 0, "rests_until": None, "stopped": ""}
@@ -170,7 +170,7 @@ def rotate_secret(webhook_id: UUID | str, *, by: Any = None) -> WebhookInfo:
     changes = {"old_secret": F("secret"), "old_secret_until": Now() + OVERLAP, "secret": secret}
     if not _rows().filter(pk=row.pk).update(**changes):
         raise WebhookNotFound  # it was deleted since it was read
-    logger.info("webhook %s has another secret, by %s", row.pk, _name(by))
+    logger.info("webhook %s: secret rotated by %s", row.pk, _name(by))
     return WebhookInfo.from_row(row, secret=secret)
 
 
@@ -203,7 +203,7 @@ def redeliver(delivery_id: UUID | str, *, by: Any = None) -> DeliveryInfo:
         batch = WriteBatch(write_alias())
         tasks.enqueue_delivery(delivery.endpoint_id, batch)
         batch.run()
-    logger.info("delivery %s is sent again, by %s", delivery.pk, _name(by))
+    logger.info("delivery %s: redelivered by %s", delivery.pk, _name(by))
     delivery.refresh_from_db(write_alias())
     return DeliveryInfo.from_row(delivery)
 
@@ -222,7 +222,7 @@ def _check_values(**given: Any) -> dict[str, Any]:
                 faults.append((name, str(refusal)))
         elif name in known:
             value = sorted(set(value))
-            faults += [(name, f"{each!r} is none") for each in value if each not in known[name]]
+            faults += [(name, f"{each!r} is unknown") for each in value if each not in known[name]]
         elif name == "description":
             value = escape_unstorable(value)
             if len(value) > DESCRIPTION_LENGTH:
@@ -247,7 +247,7 @@ def may_manage(user: Any) -> bool:
 
 def _refuse_if_not_allowed(by: Any) -> None:
     if by is not None and not may_manage(by):
-        raise NotAllowedError("You may not manage webhooks.")
+        raise NotAllowedError("You don't have permission to manage webhooks.")
 
 
 def _rows() -> QuerySet[WebhookEndpoint]:

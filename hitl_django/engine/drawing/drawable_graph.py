@@ -22,7 +22,7 @@ _DECLARED = ("always", "maybe")
 
 
 def _refuse_picture() -> Picture:
-    raise ValueError("A picture is drawn of a graph: graph.get_graph() has one.")
+    raise ValueError("Expected a graph drawing. Use graph.get_graph().")
 
 
 @dataclass(frozen=True, slots=True)

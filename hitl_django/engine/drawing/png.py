@@ -12,8 +12,7 @@ def render_png(picture: Picture, background: str | None) -> bytes:
         import cairosvg
     except ImportError as error:
         raise ImportError(
-            "A graph is drawn as PNG by cairosvg, which isn't installed: "
-            "pip install 'hitl-django[draw]'."
+            "PNG output requires cairosvg: pip install 'hitl-django[draw]'."
         ) from error
     drawn = write_svg(picture, title="", description="", describe_node=_get_name)
     image: bytes = cairosvg.svg2png(

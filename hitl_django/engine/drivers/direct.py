@@ -51,5 +51,7 @@ def perform_saver_call(effect: SaverCall | Call, saver: BaseCheckpointSaver) -> 
     if isinstance(effect, CallStorage):
         return effect.call()
     if effect.action.is_async:
-        raise TypeError(f"{effect.action.name} is async; use the a... form of this call.")
+        raise TypeError(
+            f"{effect.action.name} is async; use the async method (ainvoke, astream, …)."
+        )
     return effect.action.call(effect.value)

@@ -241,7 +241,7 @@ class TaskThreads:
         with self._ending:
             if self._is_over:
                 raise RuntimeError(
-                    "The run is over: what a node has left running can store nothing of it."
+                    "The run has ended; code left running by a node can no longer store anything."
                 )
             self.inbox.put(make)
         return answer.result()

@@ -68,7 +68,9 @@ class Watchdog:
                     worker.monitor()
                 except Exception:
                     # No thread could be started, say: its tasks go on one after the other.
-                    logger.exception("A step's tasks can't be left to other threads")
+                    logger.exception(
+                        "could not start more threads; running the step's tasks sequentially"
+                    )
                     self.remove(worker)
 
     def _rests(self) -> bool:

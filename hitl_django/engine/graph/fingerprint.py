@@ -141,7 +141,7 @@ def _list_merged(before: GraphStructure, renames: Renames) -> list[str]:
             if old in before[part]:
                 olds.setdefault(new, [new] if new in before[part] else []).append(old)
         found += [
-            f"{what}s {', '.join(map(repr, names))} have become one, '{new}'"
+            f"{what}s {', '.join(map(repr, names))} were renamed to the same name, '{new}'"
             for new, names in olds.items()
             if len(names) > 1
         ]
@@ -220,11 +220,11 @@ def _node_changes(
 ) -> list[str]:
     old, new = before["nodes"].get(name), after["nodes"].get(name)
     if new is None:
-        return [f"node '{name}'{where} is gone"]
+        return [f"node '{name}'{where} was removed"]
     if old is None:
         return []
     if old["triggers"] != new["triggers"]:
-        return [f"node '{name}'{where} is started by other edges now"]
+        return [f"node '{name}'{where} is triggered by different edges"]
     below = old.get("calls")
     if below is None:
         return []
@@ -237,9 +237,9 @@ def _node_changes(
         return []
     called = graph.subgraph_of(name)
     if called is None:
-        return [f"node '{name}'{where} no longer calls the graph that it waits in"]
+        return [f"node '{name}'{where} no longer calls the subgraph it is waiting in"]
     if below["keeps_history"] != (called.checkpointer is True):
-        return [f"node '{name}'{where} keeps its graph's history in another place now"]
+        return [f"node '{name}'{where} stores its subgraph's history in a different namespace"]
     return list_changes(below, called, load, child_ns)
 
 
@@ -255,25 +255,28 @@ def _channel_change(
     if node != name:
         # That the node itself is gone is said of the node.
         changed = new is not None and old["kind"] != new["kind"]
-        return f"node '{node}' is started at another time now" if changed else ""
+        return f"node '{node}' has a different trigger condition" if changed else ""
     if new is None:
-        return f"channel '{name}', which holds a value, is gone"
+        return f"channel '{name}', which has a value, was removed"
     if old["kind"] != new["kind"]:
-        return f"channel '{name}', which holds a value, was {old['kind']} and is {new['kind']} now"
+        return f"channel '{name}', which has a value, changed from {old['kind']} to {new['kind']}"
     if old.get("reducer") != new.get("reducer"):
         return (
-            f"channel '{name}', which holds a value, was reduced by {old.get('reducer')} and is by "
-            f"{new.get('reducer')} now"
+            f"channel '{name}', which has a value, changed its reducer from "
+            f"{old.get('reducer')} to {new.get('reducer')}"
         )
     if old.get("accumulates") != new.get("accumulates"):
-        return f"channel '{name}', which holds a value, accumulates otherwise now"
+        return f"channel '{name}', which has a value, accumulates differently"
     if old["type"] != new["type"] and held is UNKNOWN:
         return (
-            f"channel '{name}' was {old['type']} and is {new['type']} now; what it holds isn't in "
-            "the dump"
+            f"channel '{name}' changed from {old['type']} to {new['type']}; its value "
+            "isn't in the dump"
         )
     if old["type"] != new["type"] and not _fits(graph.channels[name], held):
-        return f"channel '{name}' was {old['type']}, and what it holds is no {new['type']}"
+        return (
+            f"channel '{name}' changed from {old['type']}, and its value is not a "
+            f"valid {new['type']}"
+        )
     return ""
 
 
@@ -294,11 +297,11 @@ def _barrier_change(before: GraphStructure, after: GraphStructure, name: str, he
 def list_misfits(graph: CompiledGraph, values: Mapping[str, Any]) -> list[str]:
     """Says what of ``values`` can't be the state of a graph."""
     keys = [name for name in graph.channels if _is_state(name)]
-    found = [f"'{name}' is no key of the state" for name in values if name not in keys]
+    found = [f"'{name}' is not a key of the state" for name in values if name not in keys]
     for name in keys:
         if name in values and not _is_of_type(graph.channels[name], values[name]):
             typ = _channel(graph.channels[name])["type"]
-            found.append(f"what '{name}' is to hold is no {typ}")
+            found.append(f"the new value of '{name}' is not a valid {typ}")
     return found
 
 

@@ -82,5 +82,5 @@ def check_free(name: str, taken: bool) -> None:
     """Raises GraphDefinitionError where a node has the name that an error handler gets."""
     if taken:
         raise GraphDefinitionError(
-            f"The error handler needs the name `{name}`, and a node has it already."
+            f"The error handler needs the node name `{name}`, which is already in use."
         )

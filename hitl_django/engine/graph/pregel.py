@@ -469,7 +469,7 @@ class Pregel(
         twin = copy.copy(self)
         for name, value in (update or {}).items():
             if (own := _COPIED.get(name)) is None:
-                raise ValueError(f"copy() can't change {name}, only {', '.join(_COPIED)}.")
+                raise ValueError(f"copy() can't change {name}; it can change {', '.join(_COPIED)}.")
             setattr(twin, own, value)
         return twin
 
@@ -555,7 +555,7 @@ def _choose_durability(durability: str | None, checkpoint_during: bool | None) -
     if checkpoint_during is None:
         return durability
     if durability is not None:
-        raise ValueError("Give durability, or checkpoint_during as it was once called: not both.")
+        raise ValueError("Pass either durability or checkpoint_during (deprecated), not both.")
     warnings.warn(
         "checkpoint_during is deprecated; use durability.", DeprecationWarning, stacklevel=3
     )

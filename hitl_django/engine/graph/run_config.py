@@ -52,8 +52,8 @@ def list_configs(
     if isinstance(config, Sequence):
         if len(config) != count:
             raise ValueError(
-                f"config must be one for all inputs, or a list of {count}, as there are inputs; "
-                f"got {len(config)}"
+                f"config must be a single config or a list of {count}, one per input; got "
+                f"{len(config)}"
             )
         return [*config]
     shared = config or {}

@@ -202,7 +202,7 @@ def _root_run(
     saver, thread_id = graph.saver, configurable.get("thread_id")
     if saver is not None and thread_id is None:
         raise ValueError(
-            "The graph has a checkpointer, so the config has to name the thread: "
+            "A graph with a checkpointer requires a thread id in the config: "
             '{"configurable": {"thread_id": ...}}.'
         )
     run = RunContext(

@@ -27,7 +27,9 @@ def complete_config(config: RunnableConfig) -> RunnableConfig:
     """Returns a config that names its thread and namespace, as savers want it."""
     configurable = config.get("configurable") or {}
     if configurable.get("thread_id") is None:
-        raise ValueError('The config has to name the thread: {"configurable": {"thread_id": ...}}.')
+        raise ValueError(
+            'The config must contain a thread id: {"configurable": {"thread_id": ...}}.'
+        )
     return {
         **config,
         "configurable": {

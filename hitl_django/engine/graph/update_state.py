@@ -185,9 +185,10 @@ def _refuse_open(change: _Change, config: RunnableConfig) -> None:
     open_ids = change.open_ids
     if open_ids and not change.superseded and not config["configurable"].get("discard_pending"):
         raise PendingInterruptsError(
-            f"Thread {change.thread_id!r} waits for answers ({', '.join(open_ids)}); an update "
-            "would lose them. Answer them first, set the config key `discard_pending`, or clear "
-            "them with update_state(config, None, as_node=END).",
+            f"Thread {change.thread_id!r} has pending interrupts ({', '.join(open_ids)}); "
+            "an update would discard them. Answer them first, set the config key "
+            "`discard_pending`, or clear them with update_state(config, None, "
+            "as_node=END).",
             open_ids,
             thread_id=change.thread_id,
         )

@@ -57,7 +57,7 @@ def keep_results(keys: dict[str, FullKey], ended: Sequence[Task]) -> Effects:
             yield CacheWrite({keys[task.id]: (list(task.writes), policy.ttl)})
         except PayloadError as error:
             # Whether that is a fault is for the saver to say: a run without one goes on.
-            logger.warning("What node %s returned can't be cached: %s", task.name, error)
+            logger.warning("could not cache the result of node %s: %s", task.name, error)
 
 
 def depends_on_people(state: LoopState, task: Task) -> bool:

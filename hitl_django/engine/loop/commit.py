@@ -47,7 +47,7 @@ def _apply_tasks(state: LoopState) -> bool:
         # Two writes where one may be, a reducer that raises: the step's tasks have finished
         # and stay finished, the step can't be taken.
         wrote = ", ".join(f"'{name}'" for name in dict.fromkeys(t.name for t in tasks if t.writes))
-        annotate(error, f"While applying what {wrote} wrote in step {state.origin.step}")
+        annotate(error, f"While applying the writes of {wrote} in step {state.origin.step}")
         state.outcome = Outcome("failed", next=state.list_due(), error=error)
         state.channel_state = before
         return False

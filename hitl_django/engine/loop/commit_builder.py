@@ -173,7 +173,7 @@ def describe_error(error: BaseException | None) -> str:
     try:
         text = repr(error)
     except Exception:
-        text = f"{type(error).__name__}(), which can't be shown"
+        text = f"{type(error).__name__}(), which can't be displayed"
     return _storable(text)
 
 
@@ -195,7 +195,7 @@ def blame_node(error: PayloadError, name: str, writes: Sequence[Write]) -> Paylo
     """Returns a refusal to store a task's writes in words that name the node and the key."""
     if isinstance(error, PayloadLimitError):
         return PayloadLimitError(
-            f"Node '{name}' returned what can't be stored: {error}",
+            f"Node '{name}' returned a value that can't be stored: {error}",
             limit=error.limit,
             found=error.found,
         )
@@ -206,4 +206,4 @@ def blame_node(error: PayloadError, name: str, writes: Sequence[Write]) -> Paylo
         return error
     key = f"$.{writes[int(found[1])][0]}{found[2]}"
     text = str(error).replace(path, key, 1)
-    return UnserializableError(f"Node '{name}' returned what can't be stored: {text}", key)
+    return UnserializableError(f"Node '{name}' returned a value that can't be stored: {text}", key)

@@ -135,14 +135,13 @@ def make_cache_key(task: Task) -> FullKey:
             made = _ENCODE(task.input)
         except UnserializableError as error:
             raise UnserializableError(
-                f"The input of node '{task.name}' makes no cache key: {error} Give its "
-                "CachePolicy a key_func.",
+                f"Can't build a cache key from the input of node '{task.name}': {error} "
+                "Set key_func in its CachePolicy.",
                 error.path,
             ) from error
     if not isinstance(made, (str, bytes)):
         raise TypeError(
-            f"The cache key of node '{task.name}' has to be str or bytes, not "
-            f"{type(made).__name__}."
+            f"The cache key of node '{task.name}' must be str or bytes, not {type(made).__name__}."
         )
     return build_cache_namespace(task.name, task.node), xxh3_128_hexdigest(
         made.encode() if isinstance(made, str) else made

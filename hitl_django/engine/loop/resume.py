@@ -30,8 +30,7 @@ def refuse_command(state: LoopState, command: Command[Any], saved: CheckpointTup
     if command.resume is None:
         if not command.update and not command.goto:
             raise EmptyInputError(
-                "Received empty Command input. To answer a question with None, name it: "
-                "Command(resume={id: None})."
+                "Received empty Command input. To answer with None, use Command(resume={id: None})."
             )
         return
     if state.saver is None:
@@ -78,8 +77,8 @@ def _take_answers(
     elif not plan_tasks(state.spec, state.channel_state, state.origin):
         # A static breakpoint asks nothing but to go on, so any value will do there.
         raise NothingPendingError(
-            f"Thread {state.run.thread_id!r} waits for nothing: it has no open question and no "
-            "next node. Nothing was stored.",
+            f"Thread {state.run.thread_id!r} has no pending interrupt and no next node. "
+            "Nothing was stored.",
             thread_id=state.run.thread_id,
         )
 
@@ -99,10 +98,10 @@ def list_command_writes(graph: CompiledGraph, command: Command[Any]) -> list[Wri
         if name.startswith(BRANCH_TO) or name == TASKS:
             if node not in spec.nodes:
                 nodes = ", ".join(n for n in spec.nodes if n != START)
-                raise InvalidUpdateError(f"goto names unknown node '{node}'. Nodes: {nodes}.")
+                raise InvalidUpdateError(f"goto: unknown node '{node}'. Nodes: {nodes}.")
         elif name not in known:
             keys = ", ".join(graph.state_keys)
-            raise InvalidUpdateError(f"update names unknown key '{name}'. Keys: {keys}.")
+            raise InvalidUpdateError(f"update: unknown key '{name}'. Keys: {keys}.")
     return writes
 
 

@@ -171,8 +171,8 @@ def _list_ids_below(state: LoopState) -> Generator[Any, Any, Sequence[str] | Non
     found: CheckpointTuple | None = yield Load({"configurable": place})
     if found is None:
         raise ThreadNotFound(
-            f"Thread {state.run.thread_id!r} has no checkpoint {checkpoint_id!r} of the graph at "
-            f"{ns!r}.",
+            f"Thread {state.run.thread_id!r} has no checkpoint {checkpoint_id!r} in "
+            f"namespace {ns!r}.",
             thread_id=state.run.thread_id,
             checkpoint_id=checkpoint_id,
         )
@@ -194,7 +194,7 @@ def _refuse_advance(state: LoopState) -> None:
     """Raises ThreadNotFound where a run is to go on from a checkpoint that isn't there."""
     if state.job.kind == "advance":
         raise ThreadNotFound(
-            f"Thread {state.run.thread_id!r} has no checkpoint to go on from.",
+            f"Thread {state.run.thread_id!r} has no checkpoint to resume from.",
             thread_id=state.run.thread_id,
         )
 
@@ -234,11 +234,11 @@ def _refuse_removed(state: LoopState) -> None:
         gone = ", ".join(f"'{node}'" for node in sorted(set(due)))
         nodes = ", ".join(name for name in spec.nodes if name != START)
         raise GraphChangedError(
-            f"Thread {state.run.thread_id!r} stopped before {gone}, which the graph doesn't start "
-            f"any more. Nodes: {nodes}. Nothing was stored. Go on with a graph that does, or "
-            "clear what is due with update_state(config, None, as_node=END).",
-            [f"node '{node}' is gone" if node not in spec.nodes
-             else f"node '{node}' is started by other edges now" for node in sorted(set(due))],
+            f"Thread {state.run.thread_id!r} stopped before {gone}, which the graph no longer "
+            f"contains or triggers. Nodes: {nodes}. Nothing was stored. Resume with a graph that "
+            "does, or clear the pending node with update_state(config, None, as_node=END).",
+            [f"node '{node}' was removed" if node not in spec.nodes
+             else f"node '{node}' is triggered by different edges" for node in sorted(set(due))],
             thread_id=state.run.thread_id,
         )  # fmt: skip
 
@@ -251,8 +251,9 @@ def _take_input(state: LoopState, null_writes: Sequence[Write]) -> Iterable[Effe
     pending = list_open_ids(state)
     if pending and not job.discard_pending and not job.nested:
         raise PendingInterruptsError(
-            f"Thread {state.run.thread_id!r} waits for answers ({', '.join(pending)}); new input "
-            "would lose them. Answer them first, or set the config key `discard_pending`.",
+            f"Thread {state.run.thread_id!r} has pending interrupts "
+            f"({', '.join(pending)}); new input would discard them. Answer them first, or "
+            "set the config key `discard_pending`.",
             pending,
             thread_id=state.run.thread_id,
         )

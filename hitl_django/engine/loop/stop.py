@@ -39,8 +39,8 @@ def find_outcome(state: LoopState, ran: Sequence[Task]) -> Outcome | None:
 def _out_of_steps(state: LoopState) -> Outcome:
     limit, due = state.job.recursion_limit, state.list_due()
     error = GraphRecursionError(
-        f"Recursion limit of {limit} reached without hitting a stop condition. Raise it with the "
-        "`recursion_limit` config key, or give the graph a way to END.",
+        f"Recursion limit of {limit} reached without hitting a stop condition. Increase "
+        "it with the `recursion_limit` config key, or add an edge to END.",
         limit=limit,
         next=due,
     )
@@ -59,7 +59,7 @@ def _breakpoint(state: LoopState, hits: Sequence[Task]) -> Outcome:
     names = tuple(task.name for task in hits)
     pending = PendingInterrupt(
         interrupt=Interrupt(
-            {"title": f"Go on past the breakpoint at {', '.join(names)}?"},
+            {"title": f"Continue past the breakpoint at {', '.join(names)}?"},
             ids.make_interrupt_id(f"{state.job.ns}@{state.origin.checkpoint_id}", 0),
         ),
         node=names[0],

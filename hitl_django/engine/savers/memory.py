@@ -401,7 +401,7 @@ class InMemorySaver(BaseCheckpointSaver[VersionT]):
         space = self._space(ref)
         stored = space and space.checkpoints.get(ref["checkpoint_id"])
         if not stored:
-            raise LookupError(f"No checkpoint to put writes on: {ref}")
+            raise LookupError(f"No checkpoint for these writes: {ref}")
         writes = stored.writes
         for key, row in rows:
             if key[1] != 0 or key[0] == NULL_TASK_ID or key not in writes:
@@ -419,7 +419,7 @@ class InMemorySaver(BaseCheckpointSaver[VersionT]):
             if source not in self._threads:
                 raise ThreadNotFound(f"Thread {source!r} has no history to copy.")
             if target in self._threads:
-                raise ValueError(f"Thread {target!r} has a history of its own.")
+                raise ValueError(f"Thread {target!r} already has a history.")
             self._threads[target] = deepcopy(self._threads[source])
 
     def delete_for_runs(self, run_ids: Sequence[str]) -> None:

@@ -17,9 +17,9 @@ DELTA_COUNTERS = "counters_since_delta_snapshot"
 def check_prune(thread_ids: Sequence[str], strategy: str) -> list[str]:
     """Returns the thread ids of a call to ``prune``, each once, or refuses the call."""
     if isinstance(thread_ids, str):
-        raise TypeError("thread_ids is a sequence of thread ids, not one of them.")
+        raise TypeError("thread_ids must be a sequence of thread ids, not a str.")
     if strategy not in (KEEP_LATEST, DELETE):
-        raise ValueError(f"strategy is {KEEP_LATEST!r} or {DELETE!r}, not {strategy!r}.")
+        raise ValueError(f"strategy must be {KEEP_LATEST!r} or {DELETE!r}, not {strategy!r}.")
     return list(dict.fromkeys(map(str, thread_ids)))
 
 

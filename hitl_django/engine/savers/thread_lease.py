@@ -76,8 +76,8 @@ class LocalThreadLease:
         """Raises LeaseLostError where another run has taken the thread over."""
         if self.is_lost:
             raise LeaseLostError(
-                f"Another run has taken over thread {self.thread_id!r}. Nothing more of this one "
-                "is stored.",
+                f"Another run has taken over thread {self.thread_id!r}. Nothing more will "
+                "be stored for this run.",
                 thread_id=self.thread_id,
             )
 
@@ -100,8 +100,8 @@ class LocalThreadLeases(Generic[LeaseT]):
             if other is not None:
                 if not other.is_left():
                     raise LeaseHeldError(
-                        f"Thread {thread_id!r} is under way: another run of this process has it. "
-                        "Wait for that one's end, or close its stream.",
+                        f"Thread {thread_id!r} is in use by another run in this process. "
+                        "Wait until it ends, or close its stream.",
                         thread_id=thread_id,
                     )
                 lease.take_over(other)

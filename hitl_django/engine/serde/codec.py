@@ -86,7 +86,7 @@ class Codec:
         max_containers: int = MAX_CONTAINERS,
     ) -> None:
         if not 0 < max_depth <= MAX_DEPTH:
-            raise ValueError(f"max_depth is from 1 to {MAX_DEPTH}.")
+            raise ValueError(f"max_depth must be from 1 to {MAX_DEPTH}.")
         self.max_bytes, self.max_depth = max_bytes, max_depth
         self.max_containers = max_containers
         self._types = TypeTable()
@@ -174,7 +174,7 @@ class Codec:
         if len(data) > self._free_bytes:
             self._check_limits(data)
         if len(data) > 1 and data[0] in _ALONE:
-            raise CorruptPayloadError("The stored payload is damaged (bytes follow the value).")
+            raise CorruptPayloadError("Stored payload is corrupt (trailing bytes).")
         try:
             return unpackb(data, ext_hook=self._unpack_hook)
         except ValueError as error:
@@ -201,7 +201,7 @@ class Codec:
             fault = self._take_fault()
             if isinstance(fault, _TooManyLevels):
                 return self._encode_deep(tree)
-            raise UnserializableError(f"$ can't be stored: {fault or error}.", "$") from fault
+            raise UnserializableError(f"Can't store $: {fault or error}.", "$") from fault
 
     def _encode_deep(self, tree: Any) -> bytes:
         data = packb(tree, self._deep_pack_hook, _OPTIONS)
@@ -279,7 +279,7 @@ class Codec:
                     return load_leaf(data)
                 load = self._load_object if code == OBJECT else LOAD_BRANCH.get(code)
                 if load is None:
-                    raise UnknownTagError(f"Stored bytes carry the unknown extension code {code}.")
+                    raise UnknownTagError(f"Unknown extension code in stored bytes: {code}.")
                 return load(unpackb(data, ext_hook=deeper or hook))
             except BaseException as fault:
                 self._keep_fault(fault)
@@ -292,8 +292,9 @@ class Codec:
         entry = self._types.by_tag.get(tag) or REGISTERED.by_tag.get(tag) or self._find_by_tag(tag)
         if entry is None:
             raise UnknownTagError(
-                f"Stored bytes hold a {str(tag)[:64]!r}, and nothing is registered by that name. "
-                "A class of a graph's own code is known once the graph has been built."
+                f"Stored bytes contain a {str(tag)[:64]!r}, but no type is registered "
+                "under that name. Classes from a graph's code are registered when the "
+                "graph is built."
             )
         return entry.load(dumped)
 
@@ -335,7 +336,7 @@ class Codec:
         if isinstance(fault, RecursionError) or "ecursion limit" in str(fault):
             raise self._depth_error(self.max_depth + 1) from None
         raise CorruptPayloadError(
-            f"The stored payload is damaged ({type(fault).__name__} while reading it)."
+            f"Stored payload is corrupt ({type(fault).__name__} while decoding)."
         ) from fault
 
     # Limits and faults.
@@ -363,7 +364,7 @@ class Codec:
     def _check_limits(self, data: bytes) -> None:
         if len(data) > self.max_bytes:
             raise PayloadLimitError(
-                f"The value takes {len(data)} bytes; the limit is {self.max_bytes}.",
+                f"The value is {len(data)} bytes; the limit is {self.max_bytes}.",
                 limit=self.max_bytes,
                 found=len(data),
             )
@@ -385,7 +386,7 @@ class Codec:
 
     def _depth_error(self, found: int) -> PayloadLimitError:
         return PayloadLimitError(
-            f"The value nests deeper than {self.max_depth} levels.",
+            f"The value is nested deeper than {self.max_depth} levels.",
             limit=self.max_depth,
             found=found,
         )
@@ -394,4 +395,4 @@ class Codec:
 def _as_bytes(data: Any) -> bytes:
     if isinstance(data, bytes | bytearray | memoryview):
         return bytes(data)
-    raise CorruptPayloadError(f"A stored payload is bytes, not {type(data).__qualname__}.")
+    raise CorruptPayloadError(f"Stored payload must be bytes, not {type(data).__qualname__}.")

@@ -121,7 +121,7 @@ def measure(data: bytes, most: int | None = None) -> EncodedSize:
         while not left:
             if not around:
                 if at != end:
-                    raise ValueError("there are bytes after the value")
+                    raise ValueError("trailing bytes")
                 return EncodedSize(depth, containers)
             left = around.pop()
         if at >= end:
@@ -164,7 +164,7 @@ def _step(data: bytes, at: int, head: int) -> tuple[int, int | None]:
     elif 0xD4 <= head <= 0xD8:
         size = 1 << (head - 0xD4)
     else:
-        raise ValueError("a reserved byte")
+        raise ValueError("reserved byte")
     if at >= len(data):
         raise ValueError("unexpected end")
     is_leaf = data[at] in LOAD_LEAF or data[at] > 0x7F

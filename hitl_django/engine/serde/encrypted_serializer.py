@@ -51,9 +51,9 @@ class EncryptedSerializer(SerializerProtocol):
         if key is None:
             key = os.environ.get(_KEY, "").encode()
             if not key:
-                raise ValueError(f"There is no key: give key=…, or set {_KEY}.")
+                raise ValueError(f"No key: pass key=… or set {_KEY}.")
             if len(key) not in (16, 24, 32):
-                raise ValueError(f"{_KEY} has {len(key)} bytes: a key has 16, 24 or 32.")
+                raise ValueError(f"{_KEY} has {len(key)} bytes; it must have 16, 24 or 32.")
         return cls(PycryptodomeCipher(key, options), serde)
 
 
@@ -77,13 +77,13 @@ class PycryptodomeCipher(CipherProtocol):
     def decrypt(self, ciphername: str, ciphertext: bytes) -> bytes:
         """Returns the bytes; CorruptPayloadError where the key isn't theirs, or they changed."""
         if ciphername != "aes":
-            raise CorruptPayloadError(f"A stored payload is encrypted by {ciphername!r}, not aes.")
+            raise CorruptPayloadError(f"Stored payload was encrypted with {ciphername!r}, not aes.")
         nonce, rest = ciphertext[:_NONCE_SIZE], ciphertext[_NONCE_SIZE:]
         try:
             cipher = self._aes.new(self._key, **self._options, nonce=nonce)
             plain: bytes = cipher.decrypt_and_verify(rest[_TAG_SIZE:], rest[:_TAG_SIZE])
         except ValueError as fault:
             raise CorruptPayloadError(
-                "A stored payload can't be decrypted: another key encrypted it, or it is damaged."
+                "Can't decrypt stored payload: wrong key or corrupt data."
             ) from fault
         return plain

@@ -89,7 +89,7 @@ def load_zone(stored: Any) -> Any:
         return None
     if isinstance(stored, str):
         if stored not in _zone_keys():
-            raise ValueError("no such time zone here")
+            raise ValueError("unknown time zone")
         return ZoneInfo(stored)
     offset, *name = stored
     return timezone(timedelta(microseconds=offset), *name)

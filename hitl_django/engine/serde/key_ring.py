@@ -37,7 +37,7 @@ class KeyRing(CipherProtocol):
             ) from None
         self._keys = {name: self._aead.AESGCM(key) for name, key in map(_read_key, keys)}
         if not self._keys:
-            raise ValueError("There is no key.")
+            raise ValueError("No encryption key.")
         self._first = next(iter(self._keys))
 
     def encrypt_bytes(self, data: bytes, beside: bytes = b"") -> bytes:
@@ -51,13 +51,13 @@ class KeyRing(CipherProtocol):
         name, rest = encrypted[:_ID_SIZE], encrypted[_ID_SIZE:]
         key: Any = self._keys.get(name)
         if key is None:
-            raise CorruptPayloadError("A stored payload is encrypted by a key that isn't here.")
+            raise CorruptPayloadError(
+                "Stored payload was encrypted with a key that is not configured."
+            )
         try:
             data: bytes = key.decrypt(rest[:_NONCE_SIZE], rest[_NONCE_SIZE:], beside)
         except (self._invalid, ValueError) as fault:
-            raise CorruptPayloadError("A stored payload is damaged: it can't be decrypted.") from (
-                fault
-            )
+            raise CorruptPayloadError("Can't decrypt stored payload: corrupt data.") from (fault)
         return data
 
     def is_first_key(self, encrypted: bytes) -> bool:
@@ -74,7 +74,7 @@ class KeyRing(CipherProtocol):
         """Returns the bytes that encrypt was given, or raises CorruptPayloadError."""
         if ciphername != NAME:
             raise CorruptPayloadError(
-                f"A stored payload is encrypted by {ciphername!r}, not {NAME}."
+                f"Stored payload was encrypted with {ciphername!r}, not {NAME}."
             )
         return self.decrypt_bytes(ciphertext)
 
@@ -86,5 +86,5 @@ def _read_key(text: str) -> tuple[bytes, bytes]:
     except (AttributeError, ValueError, binascii.Error):
         key = b""
     if len(key) != _KEY_SIZE:
-        raise ValueError(f"A key is not {_KEY_SIZE} bytes in base64.")
+        raise ValueError(f"A key must be {_KEY_SIZE} bytes, base64-encoded.")
     return hashlib.sha256(b"hitl_django key " + key).digest()[:_ID_SIZE], key

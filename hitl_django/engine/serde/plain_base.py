@@ -22,7 +22,9 @@ def _as_datetime(value: datetime) -> datetime:
     plain = datetime.combine(date.fromordinal(value.toordinal()), value.timetz())
     # Not !=: a subclass may have an __eq__ of its own, and the base's __ne__.
     if not value == plain:
-        raise RefusedPart(f"is a {type(value).__qualname__}, which is more than a datetime")
+        raise RefusedPart(
+            f"is a {type(value).__qualname__}, a datetime subclass with extra attributes"
+        )
     return plain
 
 

@@ -43,17 +43,19 @@ class TypeTable:
         """Adds one type codec."""
         if not _TAG.match(entry.tag):
             raise ValueError(
-                f"{entry.tag!r} can't be a short name: a letter, then letters, digits and _.:- "
-                "up to 64 characters."
+                f"{entry.tag!r} is not a valid short name: use a letter followed by "
+                "letters, digits and _.:-, at most 64 characters."
             )
         if entry.cls in NATIVE or entry.cls in LEAVES or entry.cls in BRANCHES or entry.cls is dict:
-            raise ValueError(f"{entry.cls.__qualname__} is stored without being registered.")
+            raise ValueError(
+                f"{entry.cls.__qualname__} is stored natively and can't be registered."
+            )
         if entry.tag in self.by_tag:
             taken = self.by_tag[entry.tag].cls.__qualname__
-            raise ValueError(f"The short name {entry.tag!r} is taken by {taken}.")
+            raise ValueError(f"Short name {entry.tag!r} is already used by {taken}.")
         if entry.cls in self.by_class:
             tag = self.by_class[entry.cls].tag
-            raise ValueError(f"{entry.cls.__qualname__} is registered already, as {tag!r}.")
+            raise ValueError(f"{entry.cls.__qualname__} is already registered as {tag!r}.")
         self.by_tag[entry.tag] = self.by_class[entry.cls] = entry
 
     def adopt(self, entry: TypeCodec) -> None:
@@ -136,8 +138,8 @@ def _recipe(cls: type) -> tuple[Callable[[Any], Any], Callable[[Any], Any]]:
     if issubclass(cls, tuple) and hasattr(cls, "_fields"):
         return _namedtuple_recipe(cls)
     raise TypeError(
-        f"{cls.__qualname__} is no dataclass, pydantic model, enum or named tuple; "
-        "use register_type with functions of your own."
+        f"{cls.__qualname__} is not a dataclass, pydantic model, enum or named tuple; use "
+        "register_type with dump and load functions."
     )
 
 
@@ -173,7 +175,7 @@ def _field_value(field: dataclasses.Field[Any], stored: dict[str, Any]) -> Any:
     if field.default_factory is not dataclasses.MISSING:
         return field.default_factory()
     if field.default is dataclasses.MISSING:
-        raise ValueError(f"the field {field.name} has no stored value and no default")
+        raise ValueError(f"field {field.name} has no stored value and no default")
     return field.default
 
 
@@ -205,7 +207,7 @@ def _pydantic_recipe(cls: Any) -> tuple[Callable[[Any], Any], Callable[[Any], An
         state: dict[str, Any] = {}
         for name, field in cls.__pydantic_fields__.items():
             if name not in fields and field.is_required():
-                raise ValueError(f"the field {name} has no stored value and no default")
+                raise ValueError(f"field {name} has no stored value and no default")
             state[name] = (
                 fields[name]
                 if name in fields
@@ -228,7 +230,7 @@ def _pydantic_v1_recipe(cls: Any) -> tuple[Callable[[Any], Any], Callable[[Any],
         fields = {name: each for name, each in state.items() if keeps_others}
         for name, field in cls.__fields__.items():
             if name not in state and field.required:
-                raise ValueError(f"the field {name} has no stored value and no default")
+                raise ValueError(f"field {name} has no stored value and no default")
             fields[name] = state[name] if name in state else field.get_default()
         value = cls.__new__(cls)
         value._init_private_attributes()

@@ -26,8 +26,7 @@ class SerializerCodec:
             raise
         except Exception as fault:
             raise UnserializableError(
-                f"$ can't be stored: {type(self.serde).__name__} refused it "
-                f"({type(fault).__name__}).",
+                f"Can't store $: {type(self.serde).__name__} raised {type(fault).__name__}.",
                 "$",
             ) from fault
         return ormsgpack.packb([kind, bytes(data)])

@@ -135,7 +135,7 @@ def _load_numpy() -> TypeTable:
 
 def _dump_array(value: Any) -> list[Any]:
     if value.dtype.hasobject or value.dtype.names:
-        raise RefusedPart(f"is an array of {value.dtype}; store one of plain numbers, or a list")
+        raise RefusedPart(f"is an array of {value.dtype}; store a numeric array or a list")
     order = "F" if value.flags.f_contiguous and not value.flags.c_contiguous else "C"
     return [value.dtype.str, order, list(value.shape), value.tobytes(order)]
 

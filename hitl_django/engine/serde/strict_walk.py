@@ -98,18 +98,18 @@ def _open(
         plain = as_plain(item) if dumped is None else NOT_PLAIN
     except RefusedPart as refused:
         where = format_path(here)
-        raise UnserializableError(f"{where} can't be stored: it {refused}.", where) from None
+        raise UnserializableError(f"Can't store {where}: it {refused}.", where) from None
     except Exception as fault:
         raise UnserializableError(
-            f"{format_path(here)} can't be stored: the dump function registered for "
-            f"{cls.__qualname__} raised {type(fault).__name__}.",
+            f"Can't store {format_path(here)}: the dump function of {cls.__qualname__} "
+            f"raised {type(fault).__name__}.",
             format_path(here),
         ) from fault
     if plain is not NOT_PLAIN:
         return plain, None
     if dumped is None:
         raise UnserializableError(
-            f"{format_path(here)} can't be stored: {_advice(item)}", format_path(here)
+            f"Can't store {format_path(here)}: {_advice(item)}", format_path(here)
         )
     box = [dumped[0], None]
     return Tagged(OBJECT, box), [(dumped[1], box, 1, None)]
@@ -140,7 +140,7 @@ def _leaf(item: Any, frame: _Frame | None, step: Any) -> Tagged:
         dumped = dump(item)
     except RefusedPart as refused:
         where = format_path(frame, step)
-        raise UnserializableError(f"{where} can't be stored: it {refused}.", where) from None
+        raise UnserializableError(f"Can't store {where}: it {refused}.", where) from None
     return dumped if type(dumped) is Tagged else Tagged(code, dumped)
 
 
@@ -148,9 +148,7 @@ def _check_text(text: str, frame: _Frame | None, step: Any) -> None:
     if text.isascii() or not any("\ud800" <= char <= "\udfff" for char in text):
         return
     where = format_path(frame, step)
-    raise UnserializableError(
-        f"{where} can't be stored: it has a lone surrogate, half of a character.", where
-    )
+    raise UnserializableError(f"Can't store {where}: it contains a lone surrogate.", where)
 
 
 def _too_deep(here: _Frame, max_depth: int) -> Exception:
@@ -158,10 +156,10 @@ def _too_deep(here: _Frame, max_depth: int) -> Exception:
     for frame in reversed(list(here.trail())):
         if id(frame.owner) in seen:
             where = format_path(frame)
-            return UnserializableError(f"{where} can't be stored: it contains itself.", where)
+            return UnserializableError(f"Can't store {where}: it contains itself.", where)
         seen.add(id(frame.owner))
     return PayloadLimitError(
-        f"The value nests deeper than {max_depth} levels.", limit=max_depth, found=here.depth
+        f"The value is nested deeper than {max_depth} levels.", limit=max_depth, found=here.depth
     )
 
 
@@ -171,19 +169,19 @@ def _advice(item: Any) -> str:
     base = next((one for one in cls.__mro__ if one in NATIVE or one in _CONTAINERS), None)
     if base is not None and not has_recipe(cls):
         return (
-            f"{name} is a subclass of {base.__name__} with attributes of its own, which would be "
-            f"lost. Store {base.__name__}(value), or register it: register_type("
-            f"{cls.__name__!r}, {cls.__name__}, dump, load)."
+            f"{name} is a subclass of {base.__name__} with extra attributes, which would "
+            f"be lost. Store {base.__name__}(value), or register it: "
+            f"register_type({cls.__name__!r}, {cls.__name__}, dump, load)."
         )
     if has_recipe(cls):
         return (
-            f"its type, {name}, is neither named by the state's annotations nor defined at the top "
-            "level of a module of the graph's package, so another process couldn't find it. "
-            f"Register it by a short name: register_model({cls.__name__})."
+            f"type {name} is not named in the state's annotations and not defined at "
+            "module level in the graph's package, so other processes can't find it. "
+            f"Register it: register_model({cls.__name__})."
         )
     return (
-        f"nothing is registered for its type, {name}. Register it by a short name: register_type("
-        f"{cls.__name__!r}, {cls.__name__}, dump, load)."
+        f"type {name} is not registered. Register it: register_type({cls.__name__!r}, "
+        f"{cls.__name__}, dump, load)."
     )
 
 

@@ -40,7 +40,10 @@ class JsonPlusSerializer(Codec):
             for one in () if allowed is None or allowed is True else allowed:
                 self._allowed[name_class(one) if isinstance(one, type) else ".".join(one)] = one
         if pickle_fallback:
-            logger.warning("JsonPlusSerializer(pickle_fallback=True): nothing is pickled here.")
+            logger.warning(
+                "JsonPlusSerializer(pickle_fallback=True) is not supported: "
+                "values are never pickled."
+            )
 
     def with_msgpack_allowlist(
         self, extra_allowlist: Iterable[type | tuple[str, ...]]
@@ -68,7 +71,7 @@ class JsonPlusSerializer(Codec):
             return bytearray(stored)
         if kind == "msgpack":
             return self.decode(stored)
-        raise CorruptPayloadError(f"A stored payload is of the unknown kind {kind!r}.")
+        raise CorruptPayloadError(f"Stored payload has the unknown type {kind!r}.")
 
     def _find_by_class(self, cls: type) -> TypeCodec | None:
         if name_class(cls) in self._allowed and has_recipe(cls):

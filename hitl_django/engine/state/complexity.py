@@ -17,8 +17,8 @@ from typing import Any
 #: and each of them makes an error.
 MOST_CALLS = 100_000
 TOO_COMPLEX = (
-    "is too complex to be checked: a union that contains itself is tried in full at each level, "
-    "unless its type names a discriminator; send fewer values, or nest them less deeply"
+    "is too complex to validate: a recursive union is tried in full at each level unless "
+    "its types have a discriminator; send fewer or less deeply nested values"
 )
 
 

@@ -45,7 +45,7 @@ def add_messages(
     Called without messages it returns a reducer.
     """
     if format not in (None, "langchain-openai"):
-        raise ValueError(f"format is 'langchain-openai' or None, not {format!r}.")
+        raise ValueError(f"format must be 'langchain-openai' or None, not {format!r}.")
     if left is None and right is None:
         return _merge if format is None else partial(_merge, format=format)
     return _merge(left if left is not None else [], right if right is not None else [], format)
@@ -118,8 +118,8 @@ def _with_id(message: Any) -> Any:
         return {**message, "id": str(uuid.uuid4())}
     if not hasattr(message, "id"):
         raise TypeError(
-            "A message is an object with an id, a dict with role and content, a pair of the two, "
-            f"or a text; not {type(message).__name__}."
+            "A message must be an object with an id, a dict with role and content, a "
+            f"(role, content) pair, or a string, not {type(message).__name__}."
         )
     message.id = str(uuid.uuid4())
     return message

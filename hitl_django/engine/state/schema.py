@@ -317,9 +317,7 @@ def check_input(fields: Mapping[str, Any] | None, schema: Any, value: Any) -> No
     faults = _faults(schema, value, "$") if fields is None else _field_faults(fields, schema, value)
     if faults:
         reason = "; ".join(f"{path}: {reason}" for path, reason in faults)
-        raise InvalidInputError(
-            f"The input doesn't fit the graph's input schema: {reason}.", faults
-        )
+        raise InvalidInputError(f"Invalid graph input: {reason}.", faults)
 
 
 def convert_to_json(value: Any) -> Any:

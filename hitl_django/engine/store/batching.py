@@ -43,8 +43,8 @@ class AsyncBatchedBaseStore(BaseStore):
     def _wait_for(self, begin: Any, argument: Any) -> Any:
         if _find_loop() is self._loop:
             raise asyncio.InvalidStateError(
-                f"{type(self).__name__} was called on its own event loop, which the call would "
-                "keep from answering: use the async method there (aget, asearch, aput, …)."
+                f"{type(self).__name__} was called from its own event loop, which would "
+                "block it: use the async methods (aget, asearch, aput, …)."
             )
         coroutine: Coroutine[Any, Any, Any] = begin(argument)
         return asyncio.run_coroutine_threadsafe(coroutine, self._loop).result()

@@ -46,8 +46,8 @@ class EmbeddingsLambda(Embeddings):
     def __init__(self, func: EmbeddingsFunc | AEmbeddingsFunc) -> None:
         if not callable(func):
             raise ValueError(
-                f"'embed' is an object with embed_documents and embed_query, a function, or the "
-                f"name of a model, not {func!r}."
+                "'embed' must be an object with embed_documents and embed_query, a "
+                f"function, or a model name, not {func!r}."
             )
         self._func: Callable[[Sequence[str]], Any] = func
         self._is_async = iscoroutinefunction(func) or iscoroutinefunction(
@@ -57,8 +57,8 @@ class EmbeddingsLambda(Embeddings):
     def embed_documents(self, texts: list[str]) -> list[list[float]]:
         if self._is_async:
             raise ValueError(
-                "The store's 'embed' is an async function: use the async methods of the store "
-                "(aput, asearch, abatch), or give it a function."
+                "The store's 'embed' is async: use the store's async methods (aput, "
+                "asearch, abatch), or pass a sync function."
             )
         vectors: list[list[float]] = self._func(texts)
         return vectors
@@ -97,8 +97,8 @@ def _load_embeddings(name: str) -> Embeddings:
     langchain = bridges.find_langchain()
     if langchain is None:
         raise ValueError(
-            f"The embeddings {name!r} are LangChain's: install 'langchain' and the package of "
-            "their provider, or give an object or a function as 'embed'."
+            f"Embeddings {name!r} are loaded by LangChain: install 'langchain' and the "
+            "provider's package, or pass an object or function as 'embed'."
         )
     found: Embeddings = langchain.load_embeddings(name)
     return found

@@ -24,7 +24,7 @@ def check_labels(namespace: Any) -> Namespace:
     has a period or NUL.
     """
     if isinstance(namespace, str) or not isinstance(namespace, Sequence):
-        raise InvalidNamespaceError(f"A namespace is a tuple of labels, not {namespace!r}.")
+        raise InvalidNamespaceError(f"namespace must be a tuple of labels, not {namespace!r}.")
     for label in namespace:
         if not isinstance(label, str):
             message = f"labels must be strings, but got {type(label).__name__}"

@@ -90,4 +90,4 @@ def check_operations(ops: Iterable[Any]) -> list[Op]:
 def check_value(value: Any) -> None:
     """Raises TypeError for what is neither a dict nor None, which removes an item."""
     if value is not None and not isinstance(value, Mapping):
-        raise TypeError(f"A store holds dicts, not {type(value).__name__}.")
+        raise TypeError(f"Store values must be dicts, not {type(value).__name__}.")

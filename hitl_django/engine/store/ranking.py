@@ -26,10 +26,10 @@ def make_vector(numbers: Iterable[Any]) -> Vector:
     """
     found = [float(number) for number in numbers]
     if not found:
-        raise ValueError("An embedding has no numbers.")
+        raise ValueError("Embedding is empty.")
     length = math.hypot(*found)
     if not math.isfinite(length):
-        raise ValueError("An embedding has a number that isn't finite.")
+        raise ValueError("Embedding contains a non-finite number.")
     return array("f", [number / length for number in found] if length else found)
 
 
@@ -53,8 +53,8 @@ def rank_candidates(
     for vector in vectors:
         if len(vector) != len(query):
             raise ValueError(
-                f"The query's embedding has {len(query)} numbers, and that of a stored item "
-                f"{len(vector)}: items have to be put again when the embeddings are others."
+                f"The query embedding has {len(query)} dimensions, but a stored item has "
+                f"{len(vector)}. Store the items again after changing the embedding model."
             )
     scores = iter(score_vectors(query, vectors))
     best = [max(next(scores) for _ in range(count)) for count in counts]

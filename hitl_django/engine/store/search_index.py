@@ -91,9 +91,7 @@ def _pair(
     wanted: Sequence[Any],
 ) -> EmbeddedTexts:
     if len(documents) != len(texts):
-        raise ValueError(
-            f"The store's 'embed' returned {len(documents)} vectors for {len(texts)} texts."
-        )
+        raise ValueError(f"'embed' returned {len(documents)} vectors for {len(texts)} texts.")
     return EmbeddedTexts(
         dict(zip(texts, map(make_vector, documents), strict=True)),
         dict(zip(queries, map(make_vector, wanted), strict=True)),

@@ -181,7 +181,7 @@ class TaskContext:
                 self._take_back(index, key, name)
         self.fingerprints = {**self.fingerprints, slot: print_}
         if expires is not None and expires.then == "answer":
-            check_json(expires.answer, "The answer on expiry")
+            check_json(expires.answer, "The expiry response")
             _checked(expires.answer, schema, self.task)
         described = None if schema is None else make_response_schema(schema)
         payload = Interrupt(value, name, response_schema=described)
@@ -243,13 +243,13 @@ class TaskContext:
             self.fingerprints = {**self.fingerprints, slot: before}
         if before != print_:
             message = (
-                f"Node '{self.task.name}' asks something else than was answered (question "
-                f"{name}). Code before an interrupt() has to do the same thing each time it runs."
+                f"Node '{self.task.name}' asked something different after it was answered "
+                f"(interrupt {name}). Code before interrupt() must be deterministic."
             )
             self.changed = [*self.changed, name]
             if self.run.config.get("configurable", {}).get("on_interrupt_change") == "error":
                 raise InterruptChangedError(message)
-            logger.warning("%s The answer is used all the same.", message)
+            logger.warning("%s The response is used anyway.", message)
 
     def collect_interrupts(
         self, raised: Sequence[PendingInterrupt | Interrupt]
@@ -453,7 +453,7 @@ def _checked(answer: Any, schema: Any, task: Task) -> Any:
         ]
         listed = "; ".join(f"{pointer}: {reason}" for pointer, reason in faults)
         raise InvalidAnswerError(
-            f"The answer to node '{task.name}' doesn't fit its response schema: {listed}.", faults
+            f"Invalid response for node '{task.name}': {listed}.", faults
         ) from error
 
 

@@ -95,7 +95,7 @@ class DeferredCommits:
         wait([under_way])
         error = under_way.exception()
         if error is not None and not self._is_raised:
-            logger.error("The last step of a run that was left is not stored", exc_info=error)
+            logger.error("could not store the last step of an abandoned run", exc_info=error)
 
     async def aclose(self) -> None:
         """Like close, on the running event loop."""

@@ -95,8 +95,8 @@ def ask(
         "allow_unsaved"
     ):
         raise NoSaverError(
-            f"Node '{context.task.name}' asked a question, but the graph has no checkpointer, so "
-            "it could never be answered. Compile the graph with one."
+            f"Node '{context.task.name}' called interrupt(), but the graph has no "
+            "checkpointer. Compile the graph with a checkpointer."
         )
     return context.ask(value, response_schema, key, expires, terms)
 
@@ -139,7 +139,9 @@ def transact(
     """
     context = get_context()
     if inspect.iscoroutinefunction(function):
-        raise TypeError("transact() takes no async function: a transaction belongs to a thread.")
+        raise TypeError(
+            "transact() doesn't accept async functions, because transactions are bound to a thread."
+        )
     with context.lock_key(key):
         known: Mapping[str, ResultT] = context.once
         if key in known:

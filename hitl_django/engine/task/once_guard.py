@@ -32,8 +32,9 @@ class OnceGuard:
         """Holds a key for one call of an attempt, until its result is stored."""
         if self.is_transacting():
             raise RuntimeError(
-                f"Node '{node}' called once() or transact() with the key {key!r} from within "
-                "transact(): what is undone with that would be remembered as done."
+                f"Node '{node}' called once() or transact() with key {key!r} inside "
+                "transact(). Nested calls are not allowed: a rollback would undo work "
+                "that is recorded as done."
             )
         call = attempt, key
         with self._changing:

@@ -25,7 +25,7 @@ def push_message(message: Any, *, state_key: str | None = "messages") -> Any:
         message = langchain.convert_message(message)
     name = message.get("id") if isinstance(message, dict) else getattr(message, "id", None)
     if name is None:
-        raise ValueError("A message that is pushed has an id, by which it can be written again.")
+        raise ValueError("A pushed message requires an id.")
     if context.run.message_stream is not None:
         metadata = context.config()["metadata"]
         context.run.message_stream.push(context.task.origin.levels, message, metadata)
@@ -35,7 +35,7 @@ def push_message(message: Any, *, state_key: str | None = "messages") -> Any:
             context.push(state_key, message)
         else:
             logger.warning(
-                "Node '%s' pushed a message under %r, which the state doesn't have: it is dropped.",
+                "node '%s' pushed a message to %r, which is not in the state; it is dropped",
                 context.task.name, state_key,
             )  # fmt: skip
     return message

@@ -89,15 +89,15 @@ def build_renames(
             new = given[new]
         if new in passed:
             circle = " -> ".join(map(repr, [*passed, new]))
-            faults.append(f"renamed goes round in a circle: {circle}.")
+            faults.append(f"renamed contains a cycle: {circle}.")
             continue
         if old in nodes or old in channels:
-            faults.append(f"renamed has {old!r} as an old name, but the graph still has it.")
+            faults.append(f"renamed lists {old!r} as an old name, but the graph still has it.")
         for name in (old, new):
             if name in RESERVED_KEYS or name in (START, END) or not name or NS_SEP in name:
-                faults.append(f"renamed has {name!r}, which names nothing of a graph's own.")
+                faults.append(f"renamed contains {name!r}, which is not a node or channel name.")
         if new not in nodes and new not in channels:
-            faults.append(f"renamed has {new!r} as a new name, but the graph has nothing of it.")
+            faults.append(f"renamed lists {new!r} as a new name, but the graph doesn't have it.")
         if new in nodes:
             of_nodes[old] = new
             if HANDLER_OF + new in nodes:

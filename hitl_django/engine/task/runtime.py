@@ -213,5 +213,5 @@ class Runtime(Generic[ContextT]):
         Raises RuntimeError outside of a node, where there is none.
         """
         if self.execution_info is None:
-            raise RuntimeError("There is no execution_info to patch outside of a node.")
+            raise RuntimeError("There is no execution_info outside a node.")
         return replace(self, execution_info=self.execution_info.patch(**changes))

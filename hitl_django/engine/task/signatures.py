@@ -63,8 +63,8 @@ def check_config_hint(function: Any) -> None:
     if not _takes_dict(hint):
         name = getattr(function, "__name__", type(function).__name__)
         warnings.warn(
-            f"The parameter 'config' of {name} is annotated with {hint}; what it is given is the "
-            "run's config, a dict, which is annotated with RunnableConfig.",
+            f"The parameter 'config' of {name} is annotated with {hint}, but receives the "
+            "run's config. Annotate it with RunnableConfig.",
             UserWarning,
             stacklevel=5,
         )

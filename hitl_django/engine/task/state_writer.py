@@ -89,21 +89,22 @@ class StateWriter:
         unknown = [name for name in names if name not in self.keys]
         if INTERRUPT in unknown:
             raise InvalidUpdateError(
-                f"Node '{self.name}' returned what another graph asks, under '{INTERRUPT}': nobody "
-                "would be asked. Make that graph a node, or call it with the thread of this run."
+                f"Node '{self.name}' returned the interrupts of another graph under "
+                f"'{INTERRUPT}', so no one would be asked. Add that graph as a node, or "
+                "call it with this run's thread id."
             )
         known = ", ".join(sorted(self.keys))
         who = "The input" if self.name == START else f"Node '{self.name}'"
         configurable = {} if context is None else context.run.config.get("configurable", {})
         if configurable.get("on_unknown_key") == "error":
             raise InvalidUpdateError(
-                f"{who} has the key {unknown[0]!r}, which the state doesn't. Keys: {known}."
+                f"{who} contains the unknown key {unknown[0]!r}. Keys: {known}."
             )
         for name in unknown:
             if name not in self._dropped:
                 self._dropped.add(name)
                 logger.warning(
-                    "%s has the key %r, which the state doesn't: it is dropped. Keys: %s.",
+                    "%s contains the unknown key %r; it is dropped. Keys: %s.",
                     who, name, known,
                 )  # fmt: skip
 
@@ -112,7 +113,7 @@ def _shown(update: Any) -> str:
     """Returns what a node returned in a few words."""
     if inspect.iscoroutine(update):
         update.close()  # nobody will await it, which Python would complain about
-        return f"{update}: a node that returns an awaitable has to be an `async def`"
+        return f"{update}: nodes that return an awaitable must be `async def`"
     # Another object's own words may ask a database, or raise.
     text = str(update) if _is_plain(update) else f"a {type(update).__qualname__}"
     return text if len(text) <= _LONGEST else f"{text[:_LONGEST]}..."
@@ -136,7 +137,7 @@ def _targets(command: Command[Any]) -> Sequence[Any]:
     for target in targets:
         if not isinstance(target, (str, Send)):
             raise InvalidUpdateError(
-                f"A Command's goto is a node's name, a Send, or a list of them; got "
+                "Command.goto must be a node name, a Send, or a list of these; got "
                 f"{_shown(target)}"
             )
     return targets

@@ -208,7 +208,7 @@ def _collected(context: TaskContext, output: Any) -> list[Write]:
         # The node caught its own pause with a bare except. Going on as if it had been answered
         # would act on nobody's decision.
         logger.warning(
-            "Node %s returned after an unanswered interrupt(); it pauses all the same",
+            "node %s caught an interrupt() and returned; the run pauses anyway",
             context.task.name,
         )
         raise GraphInterrupt(context.open)

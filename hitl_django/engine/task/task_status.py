@@ -159,7 +159,7 @@ def plan_resume(resume: Any, open_ids: Sequence[str]) -> dict[str, Any]:
         return {open_ids[0]: resume} if open_ids else {}
     if not resume:
         raise UnknownInterruptError(
-            "The resume map names no interrupt.",
+            "The resume map contains no interrupt id.",
             reason="empty_map",
             interrupt_ids=(),
             pending_ids=open_ids,

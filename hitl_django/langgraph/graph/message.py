@@ -28,5 +28,9 @@ class MessageGraph(StateGraph):
     """A graph whose state is a list of messages; StateGraph(MessagesState) is what to use."""
 
     def __init__(self) -> None:
-        warn("MessageGraph is deprecated: use StateGraph(MessagesState).", DeprecationWarning, 2)
+        warn(
+            "Deprecated: use StateGraph(MessagesState) instead of MessageGraph.",
+            DeprecationWarning,
+            2,
+        )
         super().__init__(Annotated[list[Any], add_messages])

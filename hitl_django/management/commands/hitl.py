@@ -54,7 +54,7 @@ VERBS = {
 class Command(BaseCommand):
     """Hands a verb and its arguments to the module of that name."""
 
-    help = "Starts runs and looks after them."
+    help = "Starts and manages runs."
 
     def add_arguments(self, parser: CommandParser) -> None:
         verbs = parser.add_subparsers(title="verbs", dest="verb", metavar="VERB", required=True)

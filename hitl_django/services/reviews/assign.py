@@ -42,7 +42,7 @@ def assign(
     refusal = denied_log.record_denial("assign", by=by, via=via)
     with refusal, transaction.atomic(using=write_alias()):
         thread, interrupt = lookup.lock(interrupt_id, by)
-        message = "You may not assign this question."
+        message = "You don't have permission to assign this interrupt."
         refuse_unless_may(by, get_policy().may_assign, interrupt, message)
         lookup.refuse_if_closed(interrupt)
         _refuse_who_may_not(interrupt, to)
@@ -82,7 +82,7 @@ def snooze(
     refusal = denied_log.record_denial("snooze", by=by, via=via)
     with refusal, transaction.atomic(using=write_alias()):
         thread, interrupt = lookup.lock(interrupt_id, by)
-        message = "You may not put this question off."
+        message = "You don't have permission to snooze this interrupt."
         refuse_unless_may(by, get_policy().may_decide, interrupt, message)
         lookup.refuse_if_closed(interrupt)
         if by is not None:
@@ -104,7 +104,7 @@ def _moment(until: datetime | None, now: datetime) -> datetime | None:
     until = to_stored(until)
     if until <= now:
         raise InvalidInputError(
-            "A question is put off until a moment to come.", [("until", "is not in the future")]
+            "The snooze time must be in the future.", [("until", "must be in the future")]
         )
     return until
 
@@ -115,8 +115,8 @@ def _refuse_who_may_not(interrupt: Interrupt, to: Any) -> None:
     seen = select_visible(_row(interrupt), to).exists()
     if not seen or not get_policy().may_decide(to, interrupt):
         raise InvalidInputError(
-            "The question can't be assigned to a user who may not decide it.",
-            [("to", "may not decide the question")],
+            "The user can't be assigned: they don't have permission to decide this interrupt.",
+            [("to", "can't decide this interrupt")],
         )
 
 

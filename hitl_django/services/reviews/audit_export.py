@@ -73,14 +73,16 @@ def list_audit_entries(
     refuse_export_unless(by, get_policy().may_export)
     refuse_export_unless(by, may_view_reviewer_reports)
     if not _leave_hidden_out(threads.filter(pk=thread.pk), by).exists():
-        raise NotAllowedError("You may not see the whole record of this thread.")
+        raise NotAllowedError(
+            "You don't have permission to view the full audit log of this thread."
+        )
     entries = AuditEntry.objects.using(write_alias()).filter(thread=thread, seq__gt=after)
     return [_build_entry(entry, thread_id) for entry in entries.order_by("seq")[:limit]]
 
 
 def refuse_export_unless(user: Any, may: Any) -> None:
     if user is not None and not may(user):
-        raise NotAllowedError("You may not download this.")
+        raise NotAllowedError("You don't have permission to export this.")
 
 
 def _read_record(user: Any, period: Period, graph: str | None) -> Iterator[ExportedEntry]:

@@ -77,7 +77,7 @@ def claim(
         if take_over:
             lookup.lock(interrupt_id, by)
         interrupt = lookup.find(interrupt_id, by)
-        message = "You may not decide this question."
+        message = "You don't have permission to decide this interrupt."
         refuse_unless_may(by, get_policy().may_decide, interrupt, message)
         lookup.refuse_if_closed(interrupt)
         # Zero rows: somebody else holds it, or it was closed meanwhile.
@@ -177,7 +177,9 @@ class _Taking:
         rows = _rows().filter(taken_key=self.taken_key)
         taken = rows.values_list("pk", "taken_for", named=True).first()
         if taken is not None and taken.taken_for != self.taken_for:
-            raise IdempotencyKeyReusedError("The key took a question of another choice.")
+            raise IdempotencyKeyReusedError(
+                "The idempotency key was already used with different filters."
+            )
         return None if taken is None else taken.pk
 
 
@@ -285,9 +287,9 @@ def _rows() -> QuerySet[Interrupt]:
 
 def _refuse_nobody(by: Any) -> None:
     if by is None:
-        raise ValueError("A question is held by somebody: by is a user.")
+        raise ValueError("Claiming requires a user (by=).")
 
 
 def _refuse_unless_may_take_over(interrupt: Interrupt, by: Any) -> None:
-    message = "You may not take this question from who holds it."
+    message = "You don't have permission to take over claims."
     refuse_unless_may(by, get_policy().may_take_over, interrupt, message)

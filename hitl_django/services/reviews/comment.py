@@ -56,7 +56,7 @@ def comment(
     refusal = denied_log.record_denial("comment", by=by, via=via)
     with refusal, transaction.atomic(using=write_alias()):
         thread, interrupt = lookup.lock(interrupt_id, by)
-        message = "You may not comment on this question."
+        message = "You don't have permission to comment on this interrupt."
         refuse_unless_may(by, get_policy().may_comment, interrupt, message)
         made = Comment.objects.using(write_alias()).create(
             interrupt=interrupt,
@@ -94,7 +94,7 @@ def _mention(made: Comment, interrupt: Interrupt, by: Any) -> None:
 def _fit(text: str) -> str:
     fit = escape_unstorable(text.strip())
     if not fit:
-        raise InvalidInputError("The comment is empty.", [("text", "is empty")])
+        raise InvalidInputError("The comment is empty.", [("text", "is required")])
     if len(fit) > hitl.COMMENT_MAX_LENGTH:
         reason = f"is longer than {hitl.COMMENT_MAX_LENGTH} characters"
         raise InvalidInputError(f"The comment {reason}.", [("text", reason)])

@@ -71,7 +71,7 @@ def act_on_due(rows: QuerySet[Interrupt], at: str, retry: str, act: Callable[[UU
             done += _act_on(act, pk, using)
         except Exception:
             fields = {"interrupt_id": str(pk)}
-            logger.exception("question %s: what is due by its %s failed", pk, at, extra=fields)
+            logger.exception("interrupt %s: could not process its %s", pk, at, extra=fields)
             _put_off(pk, at, retry, using)
     return done
 
@@ -90,7 +90,7 @@ def _put_off(pk: UUID, at: str, retry: str, using: str) -> None:
         past.update(**{retry: Now() + PUT_OFF})
     except Exception:
         fields = {"interrupt_id": str(pk)}
-        logger.exception("question %s could not be put off", pk, extra=fields)
+        logger.exception("interrupt %s could not be postponed", pk, extra=fields)
 
 
 def _warn(pk: UUID) -> bool:

@@ -305,7 +305,12 @@ def _read(pk: UUID) -> _Found:
 
 
 def _refuse_if_not_allowed(interrupt: Interrupt, by: Any) -> None:
-    refuse_unless_may(by, get_policy().may_decide, interrupt, "You may not decide this question.")
+    refuse_unless_may(
+        by,
+        get_policy().may_decide,
+        interrupt,
+        "You don't have permission to decide this interrupt.",
+    )
 
 
 def _earlier_outcome(interrupt: Interrupt, request: Request) -> DecisionInfo | None:
@@ -318,7 +323,8 @@ def _earlier_outcome(interrupt: Interrupt, request: Request) -> DecisionInfo | N
         return None
     if decision.request_digest != request.digest:
         raise IdempotencyKeyReusedError(
-            f"The key {request.key!r} was used on this question with another decision."
+            f"Idempotency key {request.key!r} was already used with a different decision "
+            "on this interrupt."
         )
     return DecisionInfo.from_row(decision, interrupt.run_id, repeated=True)
 

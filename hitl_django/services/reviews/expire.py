@@ -93,7 +93,7 @@ def _expire(pk: UUID) -> bool:
             batch, interrupt.run, thread, interrupts=Interrupt.Status.CANCELLED
         )
     elif interrupt.then not in STAYING:
-        error = f"The question {interrupt.title!r} expired, and nobody had answered it."
+        error = f"The interrupt {interrupt.title!r} expired without a decision."
         Run.objects.using(write_alias()).filter(pk=interrupt.run_id).update(
             state=Run.State.PARKED, error=error, traceback=""
         )
@@ -106,7 +106,7 @@ def _expire(pk: UUID) -> bool:
     # No row: somebody changed the run by hand, as everybody else waits for the thread's lock to do
     # so. Nothing of this stays, and the next sweep looks again.
     if not batch.run():
-        raise RuntimeError(f"Run {interrupt.run_id} was changed by hand.")
+        raise RuntimeError(f"Run {interrupt.run_id} was changed manually.")
     signals.send_on_commit(
         signals.interrupt_expired,
         using=write_alias(),
@@ -143,7 +143,7 @@ def _stays_open(interrupt: Interrupt) -> tuple[dict[str, Any], dict[str, Any]]:
     if group is None:
         # Nobody is named to turn to, but the question is as overdue as it would be otherwise.
         logger.error(
-            "question %s can't be escalated: its group doesn't exist",
+            "interrupt %s can't be escalated: unknown group",
             interrupt.pk,
             extra={
                 "interrupt_id": str(interrupt.pk),

@@ -56,7 +56,7 @@ def refuse_if_closed(interrupt: Interrupt) -> None:
         return
     decision = interrupt.closing()
     raise AlreadyDecidedError(
-        f"The question is no longer open: it is {interrupt.get_status_display()}.",
+        f"The interrupt is no longer pending: {interrupt.get_status_display()}.",
         status=str(interrupt.status),
         decision=None if decision is None else DecisionInfo.from_row(decision, interrupt.run_id),
     )
@@ -80,10 +80,10 @@ def claimed_error(interrupt: Interrupt) -> ClaimedError:
     """Says who holds a question, and until when."""
     until = interrupt.claimed_until
     if until is None:  # whoever held it has let go since
-        message = "Somebody held the question a moment ago. Try again."
+        message = "The interrupt was claimed by someone else a moment ago. Try again."
         return ClaimedError(message, claimed_by_label="", until=timezone.now())
     return ClaimedError(
-        f"{interrupt.claimed_label} holds the question until {until:%Y-%m-%d %H:%M:%S}.",
+        f"The interrupt is claimed by {interrupt.claimed_label} until {until:%Y-%m-%d %H:%M:%S}.",
         claimed_by_label=interrupt.claimed_label,
         until=until,
     )
@@ -94,13 +94,14 @@ def already_decided_error(interrupt: Interrupt) -> AlreadyDecidedError:
     # An earlier decision may have been refused, so it is the one of the version before.
     decisions = Decision.objects.using(write_alias()).filter(interrupt=interrupt)
     decision = decisions.filter(version=interrupt.version - 1, effective=True).first()
-    message = f"The question is no longer open: it is {interrupt.get_status_display()}."
+    message = f"The interrupt is no longer pending: {interrupt.get_status_display()}."
     if interrupt.status == Interrupt.Status.EXPIRED:
-        message = "The question expired before. Nothing of yours was recorded."
+        message = "The interrupt has expired. Nothing was saved."
     elif decision is not None:
         message = (
-            f"The question was already decided: {decision.type} by {decision.by_label} at "
-            f"{decision.created_at:%Y-%m-%d %H:%M:%S}. Nothing of yours was recorded."
+            f"The interrupt has already been decided: {decision.type} by "
+            f"{decision.by_label} at {decision.created_at:%Y-%m-%d %H:%M:%S}. Nothing was "
+            "saved."
         )
     info = None if decision is None else DecisionInfo.from_row(decision, interrupt.run_id)
     return AlreadyDecidedError(message, status=str(interrupt.status), decision=info)
@@ -109,7 +110,7 @@ def already_decided_error(interrupt: Interrupt) -> AlreadyDecidedError:
 def run_stopped_error(run: Run) -> RunStateError:
     """Returns the error for a question whose run has stopped otherwise."""
     return RunStateError(
-        f"The run is {run.state}; the question can be decided once it goes on.",
+        f"The run is {run.state}. Retry it before deciding the interrupt.",
         state=str(run.state),
         allowed=Run.ANSWERABLE,
     )

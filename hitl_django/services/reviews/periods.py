@@ -35,12 +35,14 @@ class Period:
     def build(cls, first: date, last: date, *, max_days: int | None = MAX_DAYS) -> Period:
         """Return the period; InvalidInputError where it ends before it begins, or is too long."""
         if first.year not in YEARS or last.year not in YEARS:
-            raise InvalidInputError("That is no time of ours.", [("last", "is no time of ours")])
+            raise InvalidInputError("Invalid period.", [("last", "is not a valid date")])
         if last < first:
-            raise InvalidInputError("It ends before it begins.", [("last", "is before the first")])
+            raise InvalidInputError(
+                "The end date is before the start date.", [("last", "is before the start date")]
+            )
         if max_days is not None and (last - first).days >= max_days:
-            reason = f"is more than {max_days} days after the first"
-            raise InvalidInputError("The time is too long.", [("last", reason)])
+            reason = f"is more than {max_days} days after the start date"
+            raise InvalidInputError("The period is too long.", [("last", reason)])
         return cls(first, last)
 
     @property
@@ -75,7 +77,7 @@ def select_decided(user: Any, period: Period, *, graph: str | None = None) -> Qu
 
 def may_view_reviewer_reports(user: Any) -> bool:
     """Return whether the user may see figures of each reviewer; a user of None may."""
-    return user is None or get_policy().may_view_reviewer_figures(user)
+    return user is None or get_policy().may_view_reviewer_insights(user)
 
 
 def start_of_day(day: date) -> datetime:

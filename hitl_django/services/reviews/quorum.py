@@ -18,7 +18,7 @@ from hitl_django.models import Decision, Interrupt, Run, Thread
 from ..results import DecisionInfo
 from . import lookup
 
-OWN = "You started this run, so somebody else has to approve what it asks."
+OWN = "You started this run, so someone else has to approve."
 
 
 def match_started_by(user: Any, run: str = "") -> Q:
@@ -65,7 +65,7 @@ def refuse_unless_claimed(interrupt: Interrupt, thread: Thread, by: Any) -> None
     lookup.raise_if_claimed(interrupt, thread, by)
     until = interrupt.claimed_until
     if until is None or until <= thread.now:
-        raise ClaimRequiredError("Claim the question first: only who holds it decides it.")
+        raise ClaimRequiredError("This interrupt must be claimed before it can be decided.")
 
 
 def is_seconded(options: AnswerOptions, answer: Any) -> bool:
@@ -93,7 +93,8 @@ def refuse_second_vote(interrupt: Interrupt, by: Any) -> None:
     if vote is None:
         return
     raise AlreadyApprovedError(
-        f"You approved this version before. {interrupt.approvals} of {interrupt.quorum} have.",
+        f"You already approved this version. {interrupt.approvals} of {interrupt.quorum} "
+        "approvals.",
         status=str(interrupt.status),
         decision=DecisionInfo.from_row(vote, interrupt.run_id),
     )

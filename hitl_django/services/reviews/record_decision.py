@@ -79,10 +79,13 @@ class Request:
         """Returns the request; InvalidAnswerError where its key or its value can't be taken."""
         if key and (len(key) > KEY_LENGTH or not key.isprintable()):
             raise InvalidAnswerError(
-                f"The key is not 1 to {KEY_LENGTH} printable characters.", [("", "bad key")]
+                f"The idempotency key must be 1 to {KEY_LENGTH} printable characters.",
+                [("", "invalid idempotency key")],
             )
         if (type is None) is (resume is UNSET) or (type is None and value is not UNSET):
-            raise TypeError("A decision has a type, with a value or without, or a resume value.")
+            raise TypeError(
+                "A decision needs either a type, optionally with a value, or a resume value."
+            )
         reason = escape_unstorable(reason)
         content: dict[str, Any] = {"reason": reason}
         if type is not None:

@@ -71,7 +71,7 @@ def _address(thread_id: str, value: Any, by: Any) -> list[tuple[Interrupt, Any]]
         return [(_find(rows, name, known), answer) for name, answer in value.items()]
     if len(waiting) > 1:
         raise UnknownInterruptError(
-            "The thread asks several questions: name the one that is answered, by its id.",
+            "The thread has several pending interrupts. Specify which one to answer by its id.",
             reason="ambiguous",
             interrupt_ids=[],
             pending_ids=known,
@@ -79,7 +79,7 @@ def _address(thread_id: str, value: Any, by: Any) -> list[tuple[Interrupt, Any]]
     # What somebody else has just answered is still what this is about.
     asked = waiting or list(rows.order_by("-created_at", "-pk")[:1])
     if not asked:
-        raise NothingPendingError("The thread waits for no answer.", thread_id=thread_id)
+        raise NothingPendingError("The thread has no pending interrupt.", thread_id=thread_id)
     return [(asked[0], value)]
 
 
@@ -94,7 +94,7 @@ def _find(rows: Any, name: str, known: list[str]) -> Interrupt:
     found: Interrupt | None = rows.filter(**key).first()
     if found is None:
         raise UnknownInterruptError(
-            "The thread asks no such question.",
+            "The thread has no pending interrupt with this id.",
             reason="not_pending",
             interrupt_ids=[name],
             pending_ids=known,

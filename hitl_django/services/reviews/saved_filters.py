@@ -87,13 +87,13 @@ def save_filter(name: str, query: Mapping[str, Any], *, shared: bool = False, by
     the name is empty or too long, the query says nothing, or there are too many.
     """
     if shared and not get_policy().may_share_filters(by):
-        raise NotAllowedError("You may not share filters.")
+        raise NotAllowedError("You don't have permission to share filters.")
     name, kept = escape_unstorable(name.strip()), clean_query(query)
     if not 0 < len(name) <= NAME_LENGTH:
-        reason = f"is not 1 to {NAME_LENGTH} characters long"
+        reason = f"must be 1 to {NAME_LENGTH} characters"
         raise InvalidInputError(f"The name {reason}.", [("name", reason)])
     if not kept:
-        raise InvalidInputError("The filter says nothing.", [("query", "says nothing")])
+        raise InvalidInputError("The filter is empty.", [("query", "is empty")])
     rows = SavedFilter.objects.using(write_alias())
     with transaction.atomic(using=write_alias()):
         # One after the other, or each of several would count the same.
@@ -101,8 +101,8 @@ def save_filter(name: str, query: Mapping[str, Any], *, shared: bool = False, by
         users.select_for_update().get(pk=by.pk)
         own = rows.filter(owner=by.pk)
         if not own.filter(name=name).exists() and own.count() >= MAX_OWN:
-            reason = f"there are {MAX_OWN} already"
-            raise InvalidInputError(f"Of filters {reason}.", [("name", reason)])
+            reason = f"at most {MAX_OWN} filters are allowed"
+            raise InvalidInputError(f"Saved filters: {reason}.", [("name", reason)])
         saved, _new = rows.update_or_create(
             owner=by, name=name, defaults={"query": kept, "shared": shared}
         )

@@ -143,20 +143,20 @@ def _refuse_if_not_allowed(interrupt: Interrupt, decision: Decision, by: Any) ->
     def may(user: Any, interrupt: Interrupt) -> bool:
         return get_policy().may_undo(user, decision)
 
-    refuse_unless_may(by, may, interrupt, "Only who decided can undo it.")
+    refuse_unless_may(by, may, interrupt, "Only the person who made the decision can undo it.")
 
 
 def _find_obstacle(interrupt: Interrupt, thread: Thread, decision: Decision, now: datetime) -> str:
     """Says why a decision can't be undone at this moment; "" where it can."""
     if interrupt.status != Interrupt.Status.DECIDED or decision.undo_epoch is None:
-        return "The decision can't be undone: its run went on at once."
+        return "The decision can't be undone: the run resumed immediately."
     run = interrupt.run
     # The epoch says that nobody has claimed the thread since, whatever the run's state is by now.
     if decision.undo_epoch != thread.epoch or run.state != Run.State.INTERRUPTED:
-        return "The decision can't be undone any more: its run has gone on."
+        return "The decision can no longer be undone: the run has resumed."
     # Without a moment the run waits for answers to its other questions.
     if run.resumes_at is not None and run.resumes_at <= now:
-        return "The decision can't be undone any more: the time for it is over."
+        return "The decision can no longer be undone: the time limit has passed."
     return ""
 
 
@@ -181,7 +181,7 @@ def _reopen(interrupt: Interrupt, decision: Decision, using: str) -> None:
     # Zero rows: somebody changed the question by hand, as everybody else waits for the thread's
     # lock to do so.
     if not reopened:
-        raise UndoRefusedError("The question was changed meanwhile.")
+        raise UndoRefusedError("The interrupt changed in the meantime.")
 
 
 def _is_another_answered(interrupt: Interrupt, thread: Thread, using: str) -> bool:

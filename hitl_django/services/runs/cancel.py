@@ -37,7 +37,7 @@ def cancel_run(batch: WriteBatch, run: Run, thread: Thread, *, interrupts: str) 
     if not cancelled:
         run.refresh_from_db(using, fields=["state"])
         raise RunStateError(
-            f"The run is {run.state}, so there is nothing to cancel.",
+            f"The run is already {run.state}.",
             state=run.state,
             allowed=CANCELLABLE,
         )

@@ -124,6 +124,6 @@ def _operated(thread_id: str, by: Any) -> Thread:
     thread = leases.lock_thread(pk=run.thread_id)
     if by is not None and not get_policy().may_operate(by, run):
         raise NotAllowedError(
-            "You may not erase what is stored of this thread.", thread_id=thread.thread_id
+            "You don't have permission to erase this thread.", thread_id=thread.thread_id
         )
     return thread

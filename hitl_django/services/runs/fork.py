@@ -132,7 +132,7 @@ def find_operated(thread_id: str, by: Any) -> tuple[Thread, Run]:
     thread = find_thread(thread_id, by)
     runs = Run.select_newest(Run.objects.using(write_alias()).select_related("thread"))
     run = find_row(select_visible(runs, by), NoSuchThread, thread=thread)
-    message = "You may not go on from a checkpoint of this thread."
+    message = "You don't have permission to fork this thread."
     refuse_unless_may(by, get_policy().may_operate, run, message)
     return thread, run
 
@@ -145,7 +145,7 @@ def refuse_input(last: Run, values: Any, by: Any, via: str) -> None:
     says_who = registry.get_starter_groups(graph)
     says_where = via == "api" and not registry.is_startable_over_api(graph)
     if says_who or says_where:
-        message = "You may not give this run other values."
+        message = "You don't have permission to fork with different values."
         refuse_unless_may(by, lambda user, run: may_start(user, run.graph, via), last, message)
 
 
@@ -155,8 +155,8 @@ def check_values(registered: RegisteredGraph, values: Any, as_node: str | None) 
     is_input = as_node == INPUT and values is not None
     if as_node is not None and as_node not in graph.nodes and not is_input:
         raise InvalidInputError(
-            f"The graph {registered.name!r} has no node {as_node!r}.",
-            [("as_node", "is no node of the graph")],
+            f"Graph {registered.name!r} has no node {as_node!r}.",
+            [("as_node", "is not a node of the graph")],
         )
     if values is not None and not isinstance(values, Command):
         check_input(get_hints(graph.state_schema), graph.state_schema, values)
@@ -241,7 +241,7 @@ def refuse_if_queued(last: Run) -> None:
     """Raises where the newest run of a thread waits for a worker."""
     if last.state == Run.State.QUEUED:
         raise RunStateError(
-            f"The thread {last.thread.thread_id!r} has a run that is {last.state}.",
+            f"Thread {last.thread.thread_id!r} has a {last.state} run.",
             state=str(last.state),
             allowed=[state for state in REPLACED if state != Run.State.QUEUED],
         )
@@ -251,7 +251,7 @@ def refuse_unless_free(thread: Thread, last: Run, checkpoint_id: str) -> None:
     """Raises where a worker holds the thread, or the checkpoint isn't there any more."""
     if thread.lease_until is not None and thread.lease_until > thread.now:
         raise RunStateError(
-            "A worker advances the thread right now. Cancel its run, or wait until it stops.",
+            "A worker is running this thread. Cancel its run, or wait until it stops.",
             state=str(last.state),
             allowed=REPLACED,
         )

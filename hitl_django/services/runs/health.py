@@ -70,7 +70,7 @@ def find_worker_outage() -> WorkerOutage | None:
 def worker_health(*, by: Any = None) -> WorkerHealth:
     """Returns how the workers are; a user who may not know gets NotAllowedError."""
     if by is not None and not get_policy().may_view_workers(by):
-        raise NotAllowedError("You may not see how the workers are.")
+        raise NotAllowedError("You don't have permission to view worker health.")
     runs = dict(_runs())
     due = runs["overdue"].aggregate(overdue=Count("pk"), due_since=Min("queued_at"))
     return WorkerHealth(

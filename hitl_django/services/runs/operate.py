@@ -98,7 +98,7 @@ def retry(run_id: UUID | str, *, by: Any = None, via: str = "code") -> RunInfo:
         )
         if not queued:
             raise RunStateError(
-                f"The run is {before}; only a failed or parked one can be retried.",
+                f"The run is {before}. Only failed or parked runs can be retried.",
                 state=before,
                 allowed=RETRYABLE,
             )
@@ -139,7 +139,7 @@ def list_retryable(state: str, *, graph: str | None = None, by: Any = None) -> I
     may be retried while others are yet to be found.
     """
     if state not in RETRYABLE:
-        raise ValueError(f"state is one of {', '.join(RETRYABLE)}, not {state!r}.")
+        raise ValueError(f"state must be one of {', '.join(RETRYABLE)}, not {state!r}.")
     rows = select_visible(Run.objects.using(write_alias()), by).filter(state=state)
     rows = rows.filter(~is_superseded()).order_by("pk")
     if graph is not None:
@@ -164,7 +164,9 @@ def _operated(run_id: UUID | str, by: Any) -> tuple[Run, Thread]:
     found = find_row(select_visible(runs, by).only("thread"), RunNotFound, pk=run_id)
     thread = leases.lock_thread(pk=found.thread_id)
     run = runs.select_related("thread").get(pk=found.pk)
-    refuse_unless_may(by, get_policy().may_operate, run, "You may not cancel or retry this run.")
+    refuse_unless_may(
+        by, get_policy().may_operate, run, "You don't have permission to cancel or retry this run."
+    )
     return run, thread
 
 
@@ -175,7 +177,7 @@ def _raise_if_superseded(run: Run) -> None:
     newer = find_later_run(run)
     if newer is not None:
         raise RunStateError(
-            f"The thread has a newer run, {newer}, so this one can't go on.",
+            f"The thread has a newer run, {newer}; this one can't be resumed.",
             state=str(run.state),
             allowed=RETRYABLE,
         )

@@ -58,13 +58,13 @@ class RunOptions:
             unknown = [] if names == ALL else [name for name in names if name not in nodes]
             if unknown:
                 raise InvalidInputError(
-                    f"The graph {registered.name!r} has no node {unknown[0]!r}.",
-                    [(what, "names no node of the graph")],
+                    f"Graph {registered.name!r} has no node {unknown[0]!r}.",
+                    [(what, "is not a node of the graph")],
                 )
         if self.durability is not None and self.durability not in DURABILITIES:
             raise InvalidInputError(
-                f"durability is one of {', '.join(DURABILITIES)}, not {self.durability!r}.",
-                [("durability", "is none")],
+                f"durability must be one of {', '.join(DURABILITIES)}, not {self.durability!r}.",
+                [("durability", "is not a valid durability")],
             )
         check_metadata(self.metadata)
         _check_configurable(self.configurable)

@@ -89,14 +89,15 @@ def start(
     with denied_log.record_denial("start", by=by, via=via):
         if asked is not None and not may_start(asked, graph, via):
             raise NotAllowedError(
-                f"You may not start a run of {graph!r}.", thread_id=thread_id or ""
+                f"You don't have permission to start runs of graph {graph!r}.",
+                thread_id=thread_id or "",
             )
     registered = registry.get_graph(graph)
     if input is None:
         raise EmptyInputError
     check_names(key=key, thread_id=thread_id)
     if on_pending not in ON_PENDING:
-        raise ValueError(f"on_pending is one of {', '.join(ON_PENDING)}, not {on_pending!r}.")
+        raise ValueError(f"on_pending must be one of {', '.join(ON_PENDING)}, not {on_pending!r}.")
     check_metadata(metadata)
     registered.graph.validate_input(input)
     if isinstance(subject, SubjectRef):
@@ -160,7 +161,8 @@ class _Start:
         # One text for both: whoever guesses another's key learns nothing of the input.
         if not self._may_be_shown(run) or not self._is_same(run):
             raise IdempotencyKeyReusedError(
-                f"The key {self.key!r} was used before for another run of {run.graph!r}."
+                f"Idempotency key {self.key!r} was already used for a different run of "
+                f"graph {run.graph!r}."
             )
         return RunInfo.from_row(run)
 
@@ -333,8 +335,8 @@ class _Start:
                 raise NoSuchThread
         if thread.graph not in ("", self.registered.name):
             raise InvalidInputError(
-                f"The thread {thread.thread_id!r} belongs to the graph {thread.graph!r}.",
-                [("thread_id", f"belongs to the graph {thread.graph!r}")],
+                f"Thread {thread.thread_id!r} belongs to graph {thread.graph!r}.",
+                [("thread_id", f"belongs to graph {thread.graph!r}")],
             )
 
     def _take_over(self, thread: Thread) -> bool:
@@ -367,14 +369,14 @@ class _Start:
             thread.save(using=write_alias(), update_fields=["subject_type", "subject_id"])
         elif (thread.subject_type_id, thread.subject_id) != (kind.pk, key):
             raise InvalidInputError(
-                f"The thread {thread.thread_id!r} is about something else.",
-                [("subject", "is not what the thread is about")],
+                f"Thread {thread.thread_id!r} has a different subject.",
+                [("subject", "doesn't match the thread's subject")],
             )
 
     def _replace(self, live: Run, thread: Thread) -> None:
         if live.state != Run.State.INTERRUPTED:
             raise RunStateError(
-                f"The thread {thread.thread_id!r} has a run that is {live.state}.",
+                f"Thread {thread.thread_id!r} has a {live.state} run.",
                 state=live.state,
                 allowed=[Run.State.INTERRUPTED, Run.State.SUCCEEDED, Run.State.FAILED],
             )
@@ -383,11 +385,11 @@ class _Start:
             waiting = interrupts.filter(run=live, status=Interrupt.Status.PENDING)
             waiting = select_visible(waiting, self.by)
             raise PendingInterruptsError(
-                f"The thread {thread.thread_id!r} waits for answers, which a new run would lose.",
+                f"Thread {thread.thread_id!r} has pending interrupts that a new run would discard.",
                 [str(pk) for pk in waiting.values_list("pk", flat=True)],
             )
         refuse_if_waited_for(thread)
-        message = "You may not cancel the run that waits for answers."
+        message = "You don't have permission to cancel the interrupted run."
         refuse_unless_may(self.asked, get_policy().may_operate, live, message)
         batch = WriteBatch(write_alias())
         closed = cancel_run(batch, live, thread, interrupts=Interrupt.Status.SUPERSEDED)

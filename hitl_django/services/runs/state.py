@@ -253,7 +253,7 @@ def run_result(run_id: UUID | str, schema: Any = None, *, by: Any = None) -> Any
     runs = Run.objects.using(write_alias()).select_related("thread")
     run = find_row(select_visible(runs, by), RunNotFound, pk=run_id)
     if by is not None and not get_policy().may_view_result(by, run):
-        raise NotAllowedError("You may not see what came of this run.")
+        raise NotAllowedError("You don't have permission to view the result of this run.")
     _refuse_unless_succeeded(run)
 
     registered = find_graph_of_run(run)
@@ -266,8 +266,8 @@ def run_result(run_id: UUID | str, schema: Any = None, *, by: Any = None) -> Any
         last = next(iter(stored), None)
         if last is None:
             raise RunStateError(
-                "A later run of the thread has changed its state, and what this one ended with was "
-                "pruned.",
+                "A later run has changed the thread's state, and this run's final state "
+                "was pruned.",
                 state=str(run.state),
                 allowed=[Run.State.SUCCEEDED],
             )
@@ -300,7 +300,7 @@ def find_thread(thread_id: str, by: Any) -> Thread:
 def refuse_unless_may_view_state(by: Any, thread: Thread) -> None:
     """Raises NotAllowedError unless the user may see what the thread's channels hold."""
     if by is not None and not get_policy().may_view_state(by, thread):
-        raise NotAllowedError("You may not see the state of this thread.")
+        raise NotAllowedError("You don't have permission to view the state of this thread.")
 
 
 def render_json(values: Any) -> Any:

@@ -48,5 +48,5 @@ def find_subject(key: SubjectRef, by: Any) -> Model:
 
 def _build_error(by: Any, reason: str) -> InvalidInputError:
     if by is not None:
-        reason = "is nothing that you may start a run about"
+        reason = "is not an object you can start a run for"
     return InvalidInputError(f"The subject {reason}.", [("subject", reason)])

@@ -82,7 +82,7 @@ def create_thread(
         restore_archived(thread_id=thread_id)
         find_row(select_visible(rows, by), NoSuchThread, thread_id=thread_id)
         if if_exists != "keep":
-            raise ThreadExistsError(f"There is a thread {thread_id!r} already.") from None
+            raise ThreadExistsError(f"Thread {thread_id!r} already exists.") from None
         return CreatedThread(thread_id, created=False)
     return CreatedThread(thread_id, created=True)
 
@@ -165,7 +165,7 @@ def change_metadata(
         if run is None:
             _refuse_unless_may_start(found.graph, by, via)
         elif by is not None and run.started_by_id != by.pk:
-            message = "You may not change the metadata of this thread."
+            message = "You don't have permission to change this thread's metadata."
             refuse_unless_may(by, get_policy().may_operate, run, message)
     with transaction.atomic(using=write_alias()):
         thread = leases.lock_thread(pk=found.pk)
@@ -182,7 +182,7 @@ def change_metadata(
 def check_metadata(metadata: dict[str, Any] | None) -> None:
     """Raises for metadata that can't be stored."""
     if metadata is not None and not isinstance(metadata, dict):
-        raise InvalidInputError("The metadata is not a dict.", [("metadata", "is not a dict")])
+        raise InvalidInputError("The metadata must be a dict.", [("metadata", "must be a dict")])
     check_json(metadata, "The metadata")
     size = len(json.dumps(metadata, ensure_ascii=False).encode())
     if size > METADATA_BYTES:  # lists show the metadata of many threads
@@ -197,9 +197,9 @@ def check_names(**names: str | None) -> None:
         if name is None:
             continue
         if not 1 <= len(name) <= NAME_LENGTH:
-            reason = f"is not 1 to {NAME_LENGTH} characters long"
+            reason = f"must be 1 to {NAME_LENGTH} characters"
         elif not name.isprintable():
-            reason = "has a character that can't be printed"
+            reason = "contains an unprintable character"
         else:
             continue
         raise InvalidInputError(f"The {what} {reason}.", [(what, reason)])
@@ -208,4 +208,6 @@ def check_names(**names: str | None) -> None:
 def _refuse_unless_may_start(graph: str, by: Any, via: str) -> None:
     graphs: Iterable[str] = [graph] if graph else registry.list_names()
     if by is not None and not any(may_start(by, name, via) for name in graphs):
-        raise NotAllowedError("You may not start runs, so a thread is of no use to you.")
+        raise NotAllowedError(
+            "You don't have permission to start runs, so you can't create a thread."
+        )

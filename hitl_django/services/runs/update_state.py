@@ -87,7 +87,7 @@ def _refuse_if_moved_on(thread: Thread, last: Run, checkpoint_id: str) -> None:
     rows = Checkpoint.objects.using(write_alias()).filter(thread=thread, ns="")
     if rows.order_by("-checkpoint_id").values_list("checkpoint_id", flat=True)[0] != checkpoint_id:
         raise RunStateError(
-            "The thread has gone on meanwhile. Look at its state again.",
+            "The thread has changed in the meantime. Read its state again.",
             state=str(last.state),
             allowed=fork.REPLACED,
         )

@@ -67,7 +67,7 @@ def _refuse_in_transaction() -> None:
             pass
     except RuntimeError:
         raise RuntimeError(
-            "A run can't be waited for within a transaction: no worker sees it before the commit."
+            "Can't wait for a run inside a transaction: workers don't see it before the commit."
         ) from None
 
 

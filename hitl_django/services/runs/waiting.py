@@ -76,8 +76,8 @@ def refuse_if_waited_for(thread: Thread) -> None:
     """Raises RunStateError for a thread that runs wait for: another would begin before them."""
     if thread.has_waiting and run_leases.select_waiting(write_alias(), thread.pk).exists():
         raise RunStateError(
-            f"Runs wait for the thread {thread.thread_id!r}, and begin before any other. Cancel "
-            "them, or wait behind them.",
+            f"Other runs are waiting for thread {thread.thread_id!r} and start first. "
+            "Cancel them, or wait as well.",
             state=Run.State.WAITING,
             allowed=Run.ENDED,
         )
@@ -87,7 +87,7 @@ def refuse_if_crowded(thread: Thread) -> None:
     """Raises RunStateError for a thread that as many runs wait for as may."""
     if run_leases.select_waiting(write_alias(), thread.pk).count() >= MOST_WAITING:
         raise RunStateError(
-            f"So many runs wait for the thread {thread.thread_id!r} that no other may: "
+            f"Thread {thread.thread_id!r} already has the maximum number of waiting runs: "
             f"{MOST_WAITING}.",
             state=Run.State.WAITING,
             allowed=Run.ENDED,
@@ -126,7 +126,7 @@ def _fail(run: Run, thread: Thread, error: Exception) -> None:
     using = write_alias()
     # Its type alone: it may quote the input.
     fields = {"run_id": str(run.pk), "thread_id": thread.thread_id, "graph": run.graph}
-    logger.warning("run %s can't begin: %s", run.pk, type(error).__name__, extra=fields)
+    logger.warning("run %s could not start: %s", run.pk, type(error).__name__, extra=fields)
     line, full = run_leases.describe_error(error)
     Run.objects.using(using).filter(pk=run.pk).update(
         state=Run.State.FAILED, error=line, traceback=full, finished_at=Now()

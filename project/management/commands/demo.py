@@ -40,7 +40,7 @@ class Command(BaseCommand):
     ends, or is killed, keeps none of the others.
     """
 
-    help = "Runs the demo: a filled review queue, a web server and a worker. Ctrl-C stops it."
+    help = "Runs the demo: a sample review queue, a web server and a worker. Press Ctrl-C to stop."
 
     def add_arguments(self, parser: CommandParser) -> None:
         parser.add_argument("--port", type=int, default=8000, help="default: 8000")
@@ -48,8 +48,9 @@ class Command(BaseCommand):
             "--hosts",
             type=int,
             default=1,
-            help="web servers, at this port and the next ones, each with a worker; more than one "
-            "need PostgreSQL, which python -m tools.hosts starts; default: 1",
+            help="number of web servers, on consecutive ports, each with a worker; more "
+            "than one requires PostgreSQL, which python -m tools.hosts starts "
+            "(default: 1)",
         )
 
     def handle(self, *args: Any, port: int, hosts: int, **options: Any) -> None:
@@ -72,7 +73,7 @@ class Command(BaseCommand):
         call_command("migrate", verbosity=0)
         people.create()
         customers.create()
-        self.stdout.write(f"Runs from {REQUESTS.name}: ", ending="")
+        self.stdout.write(f"Starting runs from {REQUESTS.name}: ", ending="")
         call_command("hitl", "start", input=str(REQUESTS), stdout=self.stdout, stderr=self.stderr)
 
     def run(self, ports: Sequence[int], listener: StopSignals) -> None:
@@ -93,7 +94,7 @@ class Command(BaseCommand):
         for child in children:
             code = child.exit_code()
             if code is not None:
-                self.stdout.write(f"The {child.program.name} ended with code {code}.")
+                self.stdout.write(f"The {child.program.name} exited with code {code}.")
                 self.stdout.flush()
         return [child for child in children if child.exit_code() is None]
 
@@ -103,13 +104,13 @@ class Command(BaseCommand):
         for port in ports:
             self.stdout.write(f"  http://{HOST}:{port}/")
         if len(ports) > 1:
-            self.stdout.write("\nKill any of these; the others go on:")
+            self.stdout.write("\nYou can kill any of these; the others keep working:")
             for child in children:
                 self.stdout.write(f"  kill -9 {child.process.pid}  {child.program.name}")
         self.stdout.write(f"\nLog in with password “{people.PASSWORD}” as")
         for person in people.PEOPLE:
             self.stdout.write(f"  {person.username:<6} {person.about}")
-        self.stdout.write(f"\nLogs: {settings.VAR_DIR}\nCtrl-C stops all of it.")
+        self.stdout.write(f"\nLogs: {settings.VAR_DIR}\nPress Ctrl-C to stop.")
         self.stdout.flush()
 
 
@@ -131,18 +132,18 @@ def programs(ports: Sequence[int]) -> list[Program]:
 def check_hosts(hosts: int) -> None:
     """Refuse a number of hosts that can't be."""
     if hosts < 1:
-        raise CommandError(f"--hosts is at least 1, not {hosts}.")
+        raise CommandError(f"--hosts must be at least 1, not {hosts}.")
     if hosts > 1 and connection.vendor != "postgresql":
         raise CommandError(
-            "SQLite is for one host. 'python -m tools.hosts' starts a PostgreSQL server and this "
-            "command on it; or name one: HITL_DEMO_DATABASE=postgresql://…"
+            "SQLite supports a single host only. 'python -m tools.hosts' runs this "
+            "command on a PostgreSQL server; or set HITL_DEMO_DATABASE=postgresql://…"
         )
 
 
 def check_port(port: int) -> None:
     """Refuse a port that somebody listens on, before anything else is done."""
     if not 0 < port < 65536:
-        raise CommandError(f"A port is a number from 1 to 65535, not {port}.")
+        raise CommandError(f"The port must be from 1 to 65535, not {port}.")
     with socket.socket() as probe:
         # As runserver does, so that the rest of an earlier connection isn't taken for a listener.
         probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
@@ -150,8 +151,8 @@ def check_port(port: int) -> None:
             probe.bind((HOST, port))
         except OSError as error:
             raise CommandError(
-                f"Port {port} of {HOST} can't be used: {error.strerror}. "
-                f"Take another: demo --port {port + 1 if port < 65535 else 8000}"
+                f"Can't use port {port} of {HOST}: {error.strerror}. Try another: demo "
+                f"--port {port + 1 if port < 65535 else 8000}"
             ) from None
 
 
@@ -163,7 +164,7 @@ def wait_for_answer(port: int, children: list[Child]) -> None:
         if answers(port):
             return
         time.sleep(0.1)
-    raise CommandError(f"The web server did not answer within {START_UP:.0f} seconds.")
+    raise CommandError(f"The web server did not respond within {START_UP:.0f} seconds.")
 
 
 def answers(port: int) -> bool:
@@ -184,6 +185,6 @@ def refuse_ended(children: list[Child]) -> None:
         code = child.exit_code()
         if code is not None:
             raise CommandError(
-                f"The {child.program.name} ended by itself with code {code}, so the demo stops. "
-                f"Its last lines:\n{child.read_log_tail()}"
+                f"The {child.program.name} exited unexpectedly with code {code}. Stopping "
+                f"the demo. Last log lines:\n{child.read_log_tail()}"
             )

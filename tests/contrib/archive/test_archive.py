@@ -558,9 +558,9 @@ class TestCommands:
         ended()
         ended()
         said = self.call("archive", "--older-than=30d", "--dry-run")
-        assert said == "2 threads to archive.\n"
+        assert said == "2 threads would be archived.\n"
         said = self.call("archive", "--older-than=30d", "--graph=plain", "--dry-run")
-        assert said == "0 threads to archive.\n"
+        assert said == "0 threads would be archived.\n"
         assert archived() == []
 
     def test_it_goes_on_until_nothing_is_left(

@@ -118,7 +118,7 @@ def test_figures_of_reviewers_take_a_permission_of_their_own(ann: User) -> None:
     lead.user_permissions.add(Permission.objects.get(codename="view_interrupt"))
     decide(ann)
     assert figures(lead).reviewers is None
-    lead.user_permissions.add(Permission.objects.get(codename="view_reviewer_figures"))
+    lead.user_permissions.add(Permission.objects.get(codename="view_reviewer_insights"))
     found = figures(User.objects.get(pk=lead.pk))
     assert [one.label for one in found.reviewers] == ["ann"]
 

@@ -174,7 +174,7 @@ class TestThePage:
         assert "ann-of-accounting" not in text_of(page)
         narrowed = f"{reverse('admin:hitl_django_decision_changelist')}?by={ann.pk}"
         assert client.get(narrowed).status_code == 403
-        client = lead("view_reviewer_figures")
+        client = lead("view_reviewer_insights")
         assert "ann-of-accounting" in text_of(client.get(PAGE))
         assert client.get(narrowed).context["cl"].result_count == 1
 
@@ -277,7 +277,7 @@ def rows_of(response: Any) -> list[dict[str, str]]:
 
 class TestDecisionsAsCsv:
     def test_come_back_as_they_were(self, lead: Callable[..., Client]) -> None:
-        client = lead("export_decisions", "view_reviewer_figures")
+        client = lead("export_decisions", "view_reviewer_insights")
         reason = 'It was "late",\r\nand; wet\u2028so – no.'
         made = decide(User.objects.create_user("ann"), title="Refund, “120”?", graph="typed")
         Decision.objects.filter(pk=made.pk).update(reason=reason)
@@ -392,7 +392,7 @@ class TestTheRecordAsCsv:
     def test_takes_both_permissions(self, decided: Thread, lead: Callable[..., Client]) -> None:
         assert lead("export_decisions").get(RECORD).status_code == 403
         assert RECORD not in text_of(lead().get(PAGE))
-        assert lead("view_reviewer_figures").get(RECORD).status_code == 200
+        assert lead("view_reviewer_insights").get(RECORD).status_code == 200
 
     def test_leaves_out_threads_of_which_some_interrupt_is_hidden(
         self, decided: Thread, admin_client: Client, settings: Any

@@ -36,7 +36,7 @@ def greet(state: Chat) -> Chat:
 
 
 def ask(state: Chat) -> Chat:
-    return {"answer": interrupt({"title": "Go on?"}, response_schema=SCHEMA)}
+    return {"answer": interrupt({"title": "Continue?"}, response_schema=SCHEMA)}
 
 
 def close(state: Chat) -> Chat:

@@ -122,7 +122,7 @@ def build_route() -> StateGraph[Any]:
     builder = StateGraph(Route)
     for name in ("first", "second", "third"):
         builder.add_node(name, lambda state, name=name: {"log": [f"{name} {state.get('note')}"]})
-    builder.add_node("ask", lambda state: {"log": [interrupt("Go on?")]})
+    builder.add_node("ask", lambda state: {"log": [interrupt("Continue?")]})
     builder.add_edge(START, "first").add_edge("first", "second").add_edge("third", "ask")
     return builder
 

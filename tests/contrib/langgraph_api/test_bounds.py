@@ -132,7 +132,7 @@ def test_search_shows_values_within_bounds(call: Call, monkeypatch: Any) -> None
     monkeypatch.setattr(threads, "MOST_BYTES", 60)
     shown = call("threads/search")[0].json()
     asked = [[asked["value"] for (asked,) in each["interrupts"].values()] for each in shown]
-    assert asked[-4:] == [[{"title": "Go on?"}]] * 4  # the oldest first
+    assert asked[-4:] == [[{"title": "Continue?"}]] * 4  # the oldest first
     assert asked[:2] == [[None]] * 2
     assert all(each["values"] is None for each in shown)
 

@@ -51,7 +51,7 @@ def test_a_run_that_is_waited_for_shows_what_it_asks_and_what_came_of_it(client:
     thread = client.threads.create()["thread_id"]
     asked = client.runs.wait(thread, "chat", input={"log": ["hello"]})
     assert asked["log"] == ["hello", "greeted"]
-    assert [each["value"] for each in asked["__interrupt__"]] == [{"title": "Go on?"}]
+    assert [each["value"] for each in asked["__interrupt__"]] == [{"title": "Continue?"}]
     done = client.runs.wait(thread, "chat", command=GO_ON)
     assert done == {"log": ["hello", "greeted", "closed"], "answer": {"approved": True}}
 

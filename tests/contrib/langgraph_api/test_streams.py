@@ -56,7 +56,7 @@ def test_a_stream_has_the_events_of_its_modes_and_an_end(client: Any) -> None:
         "metadata", "values", "updates", "values", "updates", "values", "end",
     ]  # fmt: skip
     assert parts[0].data["run_id"] == str(Run.objects.get().pk)
-    assert parts[-2].data["__interrupt__"][0]["value"] == {"title": "Go on?"}
+    assert parts[-2].data["__interrupt__"][0]["value"] == {"title": "Continue?"}
 
     more = stream(client, thread, "chat", command=GO_ON, stream_mode="updates")
     assert [part.data for part in more if part.event == "updates"] == [
@@ -84,7 +84,7 @@ def test_a_stream_has_graphs_below_where_they_are_asked_for(client: Any) -> None
 
 def test_the_second_form_of_a_stream_is_understood_as_well(client: Any) -> None:
     parts = stream(client, None, "chat", input=HELLO, stream_mode="values", version="v2")
-    assert parts[-1]["interrupts"][0]["value"] == {"title": "Go on?"}
+    assert parts[-1]["interrupts"][0]["value"] == {"title": "Continue?"}
 
 
 def test_a_run_that_fails_ends_its_stream_with_the_error(client: Any) -> None:
@@ -124,7 +124,7 @@ def test_a_stream_that_goes_on_first_has_the_values_without_what_was_asked(clien
     more = stream(client, thread, "chat", command=GO_ON, stream_mode="values")
     assert events(more) == ["metadata", "values", "values", "values", "end"]
     interrupt = asked.pop("__interrupt__")
-    assert [each["value"] for each in interrupt] == [{"title": "Go on?"}]
+    assert [each["value"] for each in interrupt] == [{"title": "Continue?"}]
     assert more[1].data == asked
     run = more[0].data["run_id"]
     for number, part in enumerate(more[1:-1], 2):

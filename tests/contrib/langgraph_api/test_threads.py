@@ -125,7 +125,7 @@ def test_a_paused_thread_shows_what_it_asks(client: Any) -> None:
     shown = client.threads.get(thread)
     interrupt = Interrupt.objects.get()
     assert shown["interrupts"] == {
-        interrupt.task_id: [{"id": interrupt.interrupt_id, "value": {"title": "Go on?"}}]
+        interrupt.task_id: [{"id": interrupt.interrupt_id, "value": {"title": "Continue?"}}]
     }
     assert shown["values"] == {"log": ["hello", "greeted"]}
 

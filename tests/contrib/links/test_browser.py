@@ -98,7 +98,7 @@ def test_no_request_says_where_it_came_from_and_the_form_is_taken(
     page.reload()
     with leads_on(page):
         page.click("button[value=reject]")
-    assert "You rejected it." in page.content()
+    assert "You rejected this request." in page.content()
     assert {request.resource_type for request in requests} >= {"document", "stylesheet"}
     assert not any(request.headers.get("referer") for request in requests)
     assert page.reload().status == 200
@@ -123,7 +123,7 @@ def test_where_cookies_are_blocked_an_interrupt_is_decided(
         page.goto(url)
         with leads_on(page):
             page.click("button[value=reject]")
-        assert "You rejected it." in page.content()
+        assert "You rejected this request." in page.content()
     assert Decision.objects.get().type == "reject"
 
 
@@ -140,7 +140,7 @@ def test_a_form_under_another_key_comes_back_with_what_was_typed(
     picture(page, "link-unsigned-phone-light")
     with leads_on(page):
         page.click("button[value=reject]")
-    assert "You rejected it." in page.content()
+    assert "You rejected this request." in page.content()
     assert Decision.objects.get().reason == "The figures are of last year."
 
 
@@ -154,11 +154,11 @@ def test_what_was_typed_is_sent_again_once_that_can_be_done(
     with mock.patch("hitl_django.contrib.links.services.resolve_link", side_effect=gone):
         with leads_on(page):
             page.click("button[value=reject]")
-        assert "This can't be shown right now" in page.content()
+        assert "This page is temporarily unavailable" in page.content()
         picture(page, "link-away-phone-light")
     with leads_on(page):
-        page.get_by_text("Send it again").click()
-    assert "You rejected it." in page.content()
+        page.get_by_text("Submit again").click()
+    assert "You rejected this request." in page.content()
     assert Decision.objects.get().reason.split()[-2:] == ["<last>", "year."]
 
 
@@ -185,6 +185,6 @@ def test_a_link_that_is_over_says_so(visit: Callable[..., Any], start: Callable[
     link = create_review_link(interrupt.pk, name="Lena Roth")
     revoke_link(link.id)
     page = visit(link.url, viewport=PHONE, color_scheme="dark")
-    assert "This link was taken back" in page.content()
+    assert "This link was revoked" in page.content()
     assert "the news" not in page.content()
     picture(page, "link-revoked-phone-dark")

@@ -37,7 +37,7 @@ def test_it_shows_the_interrupt_and_decides_when_the_form_is_sent(
     after = visitor.get(url)
     assert after.status_code == 200
     assert "Thank you, Dana K." in after.content.decode()
-    assert "You rejected it." in after.content.decode()
+    assert "You rejected this request." in after.content.decode()
 
 
 @pytest.mark.parametrize("where", ["on another question", "on a later version"])
@@ -54,7 +54,7 @@ def test_it_says_what_was_decided_with_it_and_nothing_else(
     else:
         later.version, later.key = later.version + 1, ""
     later.save(force_insert=True)
-    assert "You rejected it." in visitor.get(url).content.decode()
+    assert "You rejected this request." in visitor.get(url).content.decode()
 
 
 @pytest.mark.promise("P8")
@@ -130,10 +130,13 @@ def test_a_host_where_everybody_has_to_sign_in_lets_a_link_through(
     ("spend", "headline"),
     [
         (lambda interrupt: ReviewLink.objects.update(expires_at=Now()), "This link has expired"),
-        (lambda interrupt: ReviewLink.objects.update(revoked_at=Now()), "This link was taken back"),
-        (lambda interrupt: Interrupt.objects.update(version=9), "The question has changed"),
-        (lambda interrupt: services.decide(interrupt.pk, "approve"), "Somebody else has decided"),
-        (lambda interrupt: services.cancel(interrupt.run_id), "This is no longer asked"),
+        (lambda interrupt: ReviewLink.objects.update(revoked_at=Now()), "This link was revoked"),
+        (lambda interrupt: Interrupt.objects.update(version=9), "This request has changed"),
+        (
+            lambda interrupt: services.decide(interrupt.pk, "approve"),
+            "Someone else has already decided",
+        ),
+        (lambda interrupt: services.cancel(interrupt.run_id), "This request is closed"),
     ],
 )
 def test_a_link_that_is_over_says_so_and_nothing_of_the_interrupt(
@@ -157,7 +160,7 @@ def test_what_is_no_link_is_not_found(visitor: Client) -> None:
         response = visitor.get(f"/hitl/links/{token}/")
         assert response.status_code == 404
     response = visitor.get(f"/hitl/links/{'A' * 64}/")
-    assert "This link leads nowhere" in response.content.decode()
+    assert "Link not found" in response.content.decode()
 
 
 def test_nobody_keeps_it_finds_it_or_frames_it(
@@ -242,7 +245,7 @@ def test_it_names_who_made_it(
 ) -> None:
     ada = django_user_model.objects.create_superuser("ada")
     link = create_review_link(asked().pk, name=DANA, by=ada)
-    assert "Dana K., ada asks you to decide:" in visitor.get(link.url).content.decode()
+    assert "Dana K., ada is asking for your decision:" in visitor.get(link.url).content.decode()
     revoke_link(link.id)
     assert "ask ada for another link" in visitor.get(link.url).content.decode()
 
@@ -253,8 +256,8 @@ def test_what_is_too_long_to_be_shown_is_not_said_to_be_a_download(
     item = asked()
     Interrupt.objects.update(payload={"title": "Long?", "text": "x" * 30_000})
     page = visitor.get(link_to(item)).content.decode()
-    assert "10000 more characters are not shown." in page
-    assert "Ask whoever sent you the link for them." in page
+    assert "10000 more characters not shown." in page
+    assert "Ask the person who sent you the link for the full text." in page
     assert "ownload" not in page
 
 
@@ -268,7 +271,7 @@ def test_a_preview_shows_what_would_be_sent_and_sends_nothing(
     response = send(visitor, url, preview="1", **typed)
     page = response.content.decode()
     assert response.status_code == 200
-    assert "Nothing was sent yet. This is what you would send:" in page
+    assert "Not submitted yet. This is what will be sent:" in page
     assert "77" in page
     assert "because" in page
     assert not Decision.objects.exists()
@@ -304,4 +307,4 @@ def test_what_was_decided_with_it_is_undone_with_it(
     Run.objects.update(resumes_at=Now() - timedelta(seconds=1))
     late = visitor.get(url).content.decode()
     assert 'name="undo"' not in late
-    assert "You rejected it." in late
+    assert "You rejected this request." in late

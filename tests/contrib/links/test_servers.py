@@ -88,4 +88,4 @@ def test_who_sends_too_much_gets_to_see_why_it_is_refused(
     for megabytes in (3, 6):
         status, page = ask(server, "POST", url, "reason=" + "x" * (megabytes * 1024 * 1024))
         assert status == 413
-        assert "Nothing of yours was recorded." in page
+        assert "Nothing was saved." in page

@@ -105,7 +105,7 @@ def test_what_is_sent_names_the_interrupt_and_leads_to_it_without_what_is_asked(
     item = ask(group="Night", due=timedelta(hours=3))
     send()
     mail = mails.next()
-    assert mail["Subject"] == "You are asked to decide: Refund 120 EUR?"
+    assert mail["Subject"] == "Review requested: Refund 120 EUR?"
     assert mail["From"] == "queue@shop.example"
     assert mail["Auto-Submitted"] == "auto-generated"
     text, html = (mail.get_body((kind,)).get_content() for kind in ("plain", "html"))
@@ -195,7 +195,7 @@ def test_a_mail_program_is_told_how_to_unsubscribe(
     ask(group="Night")
     send()
     assert mails.all() == []
-    assert faults() == ["There was nobody to be told at once."]
+    assert faults() == ["No recipients with immediate notifications."]
 
 
 def test_who_may_not_see_an_interrupt_is_told_nothing_of_it(
@@ -207,7 +207,7 @@ def test_who_may_not_see_an_interrupt_is_told_nothing_of_it(
     ask(group="Night")
     send()
     assert mails.all() == []
-    assert faults() == ["They may not see the question, or it is gone."]
+    assert faults() == ["The request doesn't exist, or the user can't view it."]
 
 
 def test_an_interrupt_that_was_decided_meanwhile_is_told_to_nobody(
@@ -234,7 +234,7 @@ def test_nobody_is_told_of_what_they_did_themselves(
     send()
     [mail] = mails.all()
     assert mail["To"] == "ravi@shop.example"
-    words = {"assign": "rita assigns you a question", "comment": "rita mentions you"}
+    words = {"assign": "rita assigned a request to you", "comment": "rita mentioned you"}
     assert mail["Subject"] == f"{words[verb]}: Refund 120 EUR?"
 
 
@@ -258,7 +258,7 @@ def test_a_group_that_an_interrupt_is_given_to_is_asked(
     [mail] = mails.all()
     assert (mail["To"], mail["Subject"]) == (
         "ravi@shop.example",
-        "You are asked to decide: Refund 120 EUR?",
+        "Review requested: Refund 120 EUR?",
     )
 
 

@@ -50,7 +50,7 @@ def test_one_says_oneself_what_one_wants_to_be_told_of(person: Person) -> None:
     rita, ravi = person("rita"), person("ravi")
     client = log_in(rita)
     page = client.get(PAGE).content.decode()
-    assert "Mails go to rita@shop.example." in page
+    assert "Emails are sent to rita@shop.example." in page
     assert page.count('<option value="now" selected>') == len(TOPICS)
     chosen = {**dict.fromkeys(TOPICS, "off"), "asked": "daily", "language": "de"}
     assert client.post(PAGE, chosen).status_code == 302

@@ -140,11 +140,11 @@ def test_who_wants_to_hear_once_a_day_gets_one_mail_with_what_waits(
         send()
     [mail] = mails.all()
     assert mail["To"] == "rita@shop.example"
-    assert mail["Subject"] == "23 questions wait for you"
+    assert mail["Subject"] == "23 requests need your review"
     assert "List-Unsubscribe" in mail
     text = mail.get_body(("plain",)).get_content()
     assert text.count("* Refund") == 20
-    assert "1 of them is overdue." in text
+    assert "1 is overdue." in text
     assert "And 3 more." in text
     assert "* Where she is mentioned" in text
     assert "Not for her" not in text
@@ -165,7 +165,7 @@ def test_a_mention_is_in_the_digest_that_follows_it_however_late_and_in_no_other
         assert scheduled_notifications.publish_digest()
         send()
     [mail] = mails.all()
-    assert mail["Subject"] == "Comments mention you"
+    assert mail["Subject"] == "You were mentioned"
 
 
 @pytest.mark.usefixtures("any_hour")
@@ -203,4 +203,4 @@ def test_where_the_site_says_daily_those_who_chose_nothing_get_the_digest(
     sweep()
     send()
     [mail] = mails.all()
-    assert mail["Subject"] == "1 question waits for you"
+    assert mail["Subject"] == "1 request needs your review"

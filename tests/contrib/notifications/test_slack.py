@@ -158,7 +158,7 @@ def test_a_channel_is_told_of_what_is_assigned_to_its_group_by_hand(
     assert not Delivery.objects.exists()
     services.assign(item.pk, group=rita.groups.get(), by=rita)
     assert deliver(channel).state == "delivered"
-    assert json.loads(receiver.next().body)["text"] == "Assigned: Refund 120 EUR?"
+    assert json.loads(receiver.next().body)["text"] == "Requests assigned: Refund 120 EUR?"
     # To a person elsewhere is for no channel of the group's.
     services.assign(item.pk, to=ravi, by=rita)
     assert Delivery.objects.count() == 1
@@ -314,7 +314,7 @@ def test_an_operator_makes_changes_and_removes_a_channel(
     assert client.post(url, trial).status_code == 302
     deliver(channel)
     bodies = [json.loads(received.body) for received in receiver.all()]
-    assert {"text": "This is a test."} in bodies
+    assert {"text": "This is a test notification."} in bodies
     assert client.post(f"{url}{channel.pk}/delete/", {"post": "yes"}).status_code == 302
     assert not SlackChannel.objects.exists()
 
@@ -362,7 +362,7 @@ def test_an_interrupt_that_was_decided_is_not_told_of(
     channel = connect(receive())
     item = ask()
     services.decide(item.pk, "approve")
-    assert deliver(channel).fault == "The question was closed meanwhile."
+    assert deliver(channel).fault == "The request was closed."
     outbox.clear_listeners()
 
 

@@ -37,7 +37,7 @@ def test_one_is_listed_paused_and_resumed(admin_client: Client, schedule: Schedu
     assert "1 schedule is paused." in press(admin_client, "pause", schedule)
     schedule.refresh_from_db()
     assert not schedule.is_active
-    assert "1 schedule goes on." in press(admin_client, "resume", schedule)
+    assert "1 schedule resumed." in press(admin_client, "resume", schedule)
     schedule.refresh_from_db()
     assert schedule.is_active
 

@@ -71,7 +71,7 @@ def test_from_wherever_one_looks_the_due_times_are_the_same(
         ("0 7 * * MOO", "bad day-of-week"),
         ("0 7 */0 * *", "bad day-of-month"),
         ("0 7 30 2 *", "bad day-of-month"),
-        ("* * */20 * 1L", "never comes"),
+        ("* * */20 * 1L", "never matches"),
         (f"{'0,' * 60}0 7 * * *", "longer"),
     ],
 )

@@ -488,7 +488,7 @@ def test_the_doctor_names_what_starts_nothing_and_the_command_lists_it() -> None
     Schedule.objects.all().delete()
     err = io.StringIO()
     call_command("hitl", "schedules", stderr=err)
-    assert err.getvalue() == "There are none.\n"
+    assert err.getvalue() == "No results.\n"
 
 
 @pytest.mark.any_database

@@ -229,7 +229,7 @@ def test_a_resolver_that_hangs_is_not_waited_for(
     )
     answer = http_post.post_body("https://slow.example/", {}, b"", 0.1)
     over.set()
-    assert answer.fault == "There was no answer in time."
+    assert answer.fault == "The receiver timed out."
 
 
 def test_a_name_that_nobody_knows_is_a_failure(
@@ -242,7 +242,7 @@ def test_a_name_that_nobody_knows_is_a_failure(
 
     monkeypatch.setattr(addresses.socket, "getaddrinfo", unknown)
     answer = http_post.post_body("https://nobody.example/", {}, b"", 5)
-    assert answer.fault == "The connection failed: the name can't be resolved."
+    assert answer.fault == "The connection failed: the host name can't be resolved."
 
 
 @pytest.fixture(scope="module")

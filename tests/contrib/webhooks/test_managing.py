@@ -62,7 +62,7 @@ def three(hook: Hook) -> list[WebhookEndpoint]:
     for endpoint in made:
         message_to(endpoint)
     Delivery.objects.update(
-        state="dead", attempts=12, fault="It answered 500.", status=500, finished_at=Now()
+        state="dead", attempts=12, fault="The receiver returned 500.", status=500, finished_at=Now()
     )
     WebhookEndpoint.objects.update(failures=12, rests_until=Now() + timedelta(hours=1))
     return made
@@ -181,9 +181,9 @@ def test_a_webhook_that_is_deleted_at_that_moment_is_not_found(
 
 def test_a_message_that_waits_keeps_its_count_when_it_is_sent_again(hook: Hook) -> None:
     message = message_to(hook(URL))
-    Delivery.objects.update(attempts=3, fault="It answered 500.")
+    Delivery.objects.update(attempts=3, fault="The receiver returned 500.")
     info = webhook_services.redeliver(message.pk)
-    assert (info.state, info.attempts, info.fault) == ("pending", 3, "It answered 500.")
+    assert (info.state, info.attempts, info.fault) == ("pending", 3, "The receiver returned 500.")
 
 
 def test_a_message_that_is_sent_again_begins_afresh(three: list[WebhookEndpoint]) -> None:
@@ -213,7 +213,9 @@ def test_a_webhook_that_only_stops_keeps_what_became_of_it(three: list[WebhookEn
         info = webhook_services.change_webhook(three[0].pk, **changes)
         assert (info.failures, info.rests_until) == (12, before.rests_until)
     for changes in ({"is_active": True}, {"url": URL}):
-        WebhookEndpoint.objects.update(failures=12, rests_until=Now(), stopped="It answered 410.")
+        WebhookEndpoint.objects.update(
+            failures=12, rests_until=Now(), stopped="The receiver returned 410."
+        )
         info = webhook_services.change_webhook(three[0].pk, **changes)
         assert (info.failures, info.rests_until, info.stopped) == (0, None, "")
     three[1].refresh_from_db()

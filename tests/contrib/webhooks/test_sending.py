@@ -130,18 +130,18 @@ def test_after_a_rotation_messages_are_signed_with_both_secrets_for_a_day(
     assert received.headers["webhook-signature"] == signature(rotated.secret, received)
 
 
-CLOSED = "The connection was closed before the answer was whole."
+CLOSED = "The connection was closed before the response was complete."
 FAULTS: dict[str, tuple[Any, str]] = {
-    "500": (answering(500), "It answered 500."),
-    "400": (answering(400), "It answered 400."),
+    "500": (answering(500), "The receiver returned 500."),
+    "400": (answering(400), "The receiver returned 400."),
     "a redirect": (
         answering(307, "Location: http://169.254.169.254/latest/"),
-        "It answered 307; redirects are not followed.",
+        "The receiver returned 307. Redirects are not followed.",
     ),
     "closed at once": (faults.closing, CLOSED),
     "closed mid-way": (faults.breaking_off, CLOSED),
-    "no HTTP": (faults.babbling, "The answer was not HTTP (BadStatusLine)."),
-    "a flood of headers": (faults.flooding, "The answer was not HTTP (HTTPException)."),
+    "no HTTP": (faults.babbling, "The response was not valid HTTP (BadStatusLine)."),
+    "a flood of headers": (faults.flooding, "The response was not valid HTTP (HTTPException)."),
 }
 
 
@@ -173,7 +173,7 @@ def test_who_says_nothing_or_hardly_anything_is_left_at_the_deadline(
     started: list[Receiver] = []
     started.append(receive(kind(lambda: started[0])))
     delivery = deliver(message_to(hook(started[0])))
-    assert delivery.fault == "There was no answer in time."
+    assert delivery.fault == "The receiver timed out."
     assert delivery.state == "pending"
 
 
@@ -198,7 +198,7 @@ def test_after_the_last_attempt_a_message_is_given_up_until_somebody_sends_it_ag
         assert delivery.state == "pending"
         due_now()
         assert deliver(delivery).attempts == attempt
-    assert (delivery.state, delivery.fault) == ("dead", "It answered 503.")
+    assert (delivery.state, delivery.fault) == ("dead", "The receiver returned 503.")
     due_now()
     assert deliver(delivery).attempts == 3
 
@@ -218,7 +218,7 @@ def test_an_attempt_that_no_worker_lived_to_end_counts(
     assert claims.claim_next(held) is not None  # and its worker dies
     due_now()
     assert deliver(delivery).state == "dead"
-    assert delivery.fault == "No worker lived to say what came of the last attempt."
+    assert delivery.fault == "The worker died during the last attempt."
     assert delivery.attempts == 1
 
 
@@ -317,7 +317,7 @@ def test_410_turns_an_endpoint_off(hook: Hook, receive: Receive, advance: Advanc
     delivery, other = message_to(endpoint), message_to(endpoint)
     assert deliver(delivery).state == "dead"
     endpoint.refresh_from_db()
-    assert (endpoint.is_active, endpoint.stopped) == (False, "It answered 410: it is gone.")
+    assert (endpoint.is_active, endpoint.stopped) == (False, "The receiver returned 410 Gone.")
     services.start("steps", {"log": []})
     advance()
     assert Delivery.objects.count() == 2
@@ -496,7 +496,7 @@ def test_a_frozen_worker_that_was_replaced_notes_nothing(
         claims.Claim(claim.delivery, claim.attempt, claim.deadline - 3600), held
     )
     assert late is not None
-    assert late.fault == "There was no answer in time."  # and nothing was sent
+    assert late.fault == "The receiver timed out."  # and nothing was sent
     assert len(receiver.all()) == 1
     sending._settle(claim, held, late)
     delivery.refresh_from_db()
@@ -556,7 +556,7 @@ ANSWERS: dict[sending.AttemptResult, tuple[str, bool]] = {
         sending.AttemptResult(status): ("pending", True)
         for status in (408, 425, 429, 500, 503, 599)
     },
-    sending.AttemptResult(fault="There was no answer in time."): ("pending", True),
+    sending.AttemptResult(fault="The receiver timed out."): ("pending", True),
 }
 
 

@@ -71,10 +71,10 @@ class Migration(migrations.Migration):
                     "state",
                     models.CharField(
                         choices=[
-                            ("waiting", "waiting for its turn"),
+                            ("waiting", "waiting for earlier runs"),
                             ("queued", "queued"),
                             ("running", "running"),
-                            ("interrupted", "waiting for an answer"),
+                            ("interrupted", "waiting for review"),
                             ("succeeded", "succeeded"),
                             ("failed", "failed"),
                             ("parked", "parked"),
@@ -85,7 +85,7 @@ class Migration(migrations.Migration):
                     ),
                 ),
                 ("runs", models.PositiveIntegerField(verbose_name="runs")),
-                ("interrupts", models.PositiveIntegerField(verbose_name="questions")),
+                ("interrupts", models.PositiveIntegerField(verbose_name="requests")),
                 ("started_at", models.DateTimeField(verbose_name="created")),
                 ("ended_at", models.DateTimeField(verbose_name="ended")),
                 (

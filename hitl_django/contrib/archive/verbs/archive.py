@@ -17,8 +17,8 @@ from ..moves import select_archivable
 from ..retention import archive_ended
 
 HELP = (
-    "Move the threads whose runs have all ended more than so many days ago to the archive, where "
-    "each is one compressed row; 'hitl restore' brings one back."
+    "Archive threads whose last run ended at least this long ago. Each becomes one "
+    "compressed row; 'hitl restore' reverses it."
 )
 PORTION = 100  # threads after which the command says how far it has come
 
@@ -30,10 +30,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         type=parse_days,
         required=True,
         metavar="DAYS",
-        help="how long ago they ended, such as 90d",
+        help="minimum age since the last run ended, for example 90d",
     )
     parser.add_argument("--graph", help="only threads of this graph")
-    parser.add_argument("--dry-run", action="store_true", help="only say how many they are")
+    parser.add_argument(
+        "--dry-run", action="store_true", help="only print how many threads would be archived"
+    )
 
 
 def perform(command: BaseCommand, options: Mapping[str, Any]) -> None:
@@ -42,7 +44,7 @@ def perform(command: BaseCommand, options: Mapping[str, Any]) -> None:
     if options["dry_run"]:
         found = select_archivable(write_alias(), days)
         total = (found.filter(graph=graph) if graph else found).count()
-        command.stdout.write(f"{format_count(total, 'thread', 'threads')} to archive.")
+        command.stdout.write(f"{format_count(total, 'thread', 'threads')} would be archived.")
         return
     progress = Progress(command.stderr)
     for done in iter(lambda: archive_ended(days, PORTION, graph), 0):

@@ -22,7 +22,7 @@ HELP = (
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the arguments of the verb."""
-    parser.add_argument("threads", nargs="+", metavar="THREAD", help="the id of a thread")
+    parser.add_argument("threads", nargs="+", metavar="THREAD", help="thread id")
 
 
 def perform(command: BaseCommand, options: Mapping[str, Any]) -> None:
@@ -43,7 +43,7 @@ def _restore(thread_id: str) -> str:
     except ThreadNotFound as error:
         if _was_restored(thread_id):
             return "was restored before"
-        raise CommandError(f"There is no archived thread {thread_id!r}.") from error
+        raise CommandError(f"Unknown archived thread {thread_id!r}.") from error
     except (ThreadExistsError, PayloadError) as error:
         raise CommandError(str(error)) from error
     return "restored"

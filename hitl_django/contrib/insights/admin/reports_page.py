@@ -76,7 +76,10 @@ class ReportFilterForm(forms.Form):
             try:
                 cleaned["period"] = Period.build(cleaned["first"], cleaned["last"])
             except InvalidInputError:
-                words = _("This is before the first day, or more than %(n)d days after it.")
+                words = _(
+                    "The end date must not be before the start date or more than "
+                    "%(n)d days after it."
+                )
                 self.add_error("last", words % {"n": MAX_DAYS - 1})
         return cleaned
 
@@ -254,11 +257,11 @@ def _lay_out(figures: ReviewReport, rows: _Rows) -> dict[str, Any]:
     timed = rows.decisions() if figures.median is not None else ""
     return {
         "tiles": [
-            Figure(_("Asked"), localize(figures.asked), rows.interrupts()),
+            Figure(_("Review requested"), localize(figures.asked), rows.interrupts()),
             Figure(_("Decided"), localize(figures.decided), rows.decisions()),
             Figure(_("Median time to decision"), describe_seconds(figures.median), timed),
             Figure(_("90th percentile"), describe_seconds(figures.p90), timed),
-            Figure(_("Waiting now"), localize(waiting), rows.still_waiting()),
+            Figure(_("Pending now"), localize(waiting), rows.still_waiting()),
             Figure(
                 _("Overdue now"), localize(figures.overdue), rows.overdue(), figures.overdue > 0
             ),
@@ -287,13 +290,13 @@ def _lay_out(figures: ReviewReport, rows: _Rows) -> dict[str, Any]:
 
 
 def _plot_counts(figures: ReviewReport, rows: _Rows) -> Plot:
-    names = _("Asked"), _("Decided")
-    description = _("%(asked)s asked and %(decided)s decided in all.") % {
+    names = _("Review requested"), _("Decided")
+    description = _("%(asked)s requested, %(decided)s decided in total.") % {
         "asked": localize(figures.asked),
         "decided": localize(figures.decided),
     }
     values = [day.asked for day in figures.days], [day.decided for day in figures.days]
-    title = _("Asked and decided per day")
+    title = _("Requests and decisions per day")
     return Plot(
         "counts",
         title,
@@ -318,7 +321,7 @@ def _plot_times(figures: ReviewReport, rows: _Rows) -> Plot:
     times = {"median": describe_seconds(figures.median), "p90": describe_seconds(figures.p90)}
     description = _("Of all: median %(median)s, 90th percentile %(p90)s.") % times
     values = [day.median for day in figures.days], [day.p90 for day in figures.days]
-    title = _("Time from question to decision")
+    title = _("Time to decision")
     return Plot(
         "times",
         title,
@@ -403,7 +406,7 @@ def _lay_out_shares(
         share = round(100 * shares.agreed / shares.checked)
         texts = {"n": shares.agreed, "of": shares.checked, "share": share}
         text = _("%(n)d of %(of)d (%(share)d %%)") % texts
-        agreement = Figure(_("Agreement"), text, rows.spot_checks(**narrowed))
+        agreement = Figure(_("Approvals"), text, rows.spot_checks(**narrowed))
     return ShareRow(
         Figure("", label, rows.decisions(**narrowed)),
         plots.draw_shares(ident, ", ".join(words), list(shares.counts.items())),

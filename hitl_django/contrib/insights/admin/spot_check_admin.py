@@ -58,7 +58,7 @@ class ResultFilter(admin.SimpleListFilter):
     GIVEN = "given"
 
     def lookups(self, request: HttpRequest, model_admin: Any) -> list[tuple[str, Any]]:
-        named = ("waiting", _("pending")), (self.GIVEN, _("given"))
+        named = ("waiting", _("pending")), (self.GIVEN, _("completed"))
         return [*named, *SpotCheck.Result.choices]
 
     def queryset(self, request: HttpRequest, queryset: QuerySet[Any]) -> QuerySet[Any]:
@@ -110,7 +110,7 @@ class SpotCheckAdmin(ReportPages):
     def own_pages(self) -> dict[str, tuple[str, View]]:
         return {**super().own_pages(), "file": ("<path:object_id>/file/", self.file_view)}
 
-    @admin.display(description=_("question"))
+    @admin.display(description=_("request"))
     def request(self, check: SpotCheck) -> str:
         return format_entry(check, check.interrupt.title, describe_place(check.interrupt))
 

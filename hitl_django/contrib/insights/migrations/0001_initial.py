@@ -35,7 +35,7 @@ class Migration(migrations.Migration):
                         on_delete=django.db.models.deletion.CASCADE,
                         related_name="spot_checks",
                         to="hitl_django.interrupt",
-                        verbose_name="question",
+                        verbose_name="request",
                     ),
                 ),
                 (

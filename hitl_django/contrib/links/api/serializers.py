@@ -26,16 +26,19 @@ class LinkBody(StrictSerializer):
     """Whom a link is for, and what."""
 
     name = StrictCharField(
-        max_length=255, help_text="Who decides with it: stays with the decision."
+        max_length=255, help_text="Name of the recipient. Recorded with the decision."
     )
     email = StrictCharField(
-        max_length=254, allow_blank=True, required=False, help_text="Kept beside it."
+        max_length=254,
+        allow_blank=True,
+        required=False,
+        help_text="For reference only; no email is sent.",
     )
     decisions = _decisions(
-        max_length=10, required=False, help_text="Which it is for; empty: all that are allowed."
+        max_length=10, required=False, help_text="Decisions the link allows; empty for all."
     )
     expires_at = OffsetDateTimeField(
-        source="expires", required=False, help_text="In a week, if not named."
+        source="expires", required=False, help_text="Default: in 7 days."
     )
 
 
@@ -58,4 +61,6 @@ class LinkSerializer(serializers.Serializer):
 class NewLinkSerializer(LinkSerializer):
     """A link with its address, which is shown this once."""
 
-    url = serializers.CharField(help_text="What to send to the person; nothing shows it again.")
+    url = serializers.CharField(
+        help_text="The link to send to the recipient. It is not shown again."
+    )

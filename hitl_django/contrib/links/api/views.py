@@ -33,7 +33,9 @@ class LinkList(Resource):
         body=LinkBody,
         keyed=True,
         responses={
-            201: ResponseSpec("Made; the address is here and nowhere else.", NewLinkSerializer)
+            201: ResponseSpec(
+                "Review link created. Its URL is only included in this response.", NewLinkSerializer
+            )
         },
         errors=(errors.AlreadyDecidedError, errors.InvalidInputError),
         example={"name": "Dana K.", "decisions": ["approve", "reject"]},
@@ -67,7 +69,7 @@ class LinkDetail(Resource):
 
     @operation(
         "revoke_link",
-        responses={204: ResponseSpec("It can't be used any more.")},
+        responses={204: ResponseSpec("The link can no longer be used.")},
         errors=(LinkUnusableError,),
     )
     def delete(self, request: Request, interrupt_id: UUID, link_id: UUID) -> Response:

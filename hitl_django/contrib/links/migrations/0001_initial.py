@@ -28,21 +28,21 @@ class Migration(migrations.Migration):
                     ),
                 ),
                 ("secret_digest", models.CharField(max_length=64)),
-                ("name", models.CharField(max_length=255, verbose_name="for")),
-                ("email", models.EmailField(blank=True, max_length=254, verbose_name="e-mail")),
+                ("name", models.CharField(max_length=255, verbose_name="recipient")),
+                ("email", models.EmailField(blank=True, max_length=254, verbose_name="email")),
                 (
                     "decisions",
                     hitl_django.models.fields.JSONTextField(default=list, verbose_name="decisions"),
                 ),
                 ("payload_digest", models.CharField(max_length=32)),
                 ("version", models.PositiveIntegerField()),
-                ("created_by_label", models.CharField(max_length=255, verbose_name="made by")),
+                ("created_by_label", models.CharField(max_length=255, verbose_name="created by")),
                 (
                     "created_at",
                     models.DateTimeField(
                         db_default=django.db.models.functions.datetime.Now(),
                         editable=False,
-                        verbose_name="made",
+                        verbose_name="created",
                     ),
                 ),
                 ("expires_at", models.DateTimeField(verbose_name="expires")),
@@ -64,7 +64,7 @@ class Migration(migrations.Migration):
                         on_delete=django.db.models.deletion.CASCADE,
                         related_name="links",
                         to="hitl_django.interrupt",
-                        verbose_name="question",
+                        verbose_name="request",
                     ),
                 ),
             ],
@@ -72,9 +72,7 @@ class Migration(migrations.Migration):
                 "verbose_name": "review link",
                 "verbose_name_plural": "review links",
                 "ordering": ["-created_at", "-id"],
-                "permissions": [
-                    ("link_interrupt", "Can make links with which others decide questions")
-                ],
+                "permissions": [("link_interrupt", "Can create review links")],
             },
         ),
     ]

@@ -14,52 +14,45 @@ from hitl_django.models import Decision
 from ..services import LinkInfo, LinkState
 
 TOO_LARGE = Notice(
-    _("This is too large to be sent"),
+    _("Submission too large"),
     (
-        _("Nothing of yours was recorded."),
-        _("Your browser’s Back button leads to what you wrote. Shorten it, and send it again."),
+        _("Nothing was saved."),
+        _("Use your browser’s Back button to return to your text. Shorten it and try again."),
     ),
 )
-NO_FILE = Notice(_("There is no such file"), (_("Go back to the question."),))
-NOT_OFFERED = Notice(_("This can't be done here"))
+NO_FILE = Notice(_("File not found"), (_("Go back to the request."),))
+NOT_OFFERED = Notice(_("This action isn't supported here"))
 AWAY = Notice(
-    _("This can't be shown right now"), (_("Wait a minute, and then open the link again."),)
+    _("This page is temporarily unavailable"), (_("Wait a minute, then open the link again."),)
 )
 FAILED = Notice(
-    _("Something went wrong here"),
-    (_("Open the link again. It says whether your answer was recorded."),),
+    _("Something went wrong"),
+    (_("Open the link again to see whether your response was saved."),),
 )
-TOO_OFTEN = Notice(_("Too many calls"), (_("Wait a minute, and then open the link again."),))
+TOO_OFTEN = Notice(_("Too many requests"), (_("Wait a minute, then open the link again."),))
 
 #: Above a form that may not have been sent from the page.
-UNSIGNED = _(
-    "It is not certain that this was sent from this page. "
-    "Look at it once more, and press the button again."
-)
+UNSIGNED = _("Your session could not be verified. Check the page and submit again.")
 
 BY_STATE: dict[str, Notice] = {
-    LinkState.USED: Notice(_("This link has been used"), tone="done"),
-    LinkState.EXPIRED: Notice(_("This link has expired"), (_("It was for a limited time."),)),
+    LinkState.USED: Notice(_("This link has already been used"), tone="done"),
+    LinkState.EXPIRED: Notice(_("This link has expired"), (_("It was valid for a limited time."),)),
     LinkState.REVOKED: Notice(
-        _("This link was taken back"), (_("Whoever made it has decided that it no longer holds."),)
+        _("This link was revoked"), (_("The person who created it has revoked it."),)
     ),
-    LinkState.VOID: Notice(_("This link no longer holds")),
+    LinkState.VOID: Notice(_("This link is no longer valid")),
     LinkState.STALE: Notice(
-        _("The question has changed"),
-        (_("This link was for what was asked before. Nothing of yours was recorded."),),
+        _("This request has changed"),
+        (_("The link was for an earlier version of the request. Nothing was saved."),),
     ),
-    LinkState.DECIDED: Notice(
-        _("Somebody else has decided"), (_("Nothing of yours was recorded."),)
-    ),
-    LinkState.CLOSED: Notice(
-        _("This is no longer asked"), (_("There is nothing left to decide."),)
-    ),
+    LinkState.DECIDED: Notice(_("Someone else has already decided"), (_("Nothing was saved."),)),
+    LinkState.CLOSED: Notice(_("This request is closed"), (_("No decision is needed any more."),)),
     LinkState.WAITING: Notice(
-        _("This can't be decided right now"), (_("Open the link again later."),)
+        _("This request can't be decided right now"), (_("Open the link again later."),)
     ),
     LinkState.CLAIMED: Notice(
-        _("Somebody else is at it right now"),
-        (_("Nothing of yours was recorded."), _("Open the link again later.")),
+        _("Someone else is working on this right now"),
+        (_("Nothing was saved."), _("Open the link again later.")),
     ),
 }
 
@@ -71,16 +64,16 @@ REQUEST_NEW_LINK = frozenset(
 def get_closed_message(link: LinkInfo, decision: Decision | None) -> Notice:
     """Returns what to say of a link that can't be used."""
     if decision is not None:
-        thanks = gettext("Thank you, %(name)s. Your answer is recorded.")
+        thanks = gettext("Thank you, %(name)s. Your response has been saved.")
         type_ = DECISION_TYPES.get(decision.type)
         line = "" if type_ is None else type_.thanks
         return Notice(thanks % {"name": escape_hidden(link.name)}, (line,), "done")
     words = BY_STATE[link.state]
     if link.state not in REQUEST_NEW_LINK:
         return words
-    whom = gettext("If you still want to decide, ask whoever sent it to you for another link.")
+    whom = gettext("If you still need to decide, ask the sender for a new link.")
     if maker := get_creator(link):
-        sentence = gettext("If you still want to decide, ask %(maker)s for another link.")
+        sentence = gettext("If you still need to decide, ask %(maker)s for a new link.")
         whom = sentence % {"maker": maker}
     return Notice(words.headline, (*words.lines, whom), words.tone)
 

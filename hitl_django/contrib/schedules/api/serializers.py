@@ -31,15 +31,16 @@ class ScheduleChange(StrictSerializer):
     expression = StrictCharField(
         max_length=cron.EXPRESSION_LENGTH,
         required=False,
-        help_text="Minute, hour, day of the month, month, day of the week, as in cron.",
+        help_text="Cron expression with five fields: minute, hour, day of month, month, "
+        "day of week.",
     )
     timezone = StrictCharField(
         max_length=cron.TIMEZONE_LENGTH,
         required=False,
-        help_text="Whose wall clock the expression is about, such as Europe/Berlin.",
+        help_text="Time zone of the expression, for example Europe/Berlin.",
     )
     input = JSONValueField(
-        required=False, help_text="What the graph's input_schema describes; not null."
+        required=False, help_text="Input matching the graph's input_schema; not null."
     )
     context: Any = ContextField(
         help_text="What the graph's context_schema describes; it is not shown again."
@@ -50,21 +51,24 @@ class ScheduleChange(StrictSerializer):
     overlap = Choice(
         choices=Schedule.Overlap.values,
         required=False,
-        help_text="What becomes of a due time while the run before isn't over.",
+        help_text="What to do at a due time while the previous run has not ended.",
     )
     description = StrictCharField(max_length=255, allow_blank=True, required=False)
-    active = StrictBooleanField(source="is_active", required=False, help_text="False pauses it.")
+    active = StrictBooleanField(
+        source="is_active", required=False, help_text="Set to false to pause the schedule."
+    )
 
 
 class ScheduleBody(ScheduleChange):
     """A schedule that is to be made."""
 
-    graph = StrictCharField(max_length=200, help_text="A name from graphs/.")
+    graph = StrictCharField(max_length=200, help_text="Graph name from graphs/.")
     expression = StrictCharField(
         max_length=cron.EXPRESSION_LENGTH,
-        help_text="Minute, hour, day of the month, month, day of the week, as in cron.",
+        help_text="Cron expression with five fields: minute, hour, day of month, month, "
+        "day of week.",
     )
-    input = JSONValueField(help_text="What the graph's input_schema describes; not null.")
+    input = JSONValueField(help_text="Input matching the graph's input_schema; not null.")
 
 
 class ScheduleSerializer(serializers.Serializer):
@@ -79,19 +83,22 @@ class ScheduleSerializer(serializers.Serializer):
     input = MethodField(JSONValueField(help_text="What each run is started with; without secrets."))
     overlap = Choice(choices=Schedule.Overlap.values)
     registered = serializers.BooleanField(
-        source="is_registered", help_text="Whether the code made it, where it is changed as well."
+        source="is_registered",
+        help_text="Whether the schedule is defined in code; it can then only be changed there.",
     )
     active = serializers.BooleanField(source="is_active")
     next_at = OffsetDateTimeField(
-        allow_null=True, help_text="When it is due next, unless it is paused; null: never again."
+        allow_null=True, help_text="Next due time, unless paused; null if there is none."
     )
-    started = serializers.IntegerField(help_text="How many runs.")
+    started = serializers.IntegerField(help_text="Number of runs started.")
     last_due_at = OffsetDateTimeField(allow_null=True)
     last_run_id = Id(allow_null=True)
-    skipped = serializers.IntegerField(help_text="How many due times have no run.")
+    skipped = serializers.IntegerField(help_text="Number of due times skipped.")
     last_skipped_at = OffsetDateTimeField(allow_null=True)
-    last_error = serializers.CharField(help_text="Why it started nothing when it was due last.")
-    owner = serializers.CharField(source="owner_label", help_text="In whose name runs are started.")
+    last_error = serializers.CharField(help_text="Why no run was started at the last due time.")
+    owner = serializers.CharField(
+        source="owner_label", help_text="User on whose behalf runs are started."
+    )
     created_at = OffsetDateTimeField()
 
     def get_input(self, schedule: Any) -> Any:

@@ -59,7 +59,8 @@ class ScheduleList(ScheduleResource):
         keyed=True,
         responses={
             201: ResponseSpec(
-                "Made; its runs are started in your name, while you may start them.",
+                "Schedule created. Its runs are started on your behalf, as long as you "
+                "have permission.",
                 ScheduleSerializer,
                 headers=(MADE,),
             )
@@ -100,7 +101,7 @@ class ScheduleDetail(ScheduleResource):
 
     @operation(
         "delete_schedule",
-        responses={204: ResponseSpec("It is gone; what it started goes on.")},
+        responses={204: ResponseSpec("Schedule deleted. Its runs are not affected.")},
         errors=(CodeDefinedScheduleError,),
     )
     def delete(self, request: Request, schedule_id: UUID) -> Response:

@@ -46,7 +46,10 @@ class Migration(migrations.Migration):
                 (
                     "overlap",
                     models.CharField(
-                        choices=[("skip", "is skipped"), ("allow", "starts another run")],
+                        choices=[
+                            ("skip", "skip the scheduled run"),
+                            ("allow", "start another run"),
+                        ],
                         default="skip",
                         max_length=10,
                         verbose_name="overlap",
@@ -54,13 +57,15 @@ class Migration(migrations.Migration):
                 ),
                 (
                     "is_registered",
-                    models.BooleanField(default=False, editable=False, verbose_name="by code"),
+                    models.BooleanField(
+                        default=False, editable=False, verbose_name="defined in code"
+                    ),
                 ),
                 ("is_active", models.BooleanField(default=True, verbose_name="active")),
                 (
                     "next_at",
                     models.DateTimeField(
-                        blank=True, editable=False, null=True, verbose_name="next"
+                        blank=True, editable=False, null=True, verbose_name="next run"
                     ),
                 ),
                 (
@@ -72,7 +77,7 @@ class Migration(migrations.Migration):
                 (
                     "last_due_at",
                     models.DateTimeField(
-                        blank=True, editable=False, null=True, verbose_name="last due"
+                        blank=True, editable=False, null=True, verbose_name="last due time"
                     ),
                 ),
                 (
@@ -84,13 +89,13 @@ class Migration(migrations.Migration):
                 (
                     "skipped",
                     models.PositiveIntegerField(
-                        default=0, editable=False, verbose_name="times skipped"
+                        default=0, editable=False, verbose_name="skipped runs"
                     ),
                 ),
                 (
                     "last_skipped_at",
                     models.DateTimeField(
-                        blank=True, editable=False, null=True, verbose_name="last skipped"
+                        blank=True, editable=False, null=True, verbose_name="last skipped at"
                     ),
                 ),
                 ("last_error", models.TextField(blank=True, editable=False, verbose_name="error")),
@@ -105,7 +110,7 @@ class Migration(migrations.Migration):
                     models.DateTimeField(
                         db_default=django.db.models.functions.datetime.Now(),
                         editable=False,
-                        verbose_name="made",
+                        verbose_name="created",
                     ),
                 ),
                 (
@@ -126,7 +131,7 @@ class Migration(migrations.Migration):
                 "verbose_name_plural": "schedules",
                 "ordering": ["-created_at", "-id"],
                 "permissions": [
-                    ("manage_schedules", "Can make, change, pause and resume schedules")
+                    ("manage_schedules", "Can create, edit, pause and resume schedules")
                 ],
                 "indexes": [
                     models.Index(

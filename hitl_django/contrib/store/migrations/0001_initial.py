@@ -37,7 +37,7 @@ class Migration(migrations.Migration):
                     models.DateTimeField(
                         db_default=django.db.models.functions.datetime.Now(),
                         editable=False,
-                        verbose_name="changed",
+                        verbose_name="updated",
                     ),
                 ),
             ],

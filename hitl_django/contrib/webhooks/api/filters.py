@@ -13,6 +13,6 @@ from ..models import Delivery
 class DeliveryFilterSet(filters.FilterSet):
     """Messages by their state and event, newest first."""
 
-    state = filters.ChoiceFilter(choices=Delivery.State.choices, label="How far they have come.")
+    state = filters.ChoiceFilter(choices=Delivery.State.choices, label="Delivery state.")
     event = filters.ChoiceFilter(choices=list_choices(), label="Their event.")
     ordering = OrderFilter("created_at")

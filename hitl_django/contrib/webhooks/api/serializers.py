@@ -30,24 +30,30 @@ class WebhookChange(StrictSerializer):
     """What of a webhook is to be another; what isn't named stays."""
 
     url = StrictCharField(
-        max_length=2000, required=False, help_text="Where to send to: https, and public."
+        max_length=2000,
+        required=False,
+        help_text="URL to deliver to: https and publicly reachable.",
     )
     description = StrictCharField(max_length=255, allow_blank=True, required=False)
-    events = _events(max_length=50, required=False, help_text="Empty: all of them.")
+    events = _events(max_length=50, required=False, help_text="Event types; empty for all.")
     graphs = serializers.ListField(
         child=StrictCharField(max_length=200),
         max_length=200,
         required=False,
-        help_text="Empty: all of them.",
+        help_text="Event types; empty for all.",
     )
-    with_interrupt = StrictBooleanField(required=False, help_text="Send what is asked along.")
+    with_interrupt = StrictBooleanField(
+        required=False, help_text="Include the interrupt's content in deliveries."
+    )
     active = StrictBooleanField(source="is_active", required=False)
 
 
 class WebhookBody(WebhookChange):
     """A webhook that is to be made."""
 
-    url = StrictCharField(max_length=2000, help_text="Where to send to: https, and public.")
+    url = StrictCharField(
+        max_length=2000, help_text="URL to deliver to: https and publicly reachable."
+    )
 
 
 class WebhookSerializer(serializers.Serializer):
@@ -62,14 +68,15 @@ class WebhookSerializer(serializers.Serializer):
     graphs = serializers.ListField(child=serializers.CharField())
     with_interrupt = serializers.BooleanField()
     active = serializers.BooleanField(source="is_active")
-    stopped = serializers.CharField(help_text="Why it isn't active, if nobody turned it off.")
-    failures = serializers.IntegerField(help_text="In a row, up to now.")
+    stopped = serializers.CharField(help_text="Why the webhook was disabled automatically.")
+    failures = serializers.IntegerField(help_text="Consecutive failures.")
     rests_until = OffsetDateTimeField(
-        allow_null=True, help_text="Until when nothing is sent, for failing."
+        allow_null=True, help_text="Deliveries are paused until this time because of failures."
     )
     created_by = serializers.CharField(
         source="created_by_label",
-        help_text="Who made it, or has since said where it leads: it tells of what they may see.",
+        help_text="The user who created the webhook or last changed its URL. Deliveries "
+        "contain only what this user can view.",
     )
     created_at = OffsetDateTimeField()
 
@@ -77,21 +84,21 @@ class WebhookSerializer(serializers.Serializer):
 class NewWebhookSerializer(WebhookSerializer):
     """A webhook with its secret, which is shown this once."""
 
-    secret = serializers.CharField(help_text="For checking signatures; nothing shows it again.")
+    secret = serializers.CharField(help_text="Signing secret. It is not shown again.")
 
 
 class DeliverySerializer(serializers.Serializer):
     """A message to a webhook, and how far it has come."""
 
-    id = Id(help_text="The message's webhook-id.")
+    id = Id(help_text="The delivery's webhook-id header.")
     url = Hyperlink("delivery", source="id")
     webhook = Id(source="endpoint_id")
     event = Choice(choices=[*list_labels()])
-    about = JSONObject(source="data", help_text="What it tells of, by id.")
+    about = JSONObject(source="data", help_text="Ids of the objects the event is about.")
     state = Choice(choices=Delivery.State.values)
     attempts = serializers.IntegerField()
-    status = serializers.IntegerField(allow_null=True, help_text="What the last attempt was told.")
-    fault = serializers.CharField(help_text="Why the last attempt doesn't count as received.")
+    status = serializers.IntegerField(allow_null=True, help_text="HTTP status of the last attempt.")
+    fault = serializers.CharField(help_text="Why the last attempt failed.")
     created_at = OffsetDateTimeField()
     due_at = OffsetDateTimeField()
     finished_at = OffsetDateTimeField(allow_null=True)

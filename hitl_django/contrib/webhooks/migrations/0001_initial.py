@@ -33,7 +33,7 @@ class Migration(migrations.Migration):
                         db_default="webhook", default="webhook", editable=False, max_length=20
                     ),
                 ),
-                ("url", models.CharField(max_length=2000, verbose_name="address")),
+                ("url", models.CharField(max_length=2000, verbose_name="URL")),
                 (
                     "description",
                     models.CharField(blank=True, max_length=255, verbose_name="description"),
@@ -56,7 +56,7 @@ class Migration(migrations.Migration):
                 ),
                 (
                     "with_interrupt",
-                    models.BooleanField(default=False, verbose_name="send what is asked"),
+                    models.BooleanField(default=False, verbose_name="include request content"),
                 ),
                 ("secret", models.CharField(editable=False, max_length=2000)),
                 ("old_secret", models.CharField(blank=True, editable=False, max_length=100)),
@@ -71,13 +71,13 @@ class Migration(migrations.Migration):
                 (
                     "failures",
                     models.PositiveIntegerField(
-                        default=0, editable=False, verbose_name="failures in a row"
+                        default=0, editable=False, verbose_name="consecutive failures"
                     ),
                 ),
                 (
                     "rests_until",
                     models.DateTimeField(
-                        blank=True, editable=False, null=True, verbose_name="rests until"
+                        blank=True, editable=False, null=True, verbose_name="paused until"
                     ),
                 ),
                 ("lease_until", models.DateTimeField(blank=True, editable=False, null=True)),
@@ -90,14 +90,14 @@ class Migration(migrations.Migration):
                 ),
                 (
                     "created_by_label",
-                    models.CharField(editable=False, max_length=255, verbose_name="made by"),
+                    models.CharField(editable=False, max_length=255, verbose_name="created by"),
                 ),
                 (
                     "created_at",
                     models.DateTimeField(
                         db_default=django.db.models.functions.datetime.Now(),
                         editable=False,
-                        verbose_name="made",
+                        verbose_name="created",
                     ),
                 ),
                 (
@@ -117,7 +117,7 @@ class Migration(migrations.Migration):
                 "verbose_name_plural": "webhooks",
                 "ordering": ["-created_at", "-id"],
                 "permissions": [
-                    ("manage_webhooks", "Can make, change and try webhooks and send messages again")
+                    ("manage_webhooks", "Can create, edit and test webhooks, and redeliver")
                 ],
             },
         ),
@@ -148,7 +148,7 @@ class Migration(migrations.Migration):
                         choices=[
                             ("pending", "pending"),
                             ("delivered", "delivered"),
-                            ("dead", "given up"),
+                            ("dead", "failed"),
                         ],
                         default="pending",
                         max_length=20,
@@ -158,18 +158,18 @@ class Migration(migrations.Migration):
                 ("attempts", models.PositiveIntegerField(default=0, verbose_name="attempts")),
                 (
                     "status",
-                    models.PositiveIntegerField(blank=True, null=True, verbose_name="answer"),
+                    models.PositiveIntegerField(blank=True, null=True, verbose_name="response"),
                 ),
                 (
                     "fault",
-                    models.CharField(blank=True, max_length=255, verbose_name="what went wrong"),
+                    models.CharField(blank=True, max_length=255, verbose_name="error"),
                 ),
                 (
                     "created_at",
                     models.DateTimeField(
                         db_default=django.db.models.functions.datetime.Now(),
                         editable=False,
-                        verbose_name="written",
+                        verbose_name="created",
                     ),
                 ),
                 (
